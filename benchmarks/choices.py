@@ -4,8 +4,8 @@
 
 One choice is one plan() of a call and one tell() with a rating, in CPU time; calls are chosen in blocks of a sixty-fourth of
 the arms. "× 1,000" is the cost of a choice over that at 1,000 arms; a scan of all arms for each would make it 1,000 at
-1,000,000. apt decides on which side of 2 each arm lies, lucb which of four is best; what is decided is looked at again and
-again, and a choice with such a look is the slowest: by the clock on the wall, so longer where the machine has other work.
+1,000,000. "sides" decides on which side of 2 each arm lies, "best" which of four is best; what is decided is looked at again
+and again, and a choice with such a look is the slowest: by the clock on the wall, so longer where the machine has other work.
 "first look" is the one at all arms at once, which a run makes when each has two ratings. Last, the longest pauses of an event
 loop that makes choices over 10,000,000 arms for a while, 1,000,000 where something is decided, blocks, fits and looks being
 made in a thread; beside an idle loop, for what the machine adds.
@@ -39,8 +39,8 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
 SCALE = Scale(0, 4)
-TO_DECIDE = {"apt": "score>=2", "lucb": "best"}
-COMPARING = "paired"
+TO_DECIDE = {"sides": "score>=2", "best": "best"}
+COMPARING = "compare"
 
 
 def warmed_up(count: int, rng: np.random.Generator) -> WritableArms:
@@ -88,7 +88,7 @@ def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     setup = Setup(count, 100 * count, SCALE, task=task)
     if name == COMPARING:
         setup = replace(setup, objective=COMPARE, systems=systems_for(count))
-    policy = make_policy(name, setup)
+    policy = make_policy(name if task is None and name != COMPARING else "auto", setup)
     began = time.process_time()
     if verdicts is not None:
         verdicts.look(arms, policy)
@@ -143,7 +143,7 @@ def main() -> None:
         f"{'choices/s':>12} {'µs each':>8} {'× 1,000':>8} {'slowest ms':>10} {'first look ms':>13}"
     )
     print(f"{'scheduler':12} {'arms':>10} {columns}")
-    for name in ("uniform", "robin-hood", "dirichlet", "two-priors", COMPARING, *TO_DECIDE):
+    for name in ("uniform", "robin-hood", "two-priors", COMPARING, *TO_DECIDE):
         first = 0.0
         for count in SIZES:
             cost, longest, looked = seconds_a_choice(name, count)
@@ -156,13 +156,16 @@ def main() -> None:
         ("", 1),
         ("two-priors", MANY),
         ("uniform", MANY),
-        ("apt", SIZES[-1]),
-        ("lucb", SIZES[-1]),
+        ("sides", SIZES[-1]),
+        ("best", SIZES[-1]),
     ):
         planner = None
         if name:
             arms, task = warmed_up(count, np.random.default_rng(1)), task_of(name, count)
-            policy = make_policy(name, Setup(count, 100 * count, SCALE, task=task))
+            policy = make_policy(
+                name if task is None and name != COMPARING else "auto",
+                Setup(count, 100 * count, SCALE, task=task),
+            )
             verdicts = None if task is None else verdicts_of(task, arms)
             planner = Planner(arms, policy, budget=100 * count, verdicts=verdicts)
             gc.freeze()  # as robin does: a collection would look through the names of all pairs

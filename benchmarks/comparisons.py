@@ -2,7 +2,7 @@
 
 Systems A and B answered the same prompts, each run those of another sample; their difference is that of all prompts there are.
 A pool's systems are the first two responses of each of its groups; worlds are made up of a prompt, a system, a prompt × system
-and a judge's noise. "own" is paired by each arm's own variance, moderated as that of apt and lucb, in place of its system's:
+and a judge's noise. "own" is paired by each arm's own variance, moderated as that of decisions, in place of its system's:
 what is gained, and lost, by asking on where an arm's own ratings differ. Below a call a response all but paired ask at random.
 """
 
@@ -164,7 +164,7 @@ def policies(systems: Systems, scale: Scale, budget: int) -> dict[str, Policy]:
     """Those compared, by name."""
     setup = Setup(len(systems.space), budget, scale)
     paired = make_policy(
-        "paired", Setup(len(systems.space), budget, scale, objective=COMPARE, systems=systems)
+        "auto", Setup(len(systems.space), budget, scale, objective=COMPARE, systems=systems)
     )
     return {
         "paired": paired,

@@ -1,4 +1,4 @@
-"""Wrong and certified decisions of apt and lucb beside an even spread: python -m benchmarks.decisions [POOL …].
+"""Wrong and certified decisions beside an even spread: python -m benchmarks.decisions [POOL …].
 
 Every set of ratings of the pools is decided twice: by a threshold (3 on scales up to 4, else 6) and for the best of four pairs
 in a row, or of the groups that the pool names: wrong and certified decisions in %, means over the sets. A table before these
@@ -79,17 +79,17 @@ def decided(pool: Pool, decide: str, policy: str) -> list[Row]:
 
 def first_calls(pools: list[Pool]) -> None:
     """Print what is right among the bests, and wrong among the sides of a threshold, of pools that say what is right."""
-    for decide, policy, measure in (("best", "lucb", "right"), (THRESHOLD, "apt", "wrong")):
+    for decide, measure in (("best", "right"), (THRESHOLD, "wrong")):
         print(
             f"\nThe first call, {decide}: {measure} %, {SEEDS} runs, ± one standard error of the draws, simulated"
         )
         print(
-            f"judge  calls a response  even  {policy}  {'less all recorded' if measure == 'right' else 'ratio'}"
+            f"judge  calls a response  even  auto  {'less all recorded' if measure == 'right' else 'ratio'}"
         )
         for pool in pools:
             budgets = tuple(round(calls * len(pool.ratings)) for calls in FIRST)
             settings = SimulationSettings(
-                schedulers=("uniform", policy), budget=budgets, runs=SEEDS, decide=decide
+                schedulers=("uniform", "auto"), budget=budgets, runs=SEEDS, decide=decide
             )
             subject = subject_of(pool, settings, scale_of(pool))
             rows = conduct([subject], settings, lambda *_: None)
@@ -244,7 +244,7 @@ def _to_the_end(
     )
 
     def policy_at(budget: int, _: object, goal: Goal) -> Policy:
-        return make_policy("lucb" if what == "best" else "apt", goal.setup(own, budget))
+        return make_policy("auto", goal.setup(own, budget))
 
     forecast = foresee(
         belief, policy_at, [max(1, pilot) * arms], rng, end_spread=belief.end_spread
@@ -266,8 +266,8 @@ def main(pools: list[Path]) -> None:
     if not pools_there:
         return
     worst_errors(pools_there)
-    for what, policy in (("threshold", "apt"), ("best", "lucb")):
-        wrong_and_certified(pools_there, what, policy)
+    for what in ("threshold", "best"):
+        wrong_and_certified(pools_there, what, "auto")
     ends(pools_there)
 
 

@@ -27,7 +27,7 @@ from robin_cli.simulation.runs import Ratings, simulate
 
 PAIRS, RUNS, ROUNDS = 1_016, 60, (2, 4, 6)
 CALLS = {"auto": (5, 10, 20, 50, 100), "two-priors": (50, 100), "robin-hood": (50,)}
-DECIDING = {"apt": (5, 10, 20), "lucb": (5, 10, 20)}
+DECIDING = {"sides": (5, 10, 20), "best": (5, 10, 20)}
 OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
 
 
@@ -40,9 +40,9 @@ def scale_of(pool: Pool) -> Scale:
 def task_of(policy: str, scale: Scale, pairs: int) -> Task:
     """A threshold in the middle of the scale, or the best of four pairs in a row."""
     space = ArmSpace([str(number) for number in range(pairs)], ("score",), ("judge",), (scale,))
-    decide = "best" if policy == "lucb" else f"score>={3 if scale.high <= 4 else 6}"
+    decide = "best" if policy == "best" else f"score>={3 if scale.high <= 4 else 6}"
     decision = decision_of(decide, ("score",), (scale,), margin=None, error_rate=0.05)
-    return Task(decision, space, np.arange(pairs) // 4 if policy == "lucb" else None)
+    return Task(decision, space, np.arange(pairs) // 4 if policy == "best" else None)
 
 
 def errors_of(
@@ -57,7 +57,13 @@ def errors_of(
         setup = Setup(pairs, a_pair * pairs, scale, task=task, rounds=rounds)
         rng = np.random.default_rng([a_pair, rounds or 0])
         made: list[Snapshot] = simulate(
-            *(ratings, make_policy(policy, setup), [a_pair * pairs], RUNS, rng),
+            *(
+                ratings,
+                make_policy("auto" if policy in DECIDING else policy, setup),
+                [a_pair * pairs],
+                RUNS,
+                rng,
+            ),
             court=(lambda _: None) if task is None else partial(Court, task),
             rounds=rounds,
         )

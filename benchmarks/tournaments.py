@@ -1,4 +1,4 @@
-"""Wrong rankings by the scheduler tournament, and by an even spread of the same calls; the tournaments are planted.
+"""Wrong rankings by the scheduler of rankings, and by an even spread of the same calls; the tournaments are planted.
 
     python -m benchmarks.tournaments [--runs 100] [--systems 4,8,20] [--spread 2,4,6]
     python -m benchmarks.tournaments --truth [--runs 200]
@@ -41,7 +41,7 @@ from robin_cli.model.refits import next_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
-from robin_cli.policies.own import tournament
+from robin_cli.policies.of_goals import tournament
 from robin_cli.policies.registry import BASELINE, make_policy
 
 SHAPES = ("even", "normal", "close-top", "near-ties", "outlier")
@@ -239,7 +239,7 @@ def compare(world: World, calls: list[float], runs: int) -> None:
         {2 * round(each * world.systems / 2) for each in calls if each * world.systems <= 4 * most}
     )
     found: dict[str, list[list[float]]] = {}
-    for name in (BASELINE, "tournament"):
+    for name in (BASELINE, "auto"):
         of_runs = []
         for seed in range(runs):
             every = played(world, name, budgets, seed + 1)
@@ -251,7 +251,7 @@ def compare(world: World, calls: list[float], runs: int) -> None:
                 ]
             )
         found[name] = of_runs
-    even, ours = (np.array(found[name]) for name in (BASELINE, "tournament"))
+    even, ours = (np.array(found[name]) for name in (BASELINE, "auto"))
     for at, budget in enumerate(budgets):
         a, b = even[:, at], ours[:, at]
         ratio = b.mean() / a.mean() if a.any() else math.nan
@@ -273,7 +273,7 @@ def check_truth(world: World, calls: float, runs: int) -> None:
     Prompts do not differ and nobody is tied or preferred for the place but evenly, so that the model holds whoever is asked.
     """
     budget = 2 * round(calls * world.systems / 2)
-    for name in (BASELINE, "tournament"):
+    for name in (BASELINE, "auto"):
         found = np.empty((runs, 7))
         for seed in range(runs):
             matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
@@ -315,7 +315,7 @@ def check_circles(world: World, calls: list[float], runs: int) -> None:
         looks.append(int(at))
         at = next_refit(int(at), matches_in(m, world.prompts, 0).space.first_fit)
     budgets = sorted({*looks, *marks})
-    ways = (BASELINE, "tournament", "not looking")
+    ways = (BASELINE, "auto", "not looking")
     wrong, told = (
         np.empty((len(ways), runs, len(marks))),
         np.zeros((len(ways), runs, len(marks), 3)),
@@ -331,7 +331,7 @@ def check_circles(world: World, calls: list[float], runs: int) -> None:
             with patch.object(
                 tournament, "circle", (lambda *_: None) if name == "not looking" else circle
             ):
-                every = list(played(world, name if way < 2 else "tournament", budgets, seed))
+                every = list(played(world, name if way < 2 else "auto", budgets, seed))
             for budget, run in zip(budgets, every, strict=True):
                 found = circle(run.preference, matches.system, m)
                 ever = ever or found is not None

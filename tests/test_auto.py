@@ -64,7 +64,6 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
     )
 
     assert [first.returncode, again.returncode, resumed.returncode] == [0, 0, 0]
-    assert "--scheduler auto: two-priors, as the run has it" in again.stderr
     assert "scheduler: the run has two-priors, now uniform" in other.stderr
     assert scheduler_of(tmp_path / "r") == "two-priors"
     assert planned["scheduler"] == "two-priors"
@@ -79,21 +78,6 @@ def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(
     again = robin(*judging(replay_url, 200), cwd=tmp_path, exits=2)
 
     assert "scheduler: the run has uniform, now two-priors" in again.stderr
-
-
-def test_is_two_priors_where_the_budget_is_large_and_keeps_what_an_earlier_version_took(
-    tmp_path: Path, replay_url: str
-) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 4)
-    robin(*judging(replay_url, 120, "--quiet"), cwd=tmp_path, exits=0)
-    earlier = judging(replay_url, 120, "--quiet", "--run", "earlier")
-    robin(*earlier, "--scheduler", "robin-hood", cwd=tmp_path, exits=0)
-
-    again = robin(*judging(replay_url, 130, "--run", "earlier"), cwd=tmp_path, exits=0)
-
-    assert scheduler_of(tmp_path / "r") == "two-priors"
-    assert "--scheduler auto: robin-hood, as the run has it" in again.stderr
-    assert scheduler_of(tmp_path / "earlier") == "robin-hood"
 
 
 def test_plans_what_it_will_do(tmp_path: Path) -> None:

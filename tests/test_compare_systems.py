@@ -101,7 +101,7 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
 
     said = " ".join(done.stderr.split())
     assert (
-        "--scheduler auto: paired; for --objective compare, it asks prompts not asked yet before it repeats"
+        "--scheduler auto: for --objective compare, it asks prompts not asked yet before it repeats"
         in said
     )
     assert (
@@ -120,7 +120,7 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
     assert len(scores) == 60
     assert fewest_and_most(scores) == {(0, 0), (1, 1)}
     settings = json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]
-    assert (settings["objective"], settings["scheduler"]) == ("compare", "paired")
+    assert (settings["objective"], settings["scheduler"]) == ("compare", "auto")
     for command in (
         ("status", "r", "--json"),
         ("report", "r"),
@@ -241,7 +241,6 @@ def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:
         spent = robin("resume", "r", cwd=tmp_path)
     assert "--target-error: this run compares systems" in target.stderr
     assert "objective: the run has compare" in other.stderr
-    assert "--scheduler auto: paired, as the run has it" in again.stderr
     for each in (again, spent):
         assert "20 of 30 prompts asked about in full" in each.stderr
 
@@ -417,7 +416,7 @@ def test_plans_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path: Path) -> No
     assert "robin resume p --budget 500" in " ".join(done.stdout.split())
     assert (
         json.loads((tmp_path / "p" / "manifest.json").read_text())["settings"]["scheduler"]
-        == "paired"
+        == "auto"
     )
 
 

@@ -453,9 +453,7 @@ BAD = [
     (("--decide", "best", "--group", "id"), "12 of 12 groups by id have one response only"),
     (("--margin", "0.2"), "is for --decide"),
     (("--error-rate", "0.1"), "is for --decide"),
-    (("--decide", "score>=3", "--scheduler", "lucb"), "needs groups"),
-    (("--decide", "best", "--scheduler", "apt"), "needs thresholds"),
-    (("--scheduler", "apt"), "needs thresholds"),
+    (("--decide", "score>=3", "--scheduler", "apt"), "known schedulers are auto, robin"),
 ]
 
 
@@ -510,7 +508,7 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
     odd += [{"margin": value} for value in (-1, "NaN", 1e308)] + [
         {"error_rate": value} for value in (0, 2, None)
     ]
-    odd += [{"decide": "best", "scheduler": "lucb", "group": 7}]
+    odd += [{"decide": "best", "scheduler": "auto", "group": 7}]
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)

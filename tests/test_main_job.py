@@ -282,7 +282,7 @@ def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_
         (
             ["--scheduler", "robin_hood"],
             2,
-            "known schedulers are apt, auto, dirichlet, duels, lucb, paired, preferences, robin, robin-hood",
+            "known schedulers are auto, robin, robin-hood, two-priors, uniform",
         ),
         (["--mode", "theory"], 2, "calls at least"),
         (["--delta", "0"], 2, "above 0 and at most 1"),

@@ -189,7 +189,7 @@ def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_pa
     assert table["right_sem"].to_list() == [0, 0]
     assert "pool: 50.0 % of the best by all recorded ratings are right" in done.stderr
     assert (
-        "pool · lucb at 24 (4 a response): 50.0 ± 0.0 % right against 50.0 ± 0.0 %" in done.stderr
+        "pool · auto at 24 (4 a response): 50.0 ± 0.0 % right against 50.0 ± 0.0 %" in done.stderr
     )
     assert "judge calls a response" in (tmp_path / "p.svg").read_text(encoding="utf-8")
     of_thresholds = robin(
@@ -378,19 +378,19 @@ def test_compares_rankings_with_those_of_an_even_spread(tmp_path: Path) -> None:
     table, said = simulated(tmp_path, "--budget", "200,400", "--runs", "40")
     assert ",".join(table.columns) == VOTE_COLUMNS
     assert list(zip(table["scheduler"], table["budget"], strict=True)) == [
-        (name, budget) for name in ("uniform", "tournament") for budget in (200, 400)
+        (name, budget) for name in ("uniform", "auto") for budget in (200, 400)
     ]
     assert set(table["what"]) == {"couples of systems"}
     assert table["asked_mean"].round(2).tolist()[:2] == [0.17, 0.33]
     assert (table["wrong_mean"] < 0.1).all()
-    assert "votes · tournament at 200: " in said
+    assert "votes · auto at 200: " in said
 
 
 def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> None:
     best, _ = simulated(
         tmp_path, "--decide", "best", "--budget", "900", "--runs", "3", "--limit", "90"
     )
-    assert best["scheduler"].tolist() == ["uniform", "duels"]
+    assert best["scheduler"].tolist() == ["uniform", "auto"]
     assert set(best["what"]) == {"prompts"}
     single, _ = simulated(
         tmp_path,
@@ -401,7 +401,7 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
         "--limit",
         "1",
         "--schedulers",
-        "uniform,preferences",
+        "uniform",
     )
     assert set(single["what"]) == {"comparisons"}
     assert (single["calls_mean"] == 40).all()

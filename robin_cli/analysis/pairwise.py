@@ -21,7 +21,7 @@ from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.circles import Circle, circle
 from robin_cli.model.errors import shown
 from robin_cli.model.matches import MOST_SYSTEMS
-from robin_cli.policies.registry import traits_of
+from robin_cli.policies.registry import DEFAULT
 from robin_cli.storage.named import Named
 from robin_cli.storage.reader import RunData
 
@@ -83,7 +83,9 @@ def run_ranking(run: RunData) -> Ranking:
 
 
 def _were_chosen(run: RunData) -> bool:
-    return traits_of(str(run.manifest.settings["scheduler"])).chooses
+    """Return whether earlier verdicts chose which systems were compared: errors of a ranking are then larger than they look."""
+    matches = run.inquiry.matches
+    return run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
 
 
 def _log_evidence(

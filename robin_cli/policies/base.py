@@ -99,6 +99,11 @@ class Choice(NamedTuple):
     name: str
     why: str
 
+    def text(self, asked: str) -> str:
+        """Return the choice in words, for a run with the policy ``asked``."""
+        name = "" if self.name == asked else f"{self.name}; "
+        return f"--scheduler {asked}: {name}{self.why}"
+
 
 class Policy:
     """A rule for the next call: it gives each arm a priority. A new one is a subclass, named in the group ``robin.policies``.
@@ -109,16 +114,10 @@ class Policy:
         fits_long: a fit takes so long that calls should go on meanwhile.
         needs_variances: it takes known variances (``setup.variances``) for the true ones.
         starves: it may never ask again about an arm whose first ratings agreed, so that its error stays.
-        among: names of the policies that it chooses among, if it only chooses, see :meth:`stands_for`.
-        whole: it handles the arms of all scales at once (of ``setup.task``), so that one policy serves them.
         contests: arms whose priorities depend on each other.
         adapts: whether an arm's own ratings decide how often it is asked. Its mean is then a little biased: an arm whose first
             ratings agree by chance keeps them.
-        chooses: it chooses which of many systems are compared, by earlier verdicts. Errors of their ranking are then larger
-            than they look.
-        compares: it is for runs that compare systems (``setup.systems``); no other policy is.
         by_budget: its first calls depend on the whole budget.
-        pairwise: it is for pairwise runs (``setup.matches``); of other policies only the even spread is.
         turn: the order of the arms in each round of the warm-up.
     """
 
@@ -126,16 +125,11 @@ class Policy:
     evenly: ClassVar[bool] = False
     needs_variances: ClassVar[bool] = False
     starves: ClassVar[bool] = False
-    among: ClassVar[tuple[str, ...]] = ()
-    whole: ClassVar[bool] = False
     adapts: ClassVar[bool] = True
-    compares: ClassVar[bool] = False
-    chooses: ClassVar[bool] = False
-    pairwise: ClassVar[bool] = False
     by_budget: ClassVar[bool] = False
 
     warm_up: int
-    """Ratings of every arm, in whole rounds, before ``priority`` decides; at least 1, for a pairwise policy 0.
+    """Ratings of every arm, in whole rounds, before ``priority`` decides; at least 1, for comparisons 0.
 
     With 0, ``priority`` is also computed for arms without a rating.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.registry import make_policy, policy_named
+from robin_cli.policies.registry import DEFAULT, make_policy
 
 _EVIDENCE = 8.0
 """About ten arms asked twice outweigh the value before the first fit."""
@@ -91,7 +91,7 @@ def policy_by_scale(name: str, setup: Setup, groups: Sequence[tuple[Scale, IntAr
     Raises:
         InputError: as :func:`make_policy`.
     """
-    if policy_named(name).whole:
+    if name == DEFAULT:  # a goal's policy serves all scales
         return make_policy(name, setup)
     made = []
     for scale, arms in groups:

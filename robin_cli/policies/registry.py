@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeGuard
@@ -92,22 +91,28 @@ def make_policy(name: str, setup: Setup) -> Policy:
     if instead := chosen(name, setup):
         name = instead.name
     kind = policy_named(name)
+    is_of_goal = name == DEFAULT
     if setup.objective not in (known := (*OBJECTIVES, COMPARE)):
         raise InputError(
             f'--objective "{setup.objective}": known objectives are {", ".join(known)}'
         )
-    if setup.objective == COMPARE and not kind.compares:
+    if setup.objective == COMPARE and not is_of_goal:
         raise InputError(
             f"--objective {COMPARE}: has a scheduler of its own; leave --scheduler {name} out"
         )
-    if kind.pairwise and setup.matches is None:
-        raise InputError(f"--scheduler {name}: compares two responses; take it with --pairwise")
-    if setup.matches is not None and not (kind.pairwise or name == BASELINE):
+    if setup.matches is not None and not is_of_goal and name != BASELINE:
         raise InputError(f"--pairwise: has schedulers of its own; leave --scheduler {name} out")
-    with nullcontext() if name in _OWN else plugins(GROUP)[name].loaded(f'--scheduler "{name}"'):
+    if is_of_goal:
+        from robin_cli.policies.own.auto import policy_of_goal
+
+        of_goal = policy_of_goal(setup)
+        assert of_goal is not None  # noqa: S101  # else it stands for another
+        return of_goal[0].of(setup)
+    if name in _OWN:
+        return kind.of(setup)
+    with plugins(GROUP)[name].loaded(f'--scheduler "{name}"'):
         policy = kind.of(setup)
-    least = 0 if kind.pairwise else 1
-    if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < least:
+    if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < 1:
         raise InputError(
             f'--scheduler "{name}": its warm_up must be a whole number from 1; report this to its authors'
         )

@@ -83,6 +83,11 @@ class Inquiry:
         return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
 
     @property
+    def compares_systems(self) -> bool:
+        """Whether the run compares the means of systems, and asks whatever an arm's own ratings are."""
+        return bool(self.own["objective"] == COMPARE)
+
+    @property
     def wants_best(self) -> bool:
         """Whether the run looks for the best response to each prompt, or of each group."""
         return bool(self.own["decide"] == BEST)

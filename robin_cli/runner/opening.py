@@ -14,7 +14,6 @@ from robin_cli.files.remote import scheme_of
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
 from robin_cli.model.errors import InputError
-from robin_cli.policies.registry import policy_named
 from robin_cli.runner.inputs import checked_data, manifest_of, pairs_of, prompts_of, space_of
 from robin_cli.runner.money import paid_for
 from robin_cli.runner.resuming import continued
@@ -65,18 +64,14 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal)
     path = _path_of(settings, prompts.attributes)
     session = recorded(settings, Scope.SESSION)
-    if (store := continued(path, wanted, policy_named(asked).among, session)) is not None:
-        if choice is not None:
-            notify(
-                f"--scheduler {asked}: {store.manifest.settings['scheduler']}, as the run has it"
-            )
+    if (store := continued(path, wanted, session)) is not None:
         return store  # with its own variances: the earlier run may be gone
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, notify)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
-        notify(f"--scheduler {asked}: {choice.name}; {choice.why}")
+        notify(choice.text(asked))
     if chooses_objective and settings.objective == "mean-error":
         notify(
             "--budget-usd: --objective mean-error, so calls go where a dollar brings most; with worst-case they go where "

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +132,10 @@ def _check_ends_at_error(own: Mapping[str, Any]) -> None:
         )
 
 
-def continued(
-    path: Path, wanted: Manifest, among: Sequence[str], session: Mapping[str, Any]
-) -> RunStore | None:
+def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunStore | None:
     """Open the run at ``path`` to go on with it; None if there is none. A run of other settings without answers is removed.
 
     Args:
-        among: schedulers that are all right, because robin chooses: a run keeps its own.
         session: the settings of the session that spends a larger budget.
 
     Raises:
@@ -149,8 +145,6 @@ def continued(
         return None
     store = RunStore.open(path)
     try:
-        if (scheduler := store.manifest.settings["scheduler"]) in among:
-            wanted = replace(wanted, settings={**wanted.settings, "scheduler": scheduler})
         if store.has_answers:
             check_unit(
                 store.manifest,

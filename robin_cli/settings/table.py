@@ -380,7 +380,7 @@ class SimulationSettings:
         default=False)
     schedulers: tuple[str, ...] = _simulated("By commas.",
         (), by_commas=True,
-        default_said="uniform,two-priors,robin-hood,robin; with --decide or --pairwise uniform and what auto becomes")
+        default_said="uniform,two-priors,robin-hood,robin; with --decide or --pairwise uniform,auto")
     decide: str | None = _simulated("Simulate decisions in place of errors: a threshold, as 'score>=3', or best.",
         metavar="WHAT")
     group: str | None = _simulated("Column of the pool that says which pairs are of one group, for --decide best.",

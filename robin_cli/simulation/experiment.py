@@ -203,7 +203,9 @@ def checked(subjects: Sequence[Subject], settings: SimulationSettings) -> list[t
         setup = _setup(subject.goal, Ratings.of(subject.ratings), settings, max(settings.budget))
         usual = chosen(DEFAULT, setup)
         auto = DEFAULT if usual is None else usual.name
-        names = settings.schedulers or subject.goal.simulated or (BASELINE, auto)
+        names = (
+            settings.schedulers or subject.goal.simulated or tuple(dict.fromkeys((BASELINE, auto)))
+        )
         for name in names:
             make_policy(name, setup)
         jobs += [(subject, name) for name in names]

@@ -230,7 +230,7 @@ def test_leans_in_a_group_to_the_highest_mean_and_the_first_of_equals() -> None:
 
 @pytest.mark.parametrize(
     ("text", "group", "scheduler"),
-    [("a>=2", None, "apt"), ("a<2", None, "uniform"), ("best", [0, 0, 1, 1, 1, 2], "lucb")],
+    [("a>=2", None, "auto"), ("a<2", None, "uniform"), ("best", [0, 0, 1, 1, 1, 2], "auto")],
 )
 def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
     text: str, group: list[int] | None, scheduler: str
@@ -272,7 +272,7 @@ def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None
     ratings = Ratings.of(
         [np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])]
     )
-    policy = make_policy("apt", Setup(5, 1000, SHORT, task=task))
+    policy = make_policy("auto", Setup(5, 1000, SHORT, task=task))
 
     (snapshot,) = simulate(
         ratings, policy, [1000], 6, np.random.default_rng(0), court=partial(Court, task)

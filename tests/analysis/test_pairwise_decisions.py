@@ -38,7 +38,7 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
     matches = comparisons(4, 8, wants_best=True)
     arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
     rating = by_strength(matches, [0.0, 9.0, 0.5, 1.0], 1)
-    list(play(matches, policy_for(matches, "duels"), arms, rating, 20_000, verdicts))
+    list(play(matches, policy_for(matches, "auto"), arms, rating, 20_000, verdicts))
     best = best_of(verdicts, arms)
     numbers = system_numbers(matches)
     assert arms.spent < 3_000
@@ -79,7 +79,7 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
 def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> None:
     matches = comparisons(2, 3, wants_best=True)
     arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
-    planner = planner_of(matches, policy_for(matches, "duels"), arms, 5_000, verdicts)
+    planner = planner_of(matches, policy_for(matches, "auto"), arms, 5_000, verdicts)
     gone = matches.space.pair == 1
     list(work(planner, lambda ticket: Unanswered.PERMANENT if gone[ticket.arm] else (2.0,)))
     best = best_of(verdicts, arms)

@@ -383,7 +383,7 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) -> None:
     asked: list[list[int | None]] = [[(pair + draw) % 5 for draw in range(6)] for pair in range(60)]
     asked[7][1] = None  # an answer without a rating is spent, too
-    run_of(tmp_path / "r", asked, settings={**SETTINGS, "decide": "score>=3", "scheduler": "apt"})
+    run_of(tmp_path / "r", asked, settings={**SETTINGS, "decide": "score>=3", "scheduler": "auto"})
     by_time = [(pair, asked[pair][draw]) for draw in range(6) for pair in range(60)]
 
     with RunStore.open(tmp_path / "r") as store:

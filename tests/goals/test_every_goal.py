@@ -58,9 +58,9 @@ GOALS = {
     ),
     "compare": Case(("--objective", "compare")),
     "preference": Case(
-        ("--scheduler", "preferences"),
+        ("--scheduler", "uniform"),
         PREFERENCES,
-        "--pairwise --schedulers uniform,preferences",
+        "--pairwise --schedulers uniform",
         ("ranking",),
         "couples",
     ),

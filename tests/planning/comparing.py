@@ -17,8 +17,8 @@ from robin_cli.policies.registry import make_policy
 from tests.planning.played import work
 
 VOTES = Scale(0, 2)
-POLICIES = {"tournament": False, "preferences": False, "duels": True}
-"""Those for comparisons, and whether they look for the best response of each prompt."""
+POLICIES = {"ranking": ("auto", False), "best": ("auto", True), "even": ("uniform", False)}
+"""Those for comparisons by what is wanted: the name, and whether the best response of each prompt is looked for."""
 
 
 def comparisons(

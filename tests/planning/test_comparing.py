@@ -25,16 +25,14 @@ from tests.planning.comparing import (
 )
 from tests.planning.played import work
 
-NAMES = (*POLICIES, "uniform")
 
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "wants_best"), POLICIES.values(), ids=POLICIES)
 @settings(max_examples=6, deadline=None)
 @given(data=st.data(), judges=st.integers(1, 2), at_once=st.integers(1, 9), seed=st.integers(0, 99))
 def test_asks_both_orders_of_a_comparison_equally_often(
-    name: str, data: st.DataObject, judges: int, at_once: int, seed: int
+    name: str, wants_best: bool, data: st.DataObject, judges: int, at_once: int, seed: int
 ) -> None:
-    matches = comparisons(4, 5, judges, wants_best=POLICIES.get(name, False))
+    matches = comparisons(4, 5, judges, wants_best=wants_best)
     space, arms = matches.space, WritableArms(len(matches.space))
     rating = by_strength(matches, [0.0, 0.5, 1.0, 3.0], seed, effect=1.0)
     planner = planner_of(matches, policy_for(matches, name), arms, 400)
@@ -66,7 +64,7 @@ def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
     list(
         play(
             matches,
-            policy_for(matches, "tournament"),
+            policy_for(matches, "auto"),
             arms,
             by_strength(matches, [0, 3, 3.3, 6, 9], 1),
             300,
@@ -98,7 +96,7 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
         return rating(arm)
 
     arms = WritableArms(len(matches.space))
-    list(play(matches, policy_for(matches, "tournament"), arms, misled, 400))
+    list(play(matches, policy_for(matches, "auto"), arms, misled, 400))
     with np.errstate(invalid="ignore"):
         points = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2
     of_them = [
@@ -116,7 +114,7 @@ def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> N
     list(
         play(
             matches,
-            policy_for(matches, "tournament"),
+            policy_for(matches, "auto"),
             arms,
             by_strength(matches, [0, 0.2, 0.4], 1),
             24 * 3,
@@ -126,23 +124,8 @@ def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> N
     assert arms.spent == 72
 
 
-def test_asks_all_comparisons_once_before_it_asks_the_uncertain_again() -> None:
-    matches = comparisons(2, 20)
-    arms = WritableArms(len(matches.space))
-    sure = {number for number in range(len(matches)) if number % 2}
-    rng = np.random.default_rng(0)
-
-    def rating(arm: int) -> float:
-        return 2.0 if int(matches.space.pair[arm]) in sure else 2.0 * float(rng.integers(0, 2))
-
-    asked = list(play(matches, policy_for(matches, "preferences"), arms, rating, 400))
-    assert set(asked[:40]) == set(range(40))
-    n = matches.space.by_pair(arms.counts).sum(axis=1)
-    assert n[::2].mean() > 1.8 * n[1::2].mean()
-
-
 def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -> None:
-    for name in ("uniform", "preferences", "tournament"):
+    for name in ("uniform", "auto"):
         matches = comparisons(4, 20, 2)
         arms = WritableArms(len(matches.space))
         list(
@@ -159,7 +142,7 @@ def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
     matches = comparisons(4, 30)
     arms, budget = WritableArms(len(matches.space)), 120
     depth = first_depth(budget, len(arms), 3, warm_up=0)
-    policy, first = policy_for(matches, "tournament"), matches.space.first_fit
+    policy, first = policy_for(matches, "auto"), matches.space.first_fit
     planner = Planner(arms, policy, budget=budget, round_depth=depth, first_fit=first)
     rating = by_strength(matches, [0, 1, 2, 3], 1)
     for end in round_ends(budget, len(arms), 3, warm_up=0):
@@ -172,9 +155,11 @@ def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
     assert (n > 0).all(axis=1).sum() >= 55
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(name: str) -> None:
-    matches = comparisons(3, 4, wants_best=POLICIES.get(name, False))
+@pytest.mark.parametrize(("name", "wants_best"), POLICIES.values(), ids=POLICIES)
+def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(
+    name: str, wants_best: bool
+) -> None:
+    matches = comparisons(3, 4, wants_best=wants_best)
     arms = WritableArms(len(matches.space))
     hopeless = matches.space.by_pair(np.arange(len(matches.space)))[::2]
     planner = planner_of(matches, policy_for(matches, name), arms, 10_000)
@@ -191,7 +176,7 @@ def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(name
 
 def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_spread() -> None:
     strength = [0.0, 0.8, 1.6, 2.4, 3.2, 4.0]
-    wrong = {"uniform": 0, "tournament": 0}
+    wrong = {"uniform": 0, "auto": 0}
     for name in wrong:
         for seed in range(12):
             matches = comparisons(6, 60)
@@ -212,4 +197,4 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
             np.fill_diagonal(wins, 0.0)
             found = fit(wins).values[np.argsort([int(each[1:]) for each in matches.names])]
             wrong[name] += sum(found[i] < found[j] for i in range(6) for j in range(i))
-    assert wrong["tournament"] <= 0.7 * wrong["uniform"], wrong
+    assert wrong["auto"] <= 0.7 * wrong["uniform"], wrong

@@ -89,7 +89,7 @@ def test_has_the_error_at_equal_dollars_that_the_theory_says() -> None:
     )  # that of two judges that vary alike
 
 
-@pytest.mark.parametrize("name", ["two-priors", "robin-hood", "dirichlet"])
+@pytest.mark.parametrize("name", ["two-priors", "robin-hood"])
 def test_asks_by_the_priority_over_the_cost_call_by_call(name: str) -> None:
     rng = np.random.default_rng(7)
     ratings = rng.integers(0, 5, (6, 40)).astype(np.float64)

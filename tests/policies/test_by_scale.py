@@ -18,7 +18,7 @@ from robin_cli.policies.registry import make_policy
 from tests.planning.played import play
 
 SHORT, LONG = Scale(0, 4), Scale(10, 18)
-NAMES = ["robin-hood", "two-priors", "dirichlet"]
+NAMES = ["robin-hood", "two-priors"]
 
 
 def mixed(arms: int) -> list[tuple[Scale, IntArray]]:

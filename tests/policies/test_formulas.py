@@ -17,7 +17,6 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.own.dirichlet import Dirichlet
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import (
     RobinHood,
@@ -151,7 +150,6 @@ def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_
             float(np.var(ratings)) / (1 - math.sqrt(c / n)),
             1e-9,
         ),
-        (Dirichlet(*ends, objective), dirichlet_variance(ratings, even), 1e-9),
         # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
         (
             TwoPriors(scale, objective, pooled, alike, *moments),

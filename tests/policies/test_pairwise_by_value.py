@@ -10,9 +10,8 @@ import pytest
 from robin_cli.model.bradley_terry import PRIOR, fit
 from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Setup, flat_variance
-from robin_cli.policies.own.duels import Duels
-from robin_cli.policies.own.preferences import Preferences
-from robin_cli.policies.own.tournament import Tournament
+from robin_cli.policies.of_goals.duels import Duels
+from robin_cli.policies.of_goals.tournament import Tournament
 from tests.model.test_matches import matches, tournament
 
 LEVELS, WIDTH = 3, 2.0
@@ -50,41 +49,6 @@ def squares(ratings: list[float]) -> float:
 def flat(ratings: list[float]) -> float:
     n, total, total_sq = (np.array([float(sum(x**power for x in ratings))]) for power in (0, 1, 2))
     return float(flat_variance(n, total, total_sq, 0, LEVELS - 1)[0])
-
-
-def variance_of(arms: list[list[float]], pooled: float) -> float:
-    """V of a comparison, in points: docstring of `Preferences`."""
-    rated = [each for each in arms if each]
-    freedom = sum(len(each) - 1 for each in rated)
-    usual = (sum(map(squares, rated)) + 8 * pooled) / (freedom + 8)
-    return float(np.sqrt(np.mean([flat(each) for each in rated]) * usual))
-
-
-def pooled_of(ratings: list[list[float]]) -> float:
-    freedom = sum(len(each) - 1 for each in ratings if each)
-    return (sum(squares(each) for each in ratings if each) + EVEN) / (freedom + 1)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_asks_preferences_by_the_variance_of_their_comparisons(seed: int) -> None:
-    found, ratings = asked(seed, systems=2, prompts=8, judges=1 + seed % 2, wants_best=False)
-    pending = np.random.default_rng(seed).integers(0, 3, len(ratings)).astype(float)
-    policy = Preferences.of(Setup(len(ratings), 100, found.space.scales[0], matches=found)).fitted(
-        *sums(ratings)
-    )
-
-    contests = policy.contests
-    n, total, total_sq = (each[contests] for each in sums(ratings))
-    told = policy.priority(n, pending[contests], total, total_sq, contests)
-
-    assert policy.pooled == pytest.approx(pooled_of(ratings))
-    for comparison, arms in enumerate(contests.reshape(len(found), -1)):
-        of_arms = [ratings[arm] for arm in arms]
-        if not any(of_arms):
-            continue
-        variance = variance_of(of_arms, pooled_of(ratings))
-        wanted = [variance / max(len(ratings[arm]) + pending[arm], 0.5) for arm in arms]
-        assert told[comparison].ravel() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("seed", range(6))

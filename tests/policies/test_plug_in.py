@@ -68,7 +68,7 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
     plugins.cache_clear()
     robin("status", "r", cwd=tmp_path, exits=0)  # what is there can be read without the package
     missing = robin("resume", "r", "--budget", "1600", cwd=tmp_path, exits=2)
-    assert '"shrinkage": known schedulers are apt, auto, dirichlet' in missing.stderr
+    assert '"shrinkage": known schedulers are auto, robin, robin-hood' in missing.stderr
 
 
 @pytest.mark.usefixtures("importable")

@@ -346,7 +346,7 @@ def decided(scheduler: str, counts: IntArray, task: Task, budgets: list[int]) ->
 
 @pytest.mark.parametrize(
     ("scheduler", "text"),
-    [("apt", "a>=3"), ("uniform", "a>=3"), pytest.param("lucb", "best", marks=pytest.mark.whole)],
+    [("auto", "a>=3"), ("uniform", "a>=3"), pytest.param("auto", "best", marks=pytest.mark.whole)],
 )
 def test_foresees_wrong_and_certified_decisions_and_the_end_from_a_pilot(
     scheduler: str, text: str, monkeypatch: pytest.MonkeyPatch
@@ -392,11 +392,11 @@ def test_the_end_is_the_calls_within_which_nine_of_ten_runs_end() -> None:
     counts, task = rated(truth, 3, np.random.default_rng(5)), to_decide("a>=3", pairs)
     belief = believing(counts, task=task)
     ends = [
-        foresee(belief, by("apt"), [60], np.random.default_rng(3), end_spread=each).end
+        foresee(belief, by("auto"), [60], np.random.default_rng(3), end_spread=each).end
         for each in (0.0, belief.end_spread)
     ]
     world, variances = belief.worlds(pairs, further, np.random.default_rng(9))
-    policy = by("apt")(20_000, variances[:pairs], belief.goal)
+    policy = by("auto")(20_000, variances[:pairs], belief.goal)
     assert policy is not None
     options: dict[str, Any] = {"worlds": further, "court": partial(Court, task)}
     (whole,) = simulate(
@@ -436,7 +436,7 @@ def test_says_when_everything_is_decided_or_that_it_looks_no_further(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clear = decided(
-        "apt", np.tile([[0, 0, 0, 0, 40]], (60, 1)), to_decide("a>=2", 60), [600, 60_000]
+        "auto", np.tile([[0, 0, 0, 0, 40]], (60, 1)), to_decide("a>=2", 60), [600, 60_000]
     )
     assert clear.end is not None
     whole = clear.expected[60_000]
@@ -458,7 +458,7 @@ def test_says_when_everything_is_decided_or_that_it_looks_no_further(
     coins = np.tile(
         [[20, 0, 0, 0, 20]], (40, 1)
     )  # the costliest ratings, at the threshold, and hardly any margin
-    open_ = decided("apt", coins, to_decide("a>=2", 40, margin=0.01), [400])
+    open_ = decided("auto", coins, to_decide("a>=2", 40, margin=0.01), [400])
     assert open_.end is not None
     assert open_.end.relation == "more than"
     assert open_.end.calls >= 300 * 40 * 0.5
@@ -502,7 +502,7 @@ def test_foresees_panels_of_several_attributes() -> None:
     high, low = np.tile([[0, 0, 0, 10, 30]], (pairs, 1)), np.tile([[30, 10, 0, 0, 0]], (pairs, 1))
     budgets = [2 * 4 * pairs, 40 * 4 * pairs]
     told = foresee(
-        believing(high, high, low, low, task=task), by("apt"), budgets, np.random.default_rng(3)
+        believing(high, high, low, low, task=task), by("auto"), budgets, np.random.default_rng(3)
     )
     whole = told.expected[budgets[1]]
     assert (whole.figure("certified_mean"), whole.figure("wrong_mean")) == (

@@ -21,10 +21,10 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.planning.rounds import first_depth, round_ends
-from robin_cli.policies import deciding
 from robin_cli.policies.base import OBJECTIVES, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.registry import POLICIES, chosen, policy_named
+from robin_cli.policies.of_goals import deciding
+from robin_cli.policies.registry import DEFAULT, POLICIES, chosen
 from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.played import work
 
@@ -75,7 +75,7 @@ def simulated_calls(
 
 def by_every_policy(*cases: tuple[object, ...]) -> list[Any]:
     """Each case by each policy; in every run, each policy has two of the cases, and each case half of the policies."""
-    names = [name for name in POLICIES if not policy_named(name).whole]
+    names = [name for name in POLICIES if name != DEFAULT]
     return [
         pytest.param(name, *case, marks=[pytest.mark.whole] * ((at + number + number // 2) % 2))
         for at, name in enumerate(names)

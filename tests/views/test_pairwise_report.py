@@ -250,7 +250,7 @@ def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(
     tmp_path: Path, opened: Open
 ) -> None:
     def best_of(name: str, strengths: list[float], draws: int) -> Report:
-        settings = {"decide": "best", "scheduler": "duels"}
+        settings = {"decide": "best", "scheduler": "auto"}
         run = compared_run(
             tmp_path / name, FOUR[:3], strengths, prompts=4, draws=draws, ties=0, settings=settings
         )

@@ -121,7 +121,7 @@ class Rank(Preferring):
     what: ClassVar[str] = "couples of systems"
     asks_each: ClassVar[bool] = False
     aside: ClassVar[str] = (
-        "With three systems and more not all comparisons need be asked: --scheduler tournament asks more between close ones."
+        "With three systems and more not all comparisons need be asked: robin asks more between close ones."
     )
 
     @classmethod

@@ -37,7 +37,6 @@ class Asked:
         run: the one of ``told_by``, if it is one.
         paid: the costs that a budget of money covers.
         goal: the run's goal.
-        kept: the scheduler recorded in an earlier run, if robin may choose.
         for_error: find the budget that brings the error to this, if anything.
         difference: of two systems, find what it takes until it shows, if anything.
         known: of the ratings of each attribute and judge; nothing for verdicts.
@@ -52,15 +51,14 @@ class Asked:
     run: RunData | None
     paid: Paid | None
     goal: Goal
-    kept: str | None = None
     known: Sequence[Known] = ()
     for_error: float | None = None
     difference: float | None = None
 
     @property
     def scheduler(self) -> str:
-        """Return the name of the requested or recorded scheduler."""
-        return self.kept or self.config.scheduler
+        """Return the name of the requested scheduler."""
+        return self.config.scheduler
 
     @property
     def least(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from robin_cli.goals.own.decide import Deciding
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
-from robin_cli.policies.registry import policy_named
+from robin_cli.policies.registry import DEFAULT
 from robin_cli.simulation.forecast import SHARE_WITHIN, Needed, Outlook, calls_for, calls_to_the_end
 from robin_cli.views.plan.asked import Asked
 from robin_cli.views.plan.forecast import NOISE, Plan, foreseen, found
@@ -95,7 +95,7 @@ class Decisions(Plan):
         margin = f"the margin of {margins[0]:g}" if len(margins) == 1 else "its margin"
         late = "; most of them come at once, near the end, for till then calls go where it is least clear"
         evenly = "evenly: by an even spread of the calls"
-        is_late, rate = policy_named(self.facts["scheduler"]).whole, self.task.decision.error_rate
+        is_late, rate = self.facts["scheduler"] == DEFAULT, self.task.decision.error_rate
         return [
             *(
                 f"For {100 * each['wrong']:g} % of wrong decisions you need {self.calls_text('calls', each)}."

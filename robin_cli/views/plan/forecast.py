@@ -334,10 +334,9 @@ class Plan:
             f"Tokens: about {facts['prompt_tokens']:,} in, {answers}; {facts['tokens_from']}.",
             f"Price: {facts['price'] or unpriced}.",
         ]
-        if facts["scheduler_because"]:
-            lines.append(
-                f"--scheduler {facts['scheduler_asked']}: {facts['scheduler']}; {facts['scheduler_because']}."
-            )
+        choice = self.asked.choice(self.asked.budget)
+        if choice is not None:
+            lines.append(f"{choice.text(self.asked.scheduler)}.")
         if config.budget_usd is not None:
             lines.append(
                 "These figures are those of as many calls at one cost: what choosing by the dollar brings is not in them."

@@ -20,7 +20,7 @@ from robin_cli.runner.variances import earlier_variances, known_counts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.forecast import Known
-from robin_cli.storage.manifest import FILE, read_manifest
+from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import read_run
 from robin_cli.views.plan.asked import SEED, Asked
 from robin_cli.views.plan.calls import TAKEN
@@ -68,13 +68,8 @@ def asked_of(
         make_policy(config.scheduler, asked.setup(asked.budget))  # which refuses to begin with none
     if config.pairwise:
         return asked
-    asked = _begun(
-        replace(
-            asked, known=[] if run is not None and not goal.asks_all else _known(told_by, space)
-        ),
-        notify,
-    )
-    return replace(asked, kept=_kept(config, pilot))
+    known = [] if run is not None and not goal.asks_all else _known(told_by, space)
+    return _begun(replace(asked, known=known), notify)
 
 
 def _known(told_by: str | Path | None, space: ArmSpace) -> list[Known]:
@@ -96,12 +91,3 @@ def _begun(asked: Asked, notify: Callable[[str], None]) -> Asked:
     variances = earlier_variances(config.variances, space, notify)
     of_each = zip(asked.known, space.by_pair(variances).T, strict=True)
     return replace(asked, known=[replace(each, variances=mine) for each, mine in of_each])
-
-
-def _kept(config: Settings, pilot: Path | None) -> str | None:
-    """Return the scheduler recorded in an earlier run, if robin may choose; None if none is recorded."""
-    run = pilot or (Path(config.run) if config.run else None)
-    if run is None or not (run / FILE).is_file():
-        return None
-    scheduler = str(read_manifest(run).settings["scheduler"])
-    return scheduler if scheduler in policy_named(config.scheduler).among else None

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from robin_cli.model.arms import IntArray
-from robin_cli.model.task import Task
-from robin_cli.policies.deciding import PRIOR_CALLS, Columns, Course, Deciding, Look, over_judges
+from robin_cli.policies.of_goals.deciding import (
+    PRIOR_CALLS,
+    Columns,
+    Course,
+    Deciding,
+    Look,
+    over_judges,
+)
 
 _OF_SQUARE, _AT_FIRST = 0.35, 2.5
 _TINY = float(np.finfo(float).tiny)
@@ -23,16 +29,6 @@ class Lucb(Deciding):
     Source: leader and challenger of LUCB, Kalyanakrishnan, Tewari, Auer and Stone, "PAC subset selection in stochastic
     multi-armed bandits", ICML 2012, with z in place of confidence bounds, over many groups that share one budget.
     """
-
-    @classmethod
-    def decides(cls, task: Task) -> bool:
-        """Return whether the decision is the best of each group."""
-        return task.decision.is_best
-
-    @classmethod
-    def wants(cls) -> str:
-        """Return that it needs groups."""
-        return "--scheduler lucb: needs groups to choose from; take it with --decide best"
 
     @property
     def contests(self) -> IntArray | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from robin_cli.model.bradley_terry import (
     wins_of,
 )
 from robin_cli.model.circles import circle
-from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
 
@@ -61,10 +60,6 @@ class Tournament(Policy):
         again: that of one with n calls, times n (n + 1); likewise.
     """
 
-    whole: ClassVar[bool] = True
-    pairwise: ClassVar[bool] = True
-    chooses: ClassVar[bool] = True
-
     matches: Matches
     fresh: FloatArray
     again: FloatArray
@@ -77,13 +72,9 @@ class Tournament(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the systems of the run; InputError unless it ranks at least three of them."""
+        """Return the policy for the systems of the run."""
         matches = setup.matches
-        if matches is None or not matches.ranks_systems:
-            raise InputError(
-                "--scheduler tournament: ranks three systems or more, and this data does not name as many (or --decide best is "
-                "given); leave --scheduler out"
-            )
+        assert matches is not None  # noqa: S101  # the goal ranks systems
         nothing = np.zeros(len(matches.space))
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.task import Task
-from robin_cli.policies.deciding import PRIOR_CALLS, Columns, Course, Deciding, Look
+from robin_cli.policies.of_goals.deciding import PRIOR_CALLS, Columns, Course, Deciding, Look
 
 _AT_FIRST = 1.2
 
@@ -22,16 +21,6 @@ class Apt(Deciding):
     Source: Locatelli, Gutzeit and Carpentier, "An optimal algorithm for the thresholding bandit problem", ICML 2016, with the
     index √n (|x̄ − τ| + ε) for sub-Gaussian arms of one scale; division by √V makes arms of different noise comparable.
     """
-
-    @classmethod
-    def decides(cls, task: Task) -> bool:
-        """Return whether the decision is by thresholds."""
-        return not task.decision.is_best
-
-    @classmethod
-    def wants(cls) -> str:
-        """Return that it needs a threshold."""
-        return "--scheduler apt: needs thresholds to decide by, such as --decide 'score>=3'"
 
     @property
     def contests(self) -> IntArray | None:

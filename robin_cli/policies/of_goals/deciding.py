@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError
 from robin_cli.model.task import Task
 from robin_cli.policies.base import (
     Policy,
@@ -74,7 +73,6 @@ class Deciding(Policy):
         horizon: the budget, in calls, for f and s.
     """
 
-    whole: ClassVar[bool] = True
     by_budget: ClassVar[bool] = True
 
     task: Task
@@ -86,9 +84,8 @@ class Deciding(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the decision of the run; InputError if it has none of this kind."""
-        if setup.task is None or not cls.decides(setup.task):
-            raise InputError(cls.wants())
+        """Return the policy for the decision of the run."""
+        assert setup.task is not None  # noqa: S101  # the goal decides
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
         return cls(
             setup.task,
@@ -97,16 +94,6 @@ class Deciding(Policy):
             setup.budget,
             warm_up,
         )
-
-    @classmethod
-    def decides(cls, task: Task) -> bool:
-        """Return whether it is a policy for ``task``."""
-        raise NotImplementedError
-
-    @classmethod
-    def wants(cls) -> str:
-        """Return the error for a run without a decision of its kind."""
-        raise NotImplementedError
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:
         """Return the priority of arms, and after a look the growth of their contests' evidence."""

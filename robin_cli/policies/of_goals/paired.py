@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError
-from robin_cli.model.records import COMPARE
 from robin_cli.model.systems import FEWEST_PROMPTS, Systems
 from robin_cli.policies.base import Policy, Setup, of_arms, squares_within
 
@@ -44,21 +42,14 @@ class Paired(Policy):
         gain: w² V of each arm, in shares, shape (K,), in simulation (runs, K).
     """
 
-    whole: ClassVar[bool] = True
-    compares: ClassVar[bool] = True
-    adapts: ClassVar[bool] = False
-
     systems: Systems
     gain: FloatArray
     warm_up: int = 1
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the systems of the run; InputError if there are none to compare."""
-        if setup.systems is None:
-            raise InputError(
-                f"--scheduler paired: compares systems; take it with --objective {COMPARE}"
-            )
+        """Return the policy for the systems of the run."""
+        assert setup.systems is not None  # noqa: S101  # the goal compares them
         return cls(setup.systems, _gains(setup.systems, _even(setup.systems)))
 
     @property

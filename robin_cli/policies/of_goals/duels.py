@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError
+from robin_cli.model.matches import Matches
 from robin_cli.model.rivals import Rivals
-from robin_cli.policies.base import Setup
-from robin_cli.policies.comparing import Comparing
+from robin_cli.policies.base import (
+    Policy,
+    Setup,
+    flat_variance,
+    per_arm,
+    pooled_variance,
+    squares_within,
+)
 
 _LOGISTIC = 1.702
 """Φ(z) is about 1 / (1 + exp(−1.702 z)), to 0.01."""
+
+_PRIOR_WEIGHT = 4.0
 
 _NEAREST = 1e-3
 """A leader's least lead, in shares of the scale."""
@@ -33,7 +41,7 @@ class _Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Duels(Comparing):
+class Duels(Policy):
     """For each prompt, the likeliest best response meets that other one against which this is least certain.
 
     A comparison has the preference m − ½ for A over B and its variance V/n, calls under way included. One that was not asked
@@ -44,28 +52,31 @@ class Duels(Comparing):
     So the best response so far meets the others of its prompt one after another, until one has met all: r − 1 comparisons of
     r (r − 1)/2. Then calls go where the best is least clear.
 
-    Source: leader and challenger as in lucb (Kalyanakrishnan and others, ICML 2012), for duels as in Zoghi, Whiteson, Munos
+    All arms of a comparison have one variance, V = √(flat · (SS + 4 g) / (Σ (n − 1) + 4)). SS are squares about the mean of
+    each order and judge, so that the order effect is no uncertainty, and ``flat`` is the mean of each arm's
+    :func:`flat_variance`. g = (Σ SS + v) / (Σ (n − 1) + 1) pools all comparisons; v is the variance of a verdict drawn evenly
+    from the scale, which is V without a verdict.
+
+    Source: leader and challenger as in LUCB (Kalyanakrishnan and others, ICML 2012), for duels as in Zoghi, Whiteson, Munos
     and de Rijke, "Relative upper confidence bound for the k-armed dueling bandit problem", ICML 2014.
 
     Attributes:
+        pooled: g, in simulation one for each run.
         rivals: the comparisons of each prompt.
         margin: ε, a probability.
     """
 
-    prior_weight: ClassVar[float] = 4.0
-
+    matches: Matches
+    pooled: float | FloatArray
     rivals: Rivals
     margin: float
     warm_up: int = 0
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the prompts of the run; InputError if it looks for no best response."""
+        """Return the policy for the prompts of the run."""
         matches = setup.matches
-        if matches is None or not matches.wants_best:
-            raise InputError(
-                "--scheduler duels: finds the best response to each prompt; take it with --decide best"
-            )
+        assert matches is not None  # noqa: S101  # the goal compares
         return cls(matches, matches.space.scales[0].even_variance, Rivals(matches), setup.margin)
 
     @property
@@ -95,6 +106,33 @@ class Duels(Comparing):
         is_begun = there & ~seen.whole & (made > 0).any(axis=-1)
         most = 1.0 / (4.0 * _NEAREST**2)  # more than any other
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
+
+    def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+        """Return V of comparisons, shape (…); ``n`` is 0 if an arm has no verdict, shape (…, arms of one)."""
+        scale = self.matches.space.scales[0]
+        rated, count = n > 0, np.maximum(n, 1.0)
+        flat = np.where(
+            rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0
+        ).sum(axis=-1)
+        flat = np.where(
+            rated.any(axis=-1), flat / np.maximum(rated.sum(axis=-1), 1), scale.even_variance
+        )
+        squares, freedom = (
+            squares_within(n, total, total_sq).sum(axis=-1),
+            (count - 1.0).sum(axis=-1),
+        )
+        return np.asarray(
+            np.sqrt(
+                flat
+                * (squares + _PRIOR_WEIGHT * per_arm(self.pooled, flat))
+                / (freedom + _PRIOR_WEIGHT)
+            )
+        )
+
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
+        """Return it with g from these ratings."""
+        pooled = pooled_variance(n, total, total_sq, self.matches.space.scales[0].even_variance)
+        return replace(self, pooled=pooled if n.ndim > 1 else float(pooled))
 
     def _seen(
         self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray
