@@ -17,7 +17,7 @@ from scipy.stats import t as student
 
 from benchmarks.coverage import Rated, played
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
-from robin_cli.analysis.gate import Measured, evidence_against, judged
+from robin_cli.analysis.gate import Measured, judged
 from robin_cli.analysis.intervals import Part
 from robin_cli.analysis.moderated import moderated
 from robin_cli.datasets.pools import load_pools
@@ -25,7 +25,6 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Criterion
 from robin_cli.model.records import Scale
 from robin_cli.model.requirement import Requirement
-from robin_cli.storage.history import ALARM
 
 PROMPTS = (5, 10, 20, 50, 100, 200, 500)
 RESPONSES = (1, 2, 4)
@@ -286,74 +285,6 @@ def of_real_shares(path: Path, runs: int) -> None:
             print(f"{name:18} {share:g}  " + "   ".join(cells), flush=True)
 
 
-BUILDS = 10_000
-DROPS = (0.2, 0.1, 0.05)
-OF_A_BUILD = 100
-
-
-def rounded_to_quarters(
-    spread: float, mean: float, shape: tuple[int, ...], rng: np.random.Generator
-) -> FloatArray:
-    """Differences of two systems, as the means of some ratings are."""
-    return np.clip(np.round(4 * rng.normal(mean, spread, shape)) / 4, -4, 4)
-
-
-def far_off(mean: float, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-    """The same, 5 % of them by the whole scale."""
-    return np.where(rng.random(shape) < 0.05, -4.0, 0.2 / 0.95 + mean / 0.95)
-
-
-def same_prompts(mean: float, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-    """The same prompts in every build, whose own differences are 0 on average; half of the variance is the judge's."""
-    own = np.random.default_rng(3).normal(0, 0.5, shape[-1])
-    return np.clip(own - own.mean() + rng.normal(mean, 0.5, shape), -4, 4)
-
-
-SERIES: dict[str, Callable[[float, tuple[int, ...], np.random.Generator], FloatArray]] = {
-    "sd 0.6": lambda *args: rounded_to_quarters(0.6, *args),
-    "sd 0.75": lambda *args: rounded_to_quarters(0.75, *args),
-    "sd 1": lambda *args: rounded_to_quarters(1.0, *args),
-    "5 % by the whole scale": far_off,
-    "the same prompts": same_prompts,
-}
-
-
-def alarms(of_builds: FloatArray) -> list[int]:
-    """After how many builds there was an alarm, a new history after each; differences of shape (builds, prompts)."""
-    requirement = Requirement("compare", Criterion("a", ">=", 0.0), systems=("new", "old"))
-    number, asked = np.arange(of_builds.shape[1]), np.ones(of_builds.shape[1], dtype=np.bool_)
-    found, evidence, count = [], 0.0, 0
-    for each in of_builds:
-        known = Measured(each, np.zeros(len(each)), number, (), asked, -4.0, 4.0, 2 * len(each))
-        evidence, count = (evidence + 1) * evidence_against(requirement, known), count + 1
-        if evidence >= ALARM:
-            found.append(count)
-            evidence, count = 0.0, 0
-    return found
-
-
-def of_builds(runs: int) -> None:
-    """False alarms of a history, and how soon it finds a drop; beside it Student's t of each build alone, one-sided 5 %."""
-    print(
-        f"\nA history of builds of {OF_A_BUILD} prompts: false alarms in {BUILDS:,} builds without a change (of t alone); then"
-    )
-    print("builds until a drop is found, mean ± its standard error, by the drop")
-    for number, (name, draw) in enumerate(SERIES.items()):
-        rng = np.random.default_rng([number, 13])
-        still = draw(0.0, (BUILDS, OF_A_BUILD), rng)
-        t = still.mean(axis=1) / np.maximum(still.std(axis=1, ddof=1), 1e-9) * np.sqrt(OF_A_BUILD)
-        by_t = int((t < student.ppf(0.05, OF_A_BUILD - 1)).sum())
-        cells = []
-        for drop in DROPS:
-            until: list[int] = []
-            while len(until) < runs:
-                until += alarms(draw(-drop, (1000, OF_A_BUILD), rng))
-            cells.append(
-                f"{drop:g}: {np.mean(until):.1f} ± {np.std(until) / np.sqrt(len(until)):.1f}"
-            )
-        print(f"{name:24} {len(alarms(still))} ({by_t})   " + "   ".join(cells), flush=True)
-
-
 SIZES = (
     (20, 5, "uniform"),
     (200, 5, "uniform"),
@@ -367,9 +298,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pool", type=Path, nargs="?")
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument(
-        "--only", choices=["pool", "made-up", "shares", "all", "pool-shares", "builds"]
-    )
+    parser.add_argument("--only", choices=["pool", "made-up", "shares", "all", "pool-shares"])
     given = parser.parse_args()
     if given.only in {None, "pool", "made-up"}:
         of_means(given.pool, given.runs, [given.only] if given.only else ["pool", "made-up"])
@@ -377,7 +306,5 @@ if __name__ == "__main__":
         of_shares(given.runs)
     if given.only in {None, "all"}:
         of_all(given.runs)
-    if given.only in {None, "builds"}:
-        of_builds(given.runs // 5)
     if given.only in {None, "pool-shares"}:
         of_real_shares(given.pool, given.runs // 5)

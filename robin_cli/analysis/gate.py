@@ -36,7 +36,7 @@ from robin_cli.analysis.clustered import (
     wider_bounds,
 )
 from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.intervals import Part, log_money, log_sum_evidence
+from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.paired import prompts_needed
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, told_parts
@@ -44,10 +44,9 @@ from robin_cli.analysis.summaries import PairMeans, pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.requirement import Requirement
-from robin_cli.storage.history import Series
 from robin_cli.storage.reader import RunData
 
-State = Literal["pass", "fail", "drifting", "inconclusive"]
+State = Literal["pass", "fail", "inconclusive"]
 
 QUARTER = 0.25
 """η over the share that a bound has to reach. benchmarks/gate.py compares others."""
@@ -119,7 +118,6 @@ class Verdict:
         against: for all pairs, those that are certified not to meet the criterion.
         settling: what would settle an inconclusive one.
         first: number of ratings of each pair in the estimate, if not all.
-        series: the builds that the verdict is about, if there is a history of them.
     """
 
     requirement: Requirement
@@ -134,7 +132,6 @@ class Verdict:
     against: Sequence[int] = ()
     settling: Settling | None = None
     first: int | None = None
-    series: Series | None = None
 
 
 def judged(
@@ -161,7 +158,7 @@ def together(states: Sequence[State]) -> State:
     return next((state for state in _GRAVEST if state in states), "pass")
 
 
-_GRAVEST: tuple[State, ...] = ("fail", "drifting", "inconclusive")
+_GRAVEST: tuple[State, ...] = ("fail", "inconclusive")
 
 
 def _state(relation: str, x: float, low: float, high: float) -> State:
@@ -421,23 +418,6 @@ def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Se
     least = min(calls)
     return Settling(calls=least) if math.isfinite(least) else Settling()
 
-
-def evidence_against(requirement: Requirement, measured: Measured) -> float:
-    """Return evidence that a mean, or a difference, does not meet its requirement; measured must have a score.
-
-    It is the money of bets on the prompts (:func:`~robin_cli.analysis.intervals.log_money`), each on the sum over its pairs: at
-    most 1 on average if the requirement is met, also for the same prompts again and again.
-    """
-    x, is_rated = requirement.criterion.threshold, measured.is_rated
-    clusters = clusters_of(measured.scores[is_rated] - x, measured.prompt[is_rated])
-    values = np.repeat(clusters.totals / clusters.sizes.max(), clusters.times.astype(np.int64))
-    low, high = measured.low - x, measured.high - x
-    is_floor = requirement.criterion.relation in {">=", ">"}
-    money = log_money(-values, -high, -low, 0.0) if is_floor else log_money(values, low, high, 0.0)
-    return math.exp(min(float(np.logaddexp.reduce(money)), _MOST_LOG_EVIDENCE))
-
-
-_MOST_LOG_EVIDENCE = 600.0
 
 _OF_KIND = {
     "mean": (_mean, _settling_mean),

@@ -201,7 +201,6 @@ class Run:
         error_rate: float = 0.05,
         margin: float | None = None,
         by: str | None = None,
-        history: str | Path | None = None,
     ) -> pd.DataFrame:
         """Check requirements like ``robin gate``: a row each, with its ``verdict``: pass, fail or inconclusive.
 
@@ -212,16 +211,13 @@ class Run:
             error_rate: of a verdict, in (0, 1).
             margin: points by which a requirement may be missed; None for a fortieth of the scale.
             by: the column that says which system answered, for compare.
-            history: a CSV file of the builds before, to which this one is added.
 
         Raises:
             InputError: a requirement that is none, or that this run cannot be held to.
         """
         from robin_cli.api.verdicts import gate
 
-        return gate(
-            self.path, require, error_rate=error_rate, margin=margin, by=by, history=history
-        )
+        return gate(self.path, require, error_rate=error_rate, margin=margin, by=by)
 
     def compare(self, *others: Run | str | Path, **how: Any) -> pd.DataFrame:
         """Return which system is better, this run's or another's, or by a data column: see :func:`robin_cli.compare`."""

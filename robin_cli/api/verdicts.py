@@ -22,7 +22,6 @@ def gate(
     error_rate: float,
     margin: float | None,
     by: str | None,
-    history: str | Path | None,
 ) -> pd.DataFrame:
     """Return whether the run at ``path`` meets requirements, see :meth:`~robin_cli.Run.gate`."""
     from robin_cli.views.gate import gated, requirement_table
@@ -30,8 +29,7 @@ def gate(
     if not 0.0 < error_rate < 1.0:
         raise InputError(f"error_rate={error_rate:g}: lies between 0 and 1, as 0.05")
     wanted = [require] if isinstance(require, str) else list(require)
-    series = None if history is None else Path(history)
-    found = gated(path, wanted, margin=margin, error_rate=error_rate, by=by, history=series)
+    found = gated(path, wanted, margin=margin, error_rate=error_rate, by=by)
     for line in found.notes:
         warnings.warn(line, stacklevel=2)
     frame: pd.DataFrame = requirement_table(found).rows().read_all().to_pandas()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -49,13 +48,6 @@ Summary = Annotated[
         help="Write Markdown for a build's summary page; - for standard output.", metavar="FILE"
     ),
 ]
-History = Annotated[
-    str | None,
-    _option(
-        help="CSV file of the builds before, to which this one is added: one error rate over all; pass, drifting or fail.",
-        metavar="FILE",
-    ),
-]
 
 
 @app.command(
@@ -71,7 +63,6 @@ def gate(
     by: By = None,
     junit: Junit = None,
     summary: Summary = None,
-    history: History = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Say whether a run meets requirements: pass (exit 0), fail (5), or not settled by its ratings (6)."""
@@ -82,7 +73,6 @@ def gate(
     from robin_cli.render.json import print_json
     from robin_cli.render.text import fitted, one_line
     from robin_cli.runner.inputs import files_read_by
-    from robin_cli.storage.history import check_history
     from robin_cli.views import gate as views
 
     if not 0.0 < error_rate < 1.0:
@@ -96,18 +86,9 @@ def gate(
         else {}
     )
     (run,) = opt.scored(ctx, [run] if run else [], by)
-    outputs = {"--junit": junit, "--summary": summary, "--history": history, **rows}
-    if history is not None:
-        check_history(history)
+    outputs = {"--junit": junit, "--summary": summary, **rows}
     views.check_outputs(outputs, files_read_by(run), as_json=json)
-    found = views.gated(
-        run,
-        require,
-        margin=margin,
-        error_rate=error_rate,
-        by=by,
-        history=None if history is None else Path(history),
-    )
+    found = views.gated(run, require, margin=margin, error_rate=error_rate, by=by)
     say: Any = partial(typer.echo, err=True)
     for line in found.notes:
         say(one_line(line))

@@ -250,7 +250,7 @@ SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt
 
 REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`", "requirement, in their order", (
     Column("requirement", "The requirement."),
-    Column("verdict", "pass, fail, drifting (over builds) or inconclusive."),
+    Column("verdict", "pass, fail or inconclusive."),
     Column("estimate", "The value.", "number"),
     *_interval("ci", "Its interval at the error rate.", "number", "interval"),
     Column("n_pairs", "Pairs.", "count", "pairs", rank=2),

@@ -10,16 +10,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from robin_cli.analysis.gate import (
-    Measured,
     State,
     Verdict,
-    evidence_against,
     judged,
     measured,
     measured_difference,
@@ -36,15 +34,14 @@ from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
-from robin_cli.storage.history import ALARM, Series, added, build_of
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 
-EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "drifting": 5, "inconclusive": 6}
+EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
 _SHOWN = 3
 _SHOWN_SYSTEMS = 8
-_MARKS: Mapping[State, str] = {"pass": "✅", "fail": "❌", "drifting": "📉", "inconclusive": "❔"}
+_MARKS: Mapping[State, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"[^\w\s-]|_", re.ASCII)
 
@@ -89,13 +86,11 @@ def gated(
     margin: float | None,
     error_rate: float,
     by: str | None = None,
-    history: Path | None = None,
 ) -> Gated:
     """Return the verdicts on the run at ``path``.
 
     Args:
         by: the column that names the systems of a comparison; None for that of systems.
-        history: of the builds before it; the run is added to them.
 
     Raises:
         InputError: a requirement that is not understood, see :func:`~robin_cli.model.requirement.requirement_of`, or systems
@@ -108,19 +103,15 @@ def gated(
         requirement_of(text, manifest.attributes, manifest.told_scales, margin=margin)
         for text in dict.fromkeys(required)
     ]
-    if history is not None:
-        _check_followed(requirements)
     scores = told_scores(run)
     verdicts, notes = [], list[str]()
     for each in requirements:
-        mine = run
         if each.kind == "compare":
             two = _two_systems(run, each, by, notes.append)
-            known, mine = measured_difference(two, each.attribute), two.runs[0]
+            known = measured_difference(two, each.attribute)
         else:
             known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
-        verdict = judged(each, known, error_rate=error_rate, settle=history is None)
-        verdicts.append(verdict if history is None else _followed(verdict, known, mine, history))
+        verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     spent = run.fold.arms.spent
     has_judge = run.name == str(path)
     return Gated(
@@ -133,49 +124,6 @@ def gated(
         notes,
         has_judge,
     )
-
-
-def _check_followed(requirements: Sequence[Requirement]) -> None:
-    """Raise InputError for requirements that a history cannot record."""
-    if len(requirements) > 1:
-        raise InputError(
-            f"--history: follows one requirement, and {len(requirements)} are given; give each a file and a command of its own"
-        )
-    if requirements[0].kind not in {"mean", "compare"}:
-        raise InputError(
-            f"--history: follows a mean or a difference of two systems, and {shown(requirements[0], 80)} is neither; ask "
-            "mean(…) or compare(…)"
-        )
-
-
-def _followed(verdict: Verdict, known: Measured, run: RunData, history: Path) -> Verdict:
-    """Return the verdict on the series of builds in ``history``, with ``run`` added to them."""
-    requirement = verdict.requirement
-    if not verdict.pairs:
-        raise InputError(
-            f"--history {history}: {run.name} has no rating of {shown(requirement.attribute)}, so it is not added; "
-            "judge it first"
-        )
-    build = build_of(run, known.scores)
-    about = _series_of(requirement, known)
-    e = evidence_against(requirement, known)
-    series = added(
-        history,
-        replace(
-            build, requirement=about, n_prompts=verdict.prompts, estimate=verdict.estimate, e=e
-        ),
-    )
-    return replace(verdict, state=cast("State", series.last.verdict), settling=None, series=series)
-
-
-def _series_of(requirement: Requirement, known: Measured) -> str:
-    """Return the part of a requirement that is the same in every build: without the name of the new system."""
-    told = (
-        replace(requirement, systems=("*", *requirement.systems[1:]))
-        if requirement.systems
-        else requirement
-    )
-    return f"{told} ({known.low:g} to {known.high:g})"
 
 
 def _two_systems(
@@ -238,14 +186,11 @@ def why(found: Gated, verdict: Verdict, quote: Quote) -> str:
 
 def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
     """Return the reason for the verdict, and what would settle it, without the estimate."""
-    if verdict.series is not None:
-        parts = [_of_series(verdict.series, quote)]
-    else:
-        parts = (
-            [_of_all(found, verdict, quote)]
-            if verdict.requirement.kind == "all"
-            else [_MEETS[verdict.state]]
-        )
+    parts = (
+        [_of_all(found, verdict, quote)]
+        if verdict.requirement.kind == "all"
+        else [_MEETS[verdict.state]]
+    )
     if verdict.unrated:
         parts.append(
             f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[verdict.requirement.kind]}"
@@ -255,21 +200,6 @@ def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
     return parts
 
 
-def _of_series(series: Series, quote: Quote) -> str:
-    """Return the verdict on a history's builds in words."""
-    evidence = series.last.evidence
-    told = f"{evidence:.2g}" if evidence < ALARM / 4 else f"{min(evidence, _MOST_EVIDENCE):,.0f}"
-    over = f"evidence against it over {number_of(len(series.builds), 'build')} is {told}"
-    if series.alarm is None:
-        return f"no alarm: {over}, below {ALARM:g}"
-    at = series.builds[series.alarm]
-    return (
-        f"{over}, and the alarm is at {ALARM:g}: it came with {quote(at.run)} ({quote(at.gated_at)}), build "
-        f"{series.alarm + 1}; once it is mended, begin another history"
-    )
-
-
-_MOST_EVIDENCE = 1e6
 _UNRATED = {
     "mean": "left out",
     "compare": "left out",
@@ -432,19 +362,6 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "calls_to_settle": None if calls is None or math.isnan(calls) else about(calls),
         "prompts_to_settle": None if prompts is None else about(prompts),
         "why": why(found, verdict, one_line),
-        **_series_facts(verdict.series),
-    }
-
-
-def _series_facts(series: Series | None) -> dict[str, Any]:
-    if series is None:
-        return {}
-    now = series.builds[series.now]
-    return {
-        "e": now.e,
-        "evidence": series.last.evidence,
-        "builds": len(series.builds),
-        "alarm": ALARM,
     }
 
 
@@ -453,7 +370,7 @@ def junit_of(found: Gated) -> str:
     states = [each.state for each in found.verdicts]
     counts = {
         "tests": str(len(states)),
-        "failures": str(states.count("fail") + states.count("drifting")),
+        "failures": str(states.count("fail")),
         "errors": "0",
     }
     root = ET.Element("testsuites", {"name": "robin gate", **counts})

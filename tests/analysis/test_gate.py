@@ -16,7 +16,6 @@ from robin_cli.analysis.gate import (
     Measured,
     Settling,
     Verdict,
-    evidence_against,
     judged,
     measured,
     together,
@@ -26,7 +25,7 @@ from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Criterion
 from robin_cli.model.records import RETIRE_AFTER
-from robin_cli.model.requirement import Kind, Requirement
+from robin_cli.model.requirement import Requirement
 from tests.analysis.test_scores import RATINGS, run_of
 
 LEVELS = np.arange(5.0)
@@ -333,33 +332,3 @@ def test_leaves_out_of_more_calls_what_was_given_up(tmp_path: Path) -> None:
     assert found.is_asked.tolist() == [True, False]
     assert found.is_rated.tolist() == [True, False]
     assert found.calls_a_rating == (2 + RETIRE_AFTER) / 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "relation"), [("mean", ">="), ("mean", "<"), ("compare", ">"), ("compare", "<=")]
-)
-def test_evidence_against_a_build_is_what_bets_on_its_prompts_come_to(
-    kind: Kind, relation: str
-) -> None:
-    rng = np.random.default_rng(5)
-    low, high, x = (0.0, 4.0, 2.5) if kind == "mean" else (-4.0, 4.0, -0.1)
-    prompt = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4]) if kind == "mean" else np.arange(9)
-    scores = rng.uniform(low, high, 9)
-    known = Measured(scores, np.zeros(9), prompt, (), np.ones(9, dtype=np.bool_), low, high, 9)
-    requirement = Requirement(
-        kind, Criterion("a", relation, x), systems=("a", "b") if kind == "compare" else ()
-    )
-
-    largest = np.bincount(prompt).max()
-    totals = np.bincount(prompt, scores - x) / largest
-    stakes = [1 / (1 + math.exp(-k)) for k in range(-3, 5)]
-    money = [0.7 * each / sum(stakes) for each in stakes]
-    odds = -totals / (high - x) if relation in {">=", ">"} else totals / (x - low)
-    bets = zip([*stakes, 1 - 1e-9], [*money, 0.3], strict=True)
-    wanted = sum(part * math.prod(1 + stake * each for each in odds) for stake, part in bets)
-    assert evidence_against(requirement, known) == pytest.approx(wanted)
-    if relation in {">=", ">"}:
-        some = replace(known, scores=np.where(np.arange(9) == 8, np.nan, scores))
-        assert evidence_against(requirement, some) != pytest.approx(wanted)
-    all_lost = replace(known, scores=np.full(9, low if relation in {">=", ">"} else high))
-    assert math.isfinite(evidence_against(requirement, all_lost))
