@@ -19,7 +19,6 @@ from scipy.stats import binom
 
 from benchmarks.coverage import Rated, played
 from robin_cli.analysis.clustered import student_factor, wider_bounds
-from robin_cli.analysis.intervals import log_money, mean_interval
 from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.datasets.pools import load_pools
@@ -205,41 +204,20 @@ def of_skew(runs: int) -> None:
 
 
 def of_looks(all_worlds: list[World], runs: int) -> None:
-    """Who looks after 20 to 400 prompts: how often the truth is ever left out, and how wide the bets' intervals are."""
+    """Who looks after 20 to 400 prompts: how often the truth is ever left out by Student's interval."""
     print(
-        f"\nEver missed in % at {len(LOOKS)} looks from {LOOKS[0]} to {LOOKS[-1]} prompts (± ",
-        end="",
+        f"\nEver missed in % at {len(LOOKS)} looks from {LOOKS[0]} to {LOOKS[-1]} prompts "
+        f"(± {100 * np.sqrt(0.05 * 0.95 / runs):.1f} at 5)"
     )
-    print(
-        f"{100 * np.sqrt(0.05 * 0.95 / runs):.1f} at 5), and the bets' interval over that for one look at 20, 50, 100, 400:"
-    )
-    draws = {
-        world.name: (world, world.truth, world.scale.high - world.scale.low) for world in all_worlds
-    }
-    draws |= {f"{share:.0%} by {far:+g}": ((share, far), 0.0, 4) for share, far in SKEWED}
-    for number, (name, (source, truth, reach)) in enumerate(draws.items()):
+    draws = {world.name: (world, world.truth) for world in all_worlds}
+    draws |= {f"{share:.0%} by {far:+g}": ((share, far), 0.0) for share, far in SKEWED}
+    for number, (name, (source, truth)) in enumerate(draws.items()):
         rng = np.random.default_rng([number, 7])
-        ever, wide = np.zeros(2), []
-        for run in range(runs):
+        ever = 0
+        for _ in range(runs):
             each = drawn(source, rng)
-            t = [abs(each[:g].mean() - truth) > half_by_t(each[:g]) for g in LOOKS]
-            bets = [
-                max(money(side, reach, at) for side, at in ((each[:g], truth), (-each[:g], -truth)))
-                for g in LOOKS
-            ]
-            ever += any(t), max(bets) >= np.log(2 / 0.05)
-            if run < 20:
-                wide.append(
-                    [
-                        widths(mean_interval(each[:g], -reach, reach), each[:g], reach)
-                        for g in (20, 50, 100, 400)
-                    ]
-                )
-        told = " ".join(f"{width:.2f}" for width in np.median(wide, axis=0))
-        print(
-            f"{name:24} t {100 * ever[0] / runs:5.1f}   bets {100 * ever[1] / runs:4.1f}   {told}",
-            flush=True,
-        )
+            ever += any(abs(each[:g].mean() - truth) > half_by_t(each[:g]) for g in LOOKS)
+        print(f"{name:24} {100 * ever / runs:5.1f}", flush=True)
 
 
 def drawn(source: World | tuple[float, float], rng: np.random.Generator) -> FloatArray:
@@ -254,63 +232,9 @@ def drawn(source: World | tuple[float, float], rng: np.random.Generator) -> Floa
     )
 
 
-def widths(bets: tuple[float, float], each: FloatArray, reach: float) -> float:
-    """How wide the interval by ``bets`` is over that for one look."""
-    low, high = wider_bounds(each, -reach, reach, alpha=0.05)
-    return (bets[1] - bets[0]) / (high - low)
-
-
 def half_by_t(each: FloatArray) -> float:
     """Half of Student's interval, never quite 0."""
     return float(student_factor(len(each), 0.05) * each.std(ddof=1) / np.sqrt(len(each))) + 1e-12
-
-
-def money(each: FloatArray, reach: float, at: float) -> float:
-    """ln of what the bets that the mean is above ``at`` have come to."""
-    return float(np.logaddexp.reduce(log_money(each, -reach, reach, at)))
-
-
-def of_speed(runs: int) -> None:
-    """Prompts until the bets settle a difference, and the asymptotic confidence sequence, which they took the place of."""
-    print(
-        "\nMean prompts until a normal difference is settled, by the bets and by an asymptotic confidence sequence"
-    )
-    most = 3000
-    count = np.arange(1, most + 1)
-    twice = -2 * np.log(0.05)
-    mass = count * (twice + np.log(1 + twice)) / 100
-    factor = np.sqrt(2 * (mass + 1) / mass * np.log(np.sqrt(mass + 1) / 0.05))
-    for spread in (0.6, 0.75, 1.0):
-        cells = []
-        for difference in (0.1, 0.2, 0.4):
-            rng = np.random.default_rng([int(100 * spread), int(100 * difference)])
-            stops = []
-            for _ in range(runs):
-                each = np.clip(rng.normal(difference, spread, most), -4, 4)
-                above = np.logaddexp.reduce(running_money(each))
-                mean = np.cumsum(each) / count
-                error = np.sqrt(
-                    np.maximum(np.cumsum(each**2) / count - mean**2, 1e-12)
-                    / np.maximum(count - 1, 1)
-                )
-                shown = (above >= np.log(40), (np.abs(mean) > factor * error) & (count >= 10))
-                stops.append([int(each.argmax()) + 1 if each.any() else most for each in shown])
-            mean_stop, error_of = np.mean(stops, axis=0), np.std(stops, axis=0) / np.sqrt(runs)
-            cells.append(
-                f"{difference:g}: {mean_stop[0]:.0f} ± {error_of[0]:.0f}, {mean_stop[1]:.0f} ± {error_of[1]:.0f}"
-            )
-        print(f"sd {spread:g}  " + "   ".join(cells), flush=True)
-
-
-def running_money(each: FloatArray) -> FloatArray:
-    """ln of each bet's money that the mean is above 0, after every prompt; shape (stakes, prompts)."""
-    return (
-        np.cumsum([log_money(np.array([x]), -4.0, 4.0, 0.0) - _START for x in each], axis=0).T
-        + _START[:, None]
-    )
-
-
-_START = log_money(np.array([0.0]), -4.0, 4.0, 0.0)
 
 
 def of_power(all_worlds: list[World], runs: int) -> None:
@@ -347,7 +271,7 @@ def main() -> None:
     )
     parser.add_argument("pool", type=Path)
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--only", choices=["coverage", "skew", "looks", "speed", "power"])
+    parser.add_argument("--only", choices=["coverage", "skew", "looks", "power"])
     given = parser.parse_args()
     found = list(worlds(given.pool, np.random.default_rng(1)))
     print("truths:", ", ".join(f"{world.name} {world.truth:+.3f}" for world in found))
@@ -355,7 +279,6 @@ def main() -> None:
         "coverage": lambda: of_coverage(found, given.runs),
         "skew": lambda: of_skew(given.runs),
         "looks": lambda: of_looks(found, given.runs),
-        "speed": lambda: of_speed(given.runs),
         "power": lambda: of_power(found, given.runs),
     }
     for name in [given.only] if given.only else tables:

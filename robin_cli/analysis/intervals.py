@@ -102,35 +102,6 @@ def mean_intervals(
     return low + from_below[which], high - from_above[which]
 
 
-def mean_interval(
-    values: FloatArray, low: float, high: float, *, alpha: float = ALPHA
-) -> tuple[float, float]:
-    """Return the same for the mean of n independent values of any kind between ``low`` and ``high``; n at least 1."""
-    counts, above = _counted(values, low, high)
-    below = (high - low) - above
-    return low + _lower_ends(counts, above, alpha)[0], high - _lower_ends(counts, below, alpha)[0]
-
-
-def log_money(values: FloatArray, low: float, high: float, at: float) -> FloatArray:
-    """ln of what each bet that their mean is above ``at`` has come to, shape (stakes,); the sum of all starts at 1.
-
-    Where it is not above, the sum is at most 1 on average; so it is where independent values have different means that are not
-    above it on average, as the same prompts night for night: E Π (1 + θ (x/m − 1)) = Π (1 + θ (μ_i/m − 1)), and that is at
-    most the power of the mean of its factors.
-
-    Args:
-        at: inside the scale.
-    """
-    counts, above = _counted(values, low, high)
-    return _log_money(counts, above, np.array([at - low]))[:, 0]
-
-
-def _counted(values: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
-    """How often each value is there, and how far above ``low``; shape (1, kinds) each."""
-    kinds, counts = np.unique(np.clip(values, low, high), return_counts=True)
-    return counts[None].astype(np.float64), kinds[None] - low
-
-
 def largest_reach(
     counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
 ) -> float:

@@ -8,9 +8,7 @@ hold the truth in 16 % of cases (benchmarks/differences.py).
 If a few prompts differ much, and are unseen or all that is seen, t is too narrow. So each side ends at the farther of t and the
 bounds of bounded values (``clustered.py``).
 
-Repeated looks at it, until it leaves 0 out, find a difference without any in a third of cases. For repeated looks there are the
-bets behind the scores' guaranteed intervals (``intervals.py``), which hold at all times at once: a product over prompts, so
-their order does not matter.
+Repeated looks at it, until it leaves 0 out, find a difference without any in a third of cases.
 
 The prompts that show a difference: one prompt's difference varies over prompts (``variance_between``) and by the judge's noise
 (``noise``, which falls with more calls per response). A true difference D shows, two-sided at α and with this power, if
@@ -37,7 +35,7 @@ from robin_cli.analysis.clustered import (
     probability_beyond,
     wider_bounds,
 )
-from robin_cli.analysis.intervals import ALPHA, log_money, mean_interval
+from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.systems import FEWEST_PROMPTS
 
@@ -105,9 +103,6 @@ def variance_range(prompts: float) -> tuple[float, float]:
 MORE_CALLS = 5
 """More calls per response, whose effect on the interval is reported."""
 
-_BETTING = 1.4
-"""Factor by which a difference must be larger, or its interval smaller, for the bets to show it with the same prompts."""
-
 _CARRY = 0.5
 """Share of a variance that one or two prompts must have to be named."""
 
@@ -173,7 +168,7 @@ class Difference:
         difference: mean_a − mean_b.
         std_error: that of the difference over prompts.
         ci_low, ci_high: 1 − α interval for prompts like these, of this difference by itself; nan below FEWEST_PROMPTS.
-        p: of no difference, two-sided; by the confidence sequence it holds whenever you look.
+        p: of no difference, two-sided.
         p_adjusted: the same for all differences together (Holm).
         noise_share: share of ``std_error`` squared that is the judge's noise, 0 to 1; nan with too few repeated ratings.
         shorter: largest share by which MORE_CALLS more per response would shorten the interval; nan as ``noise_share``.
@@ -218,24 +213,20 @@ class Difference:
         return self.prompts[most[:count]], float(shares[count - 1])
 
 
-def differences(responses: Responses, systems: int, *, anytime: bool = False) -> list[Difference]:
-    """Return the difference of every two of ``systems``, the earlier minus the later, with Holm's correction over all of them.
-
-    Args:
-        anytime: whether intervals and p hold however often you look while prompts come in.
-    """
+def differences(responses: Responses, systems: int) -> list[Difference]:
+    """Return the difference of every two of ``systems``, the earlier minus the later, with Holm's correction over all."""
     each = [by_prompt(responses, system) for system in range(systems)]
     reach = responses.high - responses.low
     # A repeat shows how the judge varies on all responses, as their variances are drawn together.
     knows_noise = float(np.maximum(responses.ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
     found = [
-        difference(a, b, each[a], each[b], reach=reach, knows_noise=knows_noise, anytime=anytime)
+        difference(a, b, each[a], each[b], reach=reach, knows_noise=knows_noise)
         for a, b in combinations(range(systems), 2)
     ]
     adjusted = holm([one.p for one in found])
     alpha = ALPHA / max(1, len(found))
     return [
-        _with_needed(replace(one, p_adjusted=p), reach, alpha, anytime=anytime)
+        _with_needed(replace(one, p_adjusted=p), reach, alpha)
         for one, p in zip(found, adjusted, strict=True)
     ]
 
@@ -265,14 +256,12 @@ def difference(
     *,
     reach: float,
     knows_noise: bool,
-    anytime: bool = False,
 ) -> Difference:
     """Return the difference of two systems over the prompts that both answered.
 
     Args:
         reach: the largest possible difference.
         knows_noise: whether there are enough repeated ratings for the judge's noise.
-        anytime: as for :func:`differences`.
     """
     prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
     first, second = of_a.at(prompts), of_b.at(prompts)
@@ -289,7 +278,7 @@ def difference(
         float(each_prompt.sum()) / count**2 for each_prompt in (noises, first.then + second.then)
     )
     share = shorter = math.nan
-    low, high, p = (_by_bets if anytime else _at_one_look)(each, reach)
+    low, high, p = _interval_and_p(each, reach)
     if knows_noise and variance > _ALIKE * reach**2:
         share = min(1.0, noise / variance)
         shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
@@ -305,7 +294,7 @@ def difference(
     )
 
 
-def _at_one_look(each: FloatArray, reach: float) -> tuple[float, float, float]:
+def _interval_and_p(each: FloatArray, reach: float) -> tuple[float, float, float]:
     """Return the interval of the mean of these differences, none beyond ``reach``, and p: the larger of both methods."""
     clusters = one_a_prompt(each, -reach, reach)
     by_t = (
@@ -316,14 +305,6 @@ def _at_one_look(each: FloatArray, reach: float) -> tuple[float, float, float]:
     return *wider_bounds(each, -reach, reach, alpha=ALPHA), max(
         by_t, probability_beyond(clusters, -reach, reach, at=0.0)
     )
-
-
-def _by_bets(each: FloatArray, reach: float) -> tuple[float, float, float]:
-    """Return the same at all times at once; p is the level at which the interval leaves 0 out."""
-    money = [
-        float(np.logaddexp.reduce(log_money(side, -reach, reach, 0.0))) for side in (each, -each)
-    ]
-    return *mean_interval(each, -reach, reach), min(1.0, 2.0 * math.exp(-max(money)))
 
 
 _ALIKE = 1e-18
@@ -353,19 +334,15 @@ def holm_by_row(p: FloatArray) -> FloatArray:
     return adjusted
 
 
-def _with_needed(one: Difference, reach: float, alpha: float, *, anytime: bool) -> Difference:
+def _with_needed(one: Difference, reach: float, alpha: float) -> Difference:
     if math.isnan(one.p):
         return one
     if one.is_settled:
         return replace(one, prompts_needed=float(one.n_prompts))
-    return replace(
-        one, prompts_needed=prompts_needed(one.by_prompt, -reach, reach, alpha, anytime=anytime)
-    )
+    return replace(one, prompts_needed=prompts_needed(one.by_prompt, -reach, reach, alpha))
 
 
-def prompts_needed(
-    each: FloatArray, low: float, high: float, alpha: float, *, anytime: bool = False
-) -> float:
+def prompts_needed(each: FloatArray, low: float, high: float, alpha: float) -> float:
     """Return the prompts in all that would settle, 4 times in 5, on which side of 0 the mean of values like these is.
 
     Args:
@@ -375,8 +352,8 @@ def prompts_needed(
         More than there are; nan for none, or for too many.
     """
     count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
-    needed = prompts_for(mean / (_BETTING if anytime else 1.0), variance, 0.0, alpha=alpha)
-    if not anytime and needed < MOST_TIMES * count:
+    needed = prompts_for(mean, variance, 0.0, alpha=alpha)
+    if needed < MOST_TIMES * count:
         ends = (low, high) if mean > 0 else (-high, -low)
         needed = max(needed, _needed_by_bounds(each * np.sign(mean), *ends, alpha))
     return max(needed, count + 1.0) if needed <= _MOST_PROMPTS else math.nan

@@ -43,7 +43,6 @@ class Compared:
         corrected: the differences by people's labels, for each attribute with some; None for systems without.
         match: the column that matches responses to the same prompt; None for the prompt's text.
         means: the scores behind the last attribute's means, of each run.
-        anytime: whether the intervals hold however often you look.
         has_labels: whether people's labels were given, usable or not.
         n_shared: responses in more than one of the runs.
         is_same: whether every run has the same responses.
@@ -56,7 +55,6 @@ class Compared:
     corrected: Mapping[str, Sequence[Corrected | None]]
     match: str | None
     means: Sequence[PairMeans]
-    anytime: bool
     has_labels: bool
     n_shared: int = 0
     is_same: bool = False
@@ -91,7 +89,6 @@ def compared(
     *,
     by: str | None = None,
     match: str | None = None,
-    anytime: bool = False,
     only: tuple[str, str] | None = None,
     given: GivenLabels | None = None,
     as_they_are: bool = False,
@@ -129,7 +126,7 @@ def compared(
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
         is_there = who.is_used & ~np.isnan(np.concatenate([each.scores for each in known]))
         responses[name] = _responses(runs, name, known, is_there, who)
-        differing = differences(responses[name], len(who.systems), anytime=anytime)
+        differing = differences(responses[name], len(who.systems))
         if any(each.is_final for each in known):
             differing = [replace(one, shorter=0.0) for one in differing]
         people[name] = _corrected(
@@ -139,9 +136,7 @@ def compared(
         for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
-    told = Compared(
-        who, runs, responses, found, people, match, known, anytime, given is not None, *several
-    )
+    told = Compared(who, runs, responses, found, people, match, known, given is not None, *several)
     if not as_they_are:
         _check_enough(told, notify)
         _say_what_is_odd(told, notify)
@@ -394,7 +389,7 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
             )
         for why in dict.fromkeys(each.why for each in told if each.why):
             notify(f"not corrected by labels: {why}")
-    for run, means in () if found.anytime else zip(found.runs, found.means, strict=True):
+    for run, means in zip(found.runs, found.means, strict=True):
         spent, last = run.fold.arms.spent, run.manifest.last_session
         if (
             not run.manifest.is_spent(spent)
@@ -408,8 +403,8 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
                 else f"calls for some of ${money:g} are"
             )
             notify(
-                f"{run.name}: {spent:,} {of} spent. If you look now and again later, add "
-                "--anytime: intervals for one look are wrong too often then"
+                f"{run.name}: {spent:,} {of} spent. The intervals hold for one look, so compare once all are: who looks "
+                "again and again is wrong too often"
             )
 
 

@@ -40,7 +40,6 @@ def compare(
     *runs: Run | str | Path,
     by: str | None = None,
     match: str | None = None,
-    anytime: bool = False,
     labels: str | Path | Frame | None = None,
     columns: Mapping[str, str] | None = None,
     scale: str | None = None,
@@ -53,7 +52,6 @@ def compare(
         runs: two or more on the same prompts, or one with ``by``; also files of scores that are there already.
         by: a column of the data that says which system answered.
         match: a column that says which responses answer the same prompt, in place of the prompt's text.
-        anytime: intervals that hold however often one looks.
         labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
         columns: of files of scores, our names to theirs, as ``{"id": "doc_id", "score": "exact_match|f1"}``.
         scale: of these scores, as ``"0-10"``; None to take it from them.
@@ -70,9 +68,7 @@ def compare(
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     notes: list[str] = []
     with with_scores(paths, notes.append, columns, scale, by) as there:
-        found = comparison_of(
-            there, notes.append, by=by, match=match, anytime=anytime, labels=labels_from(labels)
-        )
+        found = comparison_of(there, notes.append, by=by, match=match, labels=labels_from(labels))
         frame: pd.DataFrame = table_of(found).rows().read_all().to_pandas()
     for line in notes:
         warnings.warn(line, stacklevel=2)

@@ -44,9 +44,6 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    anytime: Annotated[
-        bool, typer.Option("--anytime", help="Intervals that hold however often one looks; wider.")
-    ] = False,
     labels: opt.Labels = None,
     json: opt.Json = False,
 ) -> None:
@@ -63,7 +60,7 @@ def compare(
     reads = [name for run in runs for name in files_read_by(run)]
     given = settings_of_rows(ctx, [*reads, *filter(None, [labels])])
     notify = messages_for().note
-    found = comparison_of(runs, notify, by=by, match=match, anytime=anytime, labels=labels)
+    found = comparison_of(runs, notify, by=by, match=match, labels=labels)
     if json:
         print_json(facts_of(found))
     elif is_for_people(given):

@@ -25,9 +25,8 @@ from robin_cli.storage.reader import read_run
 
 _ONE_LOOK = (
     "The intervals hold for one look. If you look again while prompts come in, and stop once 0 is left out, you are wrong in "
-    "up to a third of cases: add --anytime, whose intervals are 1.1 to 1.7 times as wide and hold however often you look"
+    "up to a third of cases"
 )
-_ANYTIME = "The intervals hold however often you look while prompts come in (a betting confidence sequence)"
 
 
 def comparison_of(
@@ -36,7 +35,6 @@ def comparison_of(
     *,
     by: str | None = None,
     match: str | None = None,
-    anytime: bool = False,
     labels: LabelsFile = None,
 ) -> Compared:
     """Return the differences of the systems of the runs at ``paths``; see :func:`run_compare.compared`.
@@ -49,7 +47,7 @@ def comparison_of(
     """
     runs = [read_run(path) for path in paths]
     given = given_labels(labels, *runs)
-    return compared(runs, notify, by=by, match=match, anytime=anytime, given=given)
+    return compared(runs, notify, by=by, match=match, given=given)
 
 
 Each = tuple[str, Difference, Corrected | None]
@@ -195,7 +193,7 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
             f"Scores here are of the first {' or '.join(map(str, some))} ratings of each response: later ones were asked "
             "because of these, and a mean of all would be biased"
         )
-    lines.append(_ANYTIME if found.anytime else _ONE_LOOK)
+    lines.append(_ONE_LOOK)
     return lines
 
 

@@ -46,7 +46,6 @@ def facts_of(found: Compared) -> dict[str, Any]:
         "runs": [run.name for run in found.runs],
         "by": found.who.by,
         "match": found.match,
-        "interval": "anytime" if found.anytime else "one look",
         "first_ratings": found.by_first,
         "unrated": found.unrated,
         "comparisons": [

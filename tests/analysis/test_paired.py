@@ -279,42 +279,6 @@ def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corre
     )
 
 
-def test_anytime_bets_on_every_prompt_in_whatever_order_and_its_p_is_the_level_that_leaves_0_out() -> (
-    None
-):
-    scores = drawn(11) * 0.5 + np.array([0.8, 0.0])[:, None, None]
-    plain, always = one(scores), differences(responses(scores), 2, anytime=True)[0]
-    assert always.difference == plain.difference
-    assert always.ci_low < plain.ci_low
-    assert always.p > plain.p
-    turned = differences(responses(scores[:, ::-1]), 2, anytime=True)[0]
-    assert [turned.ci_low, turned.ci_high, turned.p] == pytest.approx(
-        [always.ci_low, always.ci_high, always.p]
-    )
-
-    def wealth(m: float, x: FloatArray) -> float:
-        """Stakes and money as STAKES says, the products one by one."""
-        stakes = [1 / (1 + math.exp(-k)) for k in range(-3, 5)]
-        money = [0.7 * each / sum(stakes) for each in stakes]
-        bets = zip([*stakes, 1 - 1e-9], [*money, 0.3], strict=True)
-        return float(
-            sum(part * math.prod(1 + stake * (each / m - 1) for each in x) for stake, part in bets)
-        )
-
-    x = always.by_prompt + 4.0
-    assert wealth(always.ci_low + 4, x) == pytest.approx(2 / ALPHA, rel=1e-6)
-    assert wealth(4 - always.ci_high, 8 - x) == pytest.approx(2 / ALPHA, rel=1e-6)
-    assert always.p == pytest.approx(2 / max(wealth(4, x), wealth(4, 8 - x)))
-    for level in (-4.0, 0.0, 4.0):
-        alike = differences(
-            responses(np.array([2.0 + level / 2, 2.0 - level / 2])[:, None, None].repeat(9, 1)),
-            2,
-            anytime=True,
-        )
-        assert alike[0].ci_low <= level <= alike[0].ci_high
-        assert alike[0].ci_high - alike[0].ci_low > 0.5
-
-
 def test_names_the_one_or_two_prompts_that_carry_the_variance() -> None:
     def carried(*values: float, prompts: int = 40) -> tuple[list[int], float]:
         spread = np.tile([0.1, -0.1], prompts // 2)
