@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import likely_worst_error
@@ -37,9 +37,6 @@ class Watch(ABC):
     def may_end_early(self) -> bool:
         """Whether the run may be over before its budget is spent."""
         return self.verdicts is not None or self.stop is not None
-
-    def add(self, arm: int, ratings: Iterable[float]) -> None:  # noqa: B027  # most watch only the arms
-        """Add ratings of ``arm`` that are on disk."""
 
     def is_over(self, arms: Arms) -> bool:
         """Return whether the goal is reached, so that the run is finished before its budget is spent."""

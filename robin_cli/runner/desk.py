@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from robin_cli.goals.watching import Watch
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace
@@ -31,7 +30,6 @@ class RunDesk:
     Args:
         fold: the fold of the judgments on disk.
         costs: learns the costs of calls; None for a budget of calls.
-        watch: gets the ratings that are on disk.
         notify: gets lines about a judge for the user.
 
     Attributes:
@@ -44,14 +42,12 @@ class RunDesk:
         fold: Fold,
         prompts: PromptSet,
         costs: Costs | None,
-        watch: Watch,
         notify: Callable[[str], None],
     ) -> None:
         manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
         self._costs = costs
-        self._watch = watch
         self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
         self._reader = AnswerReader(
             space,
@@ -115,7 +111,6 @@ class RunDesk:
     def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk. EndpointError if a judge never gives a rating."""
         judge = self._space.judge.item(arm)
-        self._watch.add(arm, (each.value for each in judgments if each.value is not None))
         if (reason := judgments[-1].reason) is not None:
             self._reasons[arm] = reason
         if reason == "truncated" and not judgments[-1].counts:

@@ -101,7 +101,7 @@ class Session:
             store, fold, self.goal, self.watch, settings, costs, carrying.rounds
         )
         self.budget = self.planner.budget
-        self._desk = RunDesk(store, fold, prompts, costs, self.watch, notify)
+        self._desk = RunDesk(store, fold, prompts, costs, notify)
         stall_s, at_endpoint = max(STALL_S, 2 * settings.timeout), settings.at_endpoints
         books = Books(
             self._desk,

@@ -158,8 +158,14 @@ def test_asks_in_a_simulation_as_in_a_run(name: str) -> None:
         ] == asked.tolist()
 
 
-@every_case
-@pytest.mark.parametrize(("at_once", "samples"), [(1, 1), (7, 1), (64, 1), (9, 4)])
+WAYS = [(1, 1), (7, 1), (64, 1), (9, 4)]
+
+
+# Each case in one of the ways, and each way with several of the cases.
+@pytest.mark.parametrize(
+    ("name", "at_once", "samples"),
+    [(name, *WAYS[place % len(WAYS)]) for place, name in enumerate(CASES)],
+)
 def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
     name: str, at_once: int, samples: int
 ) -> None:
