@@ -259,7 +259,7 @@ def test_an_interrupt_keeps_everything(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=60)
 
         assert "KeyboardInterrupt" in said.splitlines()[-1]
-        assert "open_run('r').resume()" in said
+        assert "robin resume r" in said
         kept = open_run(tmp_path / "r").status()
         assert kept["state"] == "stopped"
         assert 5 < kept["spent"] < 5000

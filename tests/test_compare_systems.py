@@ -316,7 +316,7 @@ def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFix
     said = capsys.readouterr().err
     assert "15 of 30 prompts asked about in full; 30 pairs without a score\n" in said
     assert "30 of 30 prompts asked about in full\n" in said
-    assert said.count("next: open_run(") == 2
+    assert said.count("next: robin ") == 2
     one = write_rows(tmp_path / "one.jsonl", rows_of(systems=("alpha",)))
     refuses(
         RobinError,

@@ -120,7 +120,7 @@ def test_a_new_policy_and_a_new_goal_are_one_file_each_and_a_new_setting_one_ent
         command, cwd=tmp_path / "check_setting", env=env, capture_output=True, text=True
     )
     assert python.returncode == 0, python.stderr
-    assert python.stdout == "Python: patience 12: must be minutes, 1 to 9\n"
+    assert python.stdout == "--patience 12: must be minutes, 1 to 9\n"
 
 
 Robin = Callable[..., subprocess.CompletedProcess[str]]

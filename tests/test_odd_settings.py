@@ -88,7 +88,7 @@ def test_refuses_names_that_no_file_can_have_from_flags_and_from_python(tmp_path
         refuses(
             InputError, "--run: holds a NUL, or bytes that are not UTF-8", checked, {"run": value}
         )
-        with pytest.raises(RobinError, match="Python: run: holds a NUL"):
+        with pytest.raises(RobinError, match="--run: holds a NUL"):
             robin_cli.judge(
                 tmp_path / "p.jsonl", attribute="helpfulness", budget=5, model="m", run=value
             )

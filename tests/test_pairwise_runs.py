@@ -483,7 +483,7 @@ def test_compares_files_frames_and_pairs_in_python(
         ]
         assert run.status()["comparisons_asked"] == 24
         rankings.append(run.ranking())
-    assert "next: open_run(" in capsys.readouterr().err
+    assert "next: robin " in capsys.readouterr().err
     for ranking in rankings[1:]:
         pd.testing.assert_frame_equal(ranking, rankings[0])
     again = open_run(tmp_path / "pairs").resume(budget=60, judge=here)

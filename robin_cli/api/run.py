@@ -259,7 +259,9 @@ class Run:
         Raises:
             As that method.
         """
-        view = View(**{**how, "labels": labels_from(how.get("labels"))}, in_python=True)
+        view = View(
+            **{**how, "labels": labels_from(how.get("labels"))}, blind=False
+        )  # a script joins by its own ids
         return table_of(self.path, what, view).rows().read_all()
 
     def _table(self, what: str, **view: Any) -> pd.DataFrame:

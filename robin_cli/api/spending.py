@@ -13,7 +13,7 @@ from typing import Any
 from robin_cli.files.remote import scheme_of
 from robin_cli.goals.making import goal_of_run
 from robin_cli.judges.functions import Function, naming
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop
 from robin_cli.runner.working import check_rated, work
@@ -33,7 +33,7 @@ def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
     paths = {
         name: value if scheme_of(value) else str(from_home(value)) for name, value in named.items()
     }
-    return checked({**settings, **paths}, "Python")
+    return checked({**settings, **paths})
 
 
 class _Stopper:
@@ -125,14 +125,12 @@ def spend(
         for line in conclusion(outcome):
             messages.note(line)
     if interrupted:
-        messages.note(
-            f"everything received is kept; to go on: open_run({str(store.path)!r}).resume()"
-        )
+        messages.note(f"everything received is kept; to go on: robin resume {typed(store.path)}")
         raise KeyboardInterrupt
     if outcome.worked:
         check_rated(outcome, store.path)
     else:
         messages.note(nothing_sent(outcome, store.path))
     found = goal_of_run(run := read_run(store.path)).found(run)
-    for line in (*found.asides, *found.ends_with(in_python=True)):
+    for line in (*found.asides, *found.ends_with()):
         messages.note(line)

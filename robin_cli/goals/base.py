@@ -151,7 +151,7 @@ class Goal(ABC):
         return self.says(run, self, given)
 
     @abstractmethod
-    def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
+    def has_none(self, run: RunData, what: str) -> str:
         """Return the error that ``run`` has no data for ``what``, and the alternatives."""
 
     @property

@@ -94,11 +94,9 @@ def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
         raise InputError(f"{flag} {error:g}: is {unit}, so above 0 and below {width}")
 
 
-def no_ratings(path: Path, what: str, *, in_python: bool = False) -> str:
+def no_ratings(path: Path, what: str) -> str:
     """Return the error that the pairwise run at ``path`` has no ratings, which ``what`` needs, and the alternatives."""
-    instead = "Run.scores(), Run.ranking(), Run.preferences()"
-    if not in_python:
-        instead = f"robin export {typed(path)} (--what ranking, --what preferences), robin status {typed(path)}"
+    instead = f"robin export {typed(path)} (--what ranking, --what preferences), robin status {typed(path)}"
     return f"{path}: compares responses and rates none by itself, so {what} has no data; it has: {instead}"
 
 

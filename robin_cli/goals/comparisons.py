@@ -143,7 +143,7 @@ def ranking_table(found: Preferences, view: View) -> Table:
         InputError: there is no ranking, with the reason.
     """
     run, ranked = found.run, found.ranked
-    _check_ranked(ranked, run, in_python=view.in_python)
+    _check_ranked(ranked, run)
     for line in _notes_on(ranked):
         view.notify(line)
     return replace(
@@ -171,12 +171,11 @@ def ranking_of(found: Ranked) -> Table:
     )
 
 
-def _check_ranked(found: Ranked, run: RunData, *, in_python: bool) -> None:
+def _check_ranked(found: Ranked, run: RunData) -> None:
     """Raise InputError if ``run`` has no ranking, with the reason and the next step."""
     if found.ranking is not None:
         return
-    again = "Run.resume(budget=N)" if in_python else f"robin resume {typed(run.name)} --budget MORE"
-    more = f": {again}" if found.parts else ""
+    more = f": robin resume {typed(run.name)} --budget MORE" if found.parts else ""
     raise InputError(f"{run.name}: has no ranking of systems: {found.why}; {found.step}{more}")
 
 

@@ -46,7 +46,7 @@ class View:
         n: number of pairs to label.
         show: columns of the data beside each row, for people.
         notify: called with notes for the reader.
-        in_python: whether errors name methods, not flags.
+        blind: whether labels wanted of several systems have opaque ids.
     """
 
     for_people: bool = False
@@ -61,7 +61,7 @@ class View:
     n: int | None = None
     show: Sequence[str] = ()
     notify: Callable[[str], None] = lambda _line: None
-    in_python: bool = False
+    blind: bool = True
 
 
 _NEAR = 0.9
@@ -226,17 +226,13 @@ class Found(ABC):
         """The command that forecasts the larger budget; "" for none."""
         return ""
 
-    def next_step(self, *, in_python: bool = False) -> str:
-        """Return the command, or the line of Python, that is useful next."""
+    def next_step(self) -> str:
+        """Return the command that is useful next."""
         run, manifest = self.run, self.run.manifest
         is_spent = manifest.is_spent(run.fold.arms.spent)
         if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
-            if in_python:
-                return f"open_run({run.name!r}).report()"
             return f"robin report {typed(run.name)} -o report.html"
         unit = "" if manifest.budget_usd is None else "_usd"
-        if in_python:
-            return f"open_run({run.name!r}).resume({f'budget{unit}=MORE' * is_spent})"
         more = f" --budget{unit.replace('_', '-')} MORE" if is_spent else ""
         limit, known = manifest.last_session.get("max_cost"), run.fold.spending().cost_usd
         if not is_spent and limit and known and known > _NEAR * limit:
@@ -244,15 +240,14 @@ class Found(ABC):
         says = f" ({self.forecast} says about how much)" if is_spent and self.forecast else ""
         return f"robin resume {typed(run.name)}{more}{says}"
 
-    def ends_with(self, *, in_python: bool = False) -> list[str]:
+    def ends_with(self) -> list[str]:
         """Return the last lines of a session: the answer, and the next step."""
-        return [*self.answer, f"next: {self.next_step(in_python=in_python)}"]
+        return [*self.answer, f"next: {self.next_step()}"]
 
     def table(self, what: str, view: View) -> Table:
         """Return the table called ``what``, as in ``robin export --what``. InputError if there is none, with the reason."""
         if (build := self.tables.get(what)) is None:
-            named = f"Run.{what.replace('-', '_')}()" if view.in_python else f"--what {what}"
-            raise InputError(self.goal.has_none(self.run, named, in_python=view.in_python))
+            raise InputError(self.goal.has_none(self.run, f"--what {what}"))
         return build(self, view)
 
     def delivered(self, view: View) -> list[Table]:

@@ -59,8 +59,8 @@ class Preferring(Goal):
 
     says: ClassVar[type[Found]] = Preferences
 
-    def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
-        return no_ratings(run.path, what, in_python=in_python)
+    def has_none(self, run: RunData, what: str) -> str:
+        return no_ratings(run.path, what)
 
     @property
     def data(self) -> Mapping[str, Any]:

@@ -258,9 +258,8 @@ class Rating(Goal):
         del counts, own
         return ErrorWatch(self.space, target)
 
-    def has_none(self, run: RunData, what: str, *, in_python: bool) -> str:
+    def has_none(self, run: RunData, what: str) -> str:
         """Return the error that there is no table of comparisons, and the next step."""
-        del in_python
         return (
             f"{run.name}: rates responses one by one, so that {what} has nothing to go by; systems that ratings are of are "
             "compared by robin compare, and two responses at a time by a run of robin judge --pairwise"

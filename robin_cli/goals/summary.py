@@ -241,7 +241,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     run, scores, notify, by = ran.run, ran.scores, view.notify, view.by
     systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
     several = len(systems) > 1
-    is_blind = several and not view.in_python  # a script joins by its own ids
+    is_blind = several and view.blind
     n, labels = WANTED if view.n is None else view.n, labels_of(run, given_labels(view.labels, run))
     if n < 1:
         raise InputError(f"--n {n}: at least one pair is needed, such as --n 50")

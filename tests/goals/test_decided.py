@@ -377,7 +377,7 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
     run.resume(judge=judge)
     said = capsys.readouterr().err
     assert "nothing was sent" in said
-    assert said.endswith(f"next: open_run({str(tmp_path / 'r')!r}).report()\n")
+    assert said.endswith(f"next: robin report {tmp_path / 'r'} -o report.html\n")
 
 
 def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) -> None:
