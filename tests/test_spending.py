@@ -74,11 +74,6 @@ def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(
         ([], None, True),
         ([0.25, 0.0, 0.5], 0.75, True),
         ([0.0, 0.0], 0.0, True),  # free
-        (
-            [None, 0.0, 0.0, None, 0.0, 0.0],
-            None,
-            False,
-        ),  # as robin 0.1.0 recorded requests of three ratings
         ([None, 0.0, 0.5, 0.0], 0.5, False),
     ],
 )

@@ -16,14 +16,14 @@ from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_shown, check_target
-from robin_cli.model.errors import InputError, did_you_mean
+from robin_cli.model.errors import InputError, RunError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet, load_prompts
 from robin_cli.settings.addresses import judges_of, shared_addresses
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
-from robin_cli.storage.manifest import FORMAT, Manifest, ends_of, read_manifest
+from robin_cli.storage.manifest import FILE, Manifest, ends_of, read_manifest
 
 Notify = Callable[[str], None]
 
@@ -69,10 +69,12 @@ def prompts_of(settings: Settings) -> PromptSet:
 
 
 def recorded_prompts(manifest: Manifest) -> PromptSet:
-    """Return the prompts of a run, from its own copy."""
-    if "template" in manifest.prompt:
-        return PromptSet.from_record(manifest.prompt, pairwise=manifest.is_pairwise)
-    return load_prompts(manifest.attributes)  # a run of an older version has no copy
+    """Return the prompts of a run, from its own copy. RunError if it has none."""
+    if "template" not in manifest.prompt:
+        raise RunError(
+            f"{FILE}: has no template and rubrics; restore the file from a copy, or start a new run"
+        )
+    return PromptSet.from_record(manifest.prompt, pairwise=manifest.is_pairwise)
 
 
 def pairs_of(
@@ -206,13 +208,12 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         )
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
-    is_new = settings.budget_usd is not None or settings.pairwise or bool(dataset.images)
     return Manifest(
         settings=own,
         budget=settings.budget or 0,
         attributes=prompts.attributes,
         budget_usd=settings.budget_usd,
-        **ends_of(prompts.attributes, prompts.scales) | ({"format": FORMAT} if is_new else {}),
+        scale=ends_of(prompts.attributes, prompts.scales),
         data={
             "source": dataset.source,
             "sha256": dataset.sha256,

@@ -126,7 +126,7 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
         settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},
         budget=len(judgments),
         attributes=tuple(scales),
-        **ends_of(tuple(scales), tuple(scales.values())),
+        scale=ends_of(tuple(scales), tuple(scales.values())),
         data={**data, "files": [(name, "") for name in found.files]},
         prompt={"sha256": ""},
         seed=0,

@@ -238,10 +238,7 @@ class Fold:
         known = took["cost_usd"] if took["priced"] else None
         more = {name: took[name] for name in _FURTHER_TOKENS}
         complete = not took["unpriced"]
-        # robin 0.1.0 recorded a cost of 0 for all but the first answer of a request, even if that had no cost. So a sum of 0
-        # beside an answer without a cost is not known.
-        cost = known if complete else known or None
-        return Spending(took["prompt_tokens"], took["completion_tokens"], cost, complete, **more)
+        return Spending(took["prompt_tokens"], took["completion_tokens"], known, complete, **more)
 
 
 _FURTHER_TOKENS = ("cached_tokens", "prompt_tokens_told", "reasoning_tokens")

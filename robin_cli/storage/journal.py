@@ -57,7 +57,7 @@ class Journal:
     @classmethod
     def create(cls, path: Path, segment: int, lines: bytes = b"") -> Journal:
         """Replace the file at ``path`` by a journal for ``segment`` with ``lines``, in one step."""
-        data = orjson.dumps({"journal": _VERSION, "segment": segment}) + b"\n" + lines
+        data = lines_of([{"journal": _VERSION, "segment": segment}]) + lines
         with writing(path), whole_file(path) as file:
             file.write(data)
         return cls(path, len(data))
@@ -171,12 +171,12 @@ def read_journal(path: Path) -> JournalContent | None:
 
 
 def read_row(line: bytes) -> dict[str, Any] | None:
-    """Return the row in a line of a journal; None if it is damaged. Lines of older versions have no checksum."""
+    """Return the row in a line of a journal; None if it is damaged."""
     whole, checked, checksum = line.rpartition(_CHECKED_BY)
-    if checked and checksum != b"%d}" % crc32(whole + b"}"):
+    if not checked or checksum != b"%d}" % crc32(whole + b"}"):
         return None
     try:
-        row = orjson.loads(whole + b"}" if checked else line)
+        row = orjson.loads(whole + b"}")
     except orjson.JSONDecodeError:
         return None
     return row if isinstance(row, dict) else None

@@ -1,7 +1,7 @@
 """The lock of a run, on its folder and on a file in it: one robin at a time writes to a run.
 
 The folder's lock cannot be deleted under a run. The file is for systems that do not lock folders (Windows, and NFS, which
-refuses an exclusive lock on a descriptor opened for reading), and for robin 0.1.0, which knows only the file.
+refuses an exclusive lock on a descriptor opened for reading).
 """
 
 from __future__ import annotations

@@ -45,11 +45,9 @@ class ArmLookup:
         places = [
             self._pairs_of(judgments["pair_id"]),
             _places(judgments["attribute"], self._space.asked),
+            _places(judgments["judge"], self._space.judges),
         ]
-        judge: IntArray | int = 0  # a single judge may be unnamed: old judgments do not record it
-        if len(self._space.judges) > 1:
-            judge = _places(judgments["judge"], self._space.judges)
-        pairs, asked = places
+        pairs, asked, judge = places
         attribute, variant = (asked, 0) if len(self._space.variants) == 1 else (0, asked)
         return self._space.arm_at(pairs, attribute, judge, variant)
 

@@ -18,8 +18,8 @@ from msgspec import Meta, Struct, convert
 from robin_cli import __version__
 from robin_cli.files.local import whole_file
 from robin_cli.model.decision import Decision, decision_of
-from robin_cli.model.errors import InputError, RunError, did_you_mean, writing
-from robin_cli.model.records import Scale, shared_scale
+from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
+from robin_cli.model.records import Scale
 from robin_cli.questions.base import Kind
 from robin_cli.questions.kinds import kind_of
 from robin_cli.questions.rubric_files import MOST_LEVELS, Rubric
@@ -27,11 +27,11 @@ from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE
-from robin_cli.storage.layout import name_of
-from robin_cli.storage.migrations import MIGRATIONS
+from robin_cli.storage.layout import SEGMENTS, name_of
 
-FORMAT = 2
-"""Format 2 has attributes of several scales, a budget of money, comparisons, or images. Other runs have format 1, as 0.1.0."""
+FORMAT = 1
+"""The format of runs since robin 0.2.0. Runs of earlier, unreleased versions are refused, whatever their format."""
+_FIRST = (0, 2)
 
 FILE = "manifest.json"
 
@@ -52,15 +52,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, Any]:
-    """Return ``scale`` and ``format`` for a new manifest: one scale for all attributes, or one for each."""
-    scale = shared_scale(scales)
-    if scale is not None:
-        return {"scale": (scale.low, scale.high)}
-    ends = {
-        attribute: (each.low, each.high) for attribute, each in zip(attributes, scales, strict=True)
-    }
-    return {"scale": ends, "format": FORMAT}
+def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, tuple[int, int]]:
+    """Return the ends of each attribute's scale, as a manifest has them."""
+    return {name: (each.low, each.high) for name, each in zip(attributes, scales, strict=True)}
 
 
 def new_run_id() -> str:
@@ -85,21 +79,21 @@ class Manifest:
     Attributes:
         settings: the settings of the run: other values would make it another experiment.
         budget: in calls; it may grow. If ``budget_usd`` is set, that is the budget, and this is about the calls it pays for.
-        scale: its ends, by attribute if they differ.
+        scale: the ends of each attribute's scale.
         sessions: when, where and how the run was worked on.
     """
 
     settings: Mapping[str, Any]
     budget: int
     attributes: tuple[str, ...]
-    scale: tuple[int, int] | Mapping[str, tuple[int, int]]
+    scale: Mapping[str, tuple[int, int]]
     data: Mapping[str, Any]
     prompt: Mapping[str, Any]
     seed: int | None
     sessions: tuple[Mapping[str, Any], ...] = ()
     created_at: str = field(default_factory=now)
     versions: Mapping[str, str] = field(default_factory=library_versions)
-    format: int = 1
+    format: int = FORMAT
     budget_usd: float | None = None
 
     @property
@@ -115,12 +109,7 @@ class Manifest:
     @property
     def scales(self) -> tuple[Scale, ...]:
         """The scale of each attribute, in order."""
-        by_name = (
-            self.scale
-            if isinstance(self.scale, Mapping)
-            else dict.fromkeys(self.attributes, self.scale)
-        )
-        return tuple(Scale(*by_name[attribute]) for attribute in self.attributes)
+        return tuple(Scale(*self.scale[attribute]) for attribute in self.attributes)
 
     @property
     def told_scales(self) -> tuple[Scale, ...]:
@@ -133,7 +122,7 @@ class Manifest:
 
     @property
     def run_id(self) -> str:
-        """The unique id of the run; "" for a run of robin 0.1.0 that was not continued since."""
+        """The unique id of the run; "" before it is made."""
         return str(self.data.get("run_id", ""))
 
     @property
@@ -255,7 +244,7 @@ class Manifest:
         )
 
     def with_data(self, **facts: Any) -> Manifest:
-        """Return the manifest with more facts in ``data``, where robin 0.1.0 ignores facts that it does not know."""
+        """Return the manifest with more facts in ``data``."""
         return replace(self, data={**self.data, **facts})
 
 
@@ -263,7 +252,7 @@ def read_manifest(run: Path) -> Manifest:
     """Read the manifest of the run directory ``run``.
 
     Raises:
-        RunError: there is none, it is damaged, or a newer robin wrote it.
+        RunError: there is none, it is damaged, or another version of robin made it, which this one does not read.
     """
     path = run / FILE
     try:
@@ -284,12 +273,7 @@ def read_manifest(run: Path) -> Manifest:
         raise RunError(f"{path}: damaged ({error}); restore the file from a copy") from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise RunError(f"{path}: not a manifest that robin wrote")
-    if content["format"] > FORMAT:
-        versions = content.get("versions")
-        made_by = versions.get("robin") if isinstance(versions, dict) else "a newer version"
-        raise RunError(
-            f"{path}: format {content['format']}, made by robin {made_by}; this is {__version__}: upgrade robin"
-        )
+    _check_version(path, content)
     try:
         return _manifest(content)
     except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
@@ -298,9 +282,31 @@ def read_manifest(run: Path) -> Manifest:
         ) from None
 
 
+def _check_version(path: Path, content: dict[str, Any]) -> None:
+    """Raise RunError for a run of an unreleased version, or of a newer one."""
+    versions = content.get("versions")
+    made_by = versions.get("robin") if isinstance(versions, dict) else None
+    if not isinstance(made_by, str):
+        raise RunError(
+            f"{path}: a field is missing or not known (the version of robin, at `$.versions`); restore the file from a copy"
+        )
+    if content["format"] == FORMAT and _release(made_by) >= _FIRST:
+        return
+    if _release(made_by) > _release(__version__):
+        raise RunError(
+            f"{path}: format {content['format']}, made by robin {shown(made_by, 20)}; this is {__version__}: upgrade robin"
+        )
+    raise RunError(
+        f"{path}: made by robin {shown(made_by, 20)} in a format that was never released, which robin {__version__} does not "
+        f'read. Its ratings: pd.read_parquet("{path.parent / SEGMENTS}")'
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
 def _manifest(content: dict[str, Any]) -> Manifest:
-    for migrated in MIGRATIONS:
-        content = migrated(content)
     convert(content, Content)
     if "template" in content["prompt"] and "rubrics" not in content["prompt"]:
         raise ValueError("prompt: a template without rubrics")
@@ -322,14 +328,12 @@ def _manifest(content: dict[str, Any]) -> Manifest:
             map(judge_name, models)
         ):
             raise ValueError("sessions: judges that are not this run's")
-    scale = content["scale"]
-    scale = scale if isinstance(scale, dict) else tuple(scale)
     found = Manifest(
         **{
             **content,
             "attributes": tuple(content["attributes"]),
             "sessions": tuple(sessions),
-            "scale": scale,
+            "scale": {name: tuple(ends) for name, ends in content["scale"].items()},
         }
     )
     _ = found.decision  # refuses what cannot be decided
@@ -350,8 +354,10 @@ def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[st
     checked(known, place, tidied=False)
 
 
-def _check_scales(scale: Any, attributes: list[str], rubrics: list[dict[str, Any]] | None) -> None:
-    each_ends = [scale if isinstance(scale, list) else scale[attribute] for attribute in attributes]
+def _check_scales(
+    scale: dict[str, list[int]], attributes: list[str], rubrics: list[dict[str, Any]] | None
+) -> None:
+    each_ends = [scale[attribute] for attribute in attributes]
     for low, high in each_ends:
         if not 0 < high - low < MOST_LEVELS or abs(low) > _FARTHEST:
             raise ValueError(f"scale: {low} to {high} is not a scale")
@@ -372,9 +378,7 @@ class _Data(TypedDict):
     left_out: NotRequired[dict[str, int]]
     first_left_out: NotRequired[list[str]]
     files: NotRequired[list[tuple[str, str]]]
-    run_id: NotRequired[
-        Annotated[str, Meta(pattern=r"\A([0-9a-f]{16})?\Z")]
-    ]  # files are named by it
+    run_id: Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]  # files are named by it
     longer_answers: NotRequired[list[str]]  # judges whose answers may be longer than was asked for
     rescued: NotRequired[Annotated[int, Meta(ge=0)]]
     kept: NotRequired[tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]]
@@ -404,7 +408,7 @@ class Content(Struct, forbid_unknown_fields=True):
     settings: dict[str, Any]
     budget: int
     attributes: list[str]
-    scale: tuple[int, int] | dict[str, tuple[int, int]]
+    scale: dict[str, tuple[int, int]]
     data: _Data
     prompt: _Prompt
     seed: int | None

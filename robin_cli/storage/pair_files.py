@@ -163,8 +163,8 @@ def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
 def _no_column(name: str, known: Sequence[str]) -> str:
     if not known:
         return (
-            f'no column "{shown(name)}": it keeps only prompts, responses and human ratings. The data had no more, or an '
-            "earlier robin made the run; make a new one from data that have the column"
+            f'no column "{shown(name)}": its data had only prompts, responses and human ratings; make a new run from data '
+            "that have the column"
         )
     listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
     return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'

@@ -114,8 +114,7 @@ def _ratings(run: Path) -> pa.Table:
     table = table.filter(pc.is_valid(table["rating"]))
     if not table.num_rows:
         raise InputError(f"{run}: holds no ratings; judge more of it, or name another run or file")
-    # Judgments without a judge are of an older version, which knew only one.
-    if table["judge"].null_count or len(table["judge"].unique()) < 2:
+    if len(table["judge"].unique()) < 2:
         return table
     names = pc.binary_join_element_wise(table["judge"], table["attribute"], "/")
     return table.set_column(table.column_names.index("attribute"), "attribute", names)

@@ -29,10 +29,9 @@ JUDGMENTS = pa.schema(
         pa.field("request_id", pa.string()),
         pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("draw", pa.int64(), nullable=False),
-        # null in runs of older versions:
-        pa.field("usage_estimated", pa.bool_()),
-        pa.field("judge", pa.string()),
-        pa.field("scoring", pa.string()),
+        pa.field("usage_estimated", pa.bool_(), nullable=False),
+        pa.field("judge", pa.string(), nullable=False),
+        pa.field("scoring", pa.string(), nullable=False),
         pa.field("expected_rating", pa.float64()),
         pa.field("off_scale_mass", pa.float64()),
         pa.field("text_because", pa.string()),

@@ -79,7 +79,7 @@ def judgments_by_arm(
     """
     lookup = ArmLookup(space)
     draws = draws or Draws(np.zeros(len(space), np.int64))
-    named = {"pair_id", "attribute", "draw", *(["judge"] if len(space.judges) > 1 else [])}
+    named = {"pair_id", "attribute", "judge", "draw"}
     read = [name for name in JUDGMENTS.names if name in {*named, *columns}]
     place, rows, before = None, 0, draws.set_aside
     tables = read_judgments(path, read, after=after, journal=journal)
@@ -242,24 +242,18 @@ def _left_out(path: Path, lost: Collection[int]) -> str:
 
 
 def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: int) -> pa.Table:
-    """Return columns of a segment with the types of JUDGMENTS; null if the version that wrote it did not know them."""
+    """Return columns of a segment with the types of JUDGMENTS."""
     # Read in this thread alone: a thread of pyarrow that has the file open when the interpreter ends aborts the process.
     table = read_table(stream, name, columns, rows=_SEGMENT_ROWS)
-    own = (table.schema.metadata or {}).get(
-        NUMBER, b"%d" % number
-    )  # older versions did not record it
+    own = (table.schema.metadata or {}).get(NUMBER, b"none")
     if own != b"%d" % number:
         raise ValueError(
             f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one"
         )
     fields = [JUDGMENTS.field(name) for name in columns]
-    values = [
-        table[field.name].cast(field.type)
-        if field.name in table.column_names
-        else pa.nulls(len(table), field.type)
-        for field in fields
-    ]
-    return pa.table(values, schema=pa.schema(fields))
+    return pa.table(
+        [table[field.name].cast(field.type) for field in fields], schema=pa.schema(fields)
+    )
 
 
 def check_rows(table: pa.Table) -> None:

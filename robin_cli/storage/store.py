@@ -162,7 +162,7 @@ class RunStore(StoredRun):
         """Open the run at ``path`` to go on with it.
 
         Raises:
-            RunError: there is no run, a newer robin made it, or another robin is at work on it.
+            RunError: there is no run, another version of robin made it, or another robin is at work on it.
             StorageError: its files are damaged.
         """
         read_manifest(path)  # RunError if the folder is not a run: do not lock it then
@@ -176,8 +176,6 @@ class RunStore(StoredRun):
                 (path / SEGMENTS).mkdir(
                     mode=0o700, exist_ok=True
                 )  # git does not copy empty folders
-                if not store.manifest.run_id:  # robin 0.1.0 made the run
-                    store.set_manifest(store.manifest.with_data(run_id=new_run_id()))
                 store._take_in_rescued()
             undone.pop_all()
         return store

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from robin_cli import RobinError
-from tests.storage.test_runs_of_versions import MADE
+from robin_cli import Pair, RobinError
+from tests.views.tables import make_run
 
-RUN = MADE / "0.1.0" / "finished"
+PAIRS = [Pair(f"pair-{k}", f"prompt {k}", f"response {k}") for k in range(3)]
+RATINGS: list[list[int | None]] = [[3, 3, 2, 3, 2], [4] * 5, [3] * 4]
 
 
-def test_passes_fails_or_skips_by_what_a_run_meets(robin_gate: Callable[..., Any]) -> None:
-    assert robin_gate(RUN, "mean(helpfulness)>=0.1").state == "pass"
+def test_passes_fails_or_skips_by_what_a_run_meets(
+    tmp_path: Path, robin_gate: Callable[..., Any]
+) -> None:
+    run = make_run(tmp_path / "r", PAIRS, RATINGS).path
+    assert robin_gate(run, "mean(helpfulness)>=0.1").state == "pass"
     with pytest.raises(
-        pytest.fail.Exception, match=r"(?s)PASS mean.*FAIL mean\(helpfulness\)>=3.9: 3.25"
+        pytest.fail.Exception, match=r"(?s)PASS mean.*FAIL mean\(helpfulness\)>=3.9: 3.20"
     ):
-        robin_gate(str(RUN), "mean(helpfulness)>=0.1", "mean(helpfulness)>=3.9", unsettled="skip")
+        robin_gate(str(run), "mean(helpfulness)>=0.1", "mean(helpfulness)>=3.9", unsettled="skip")
     with pytest.raises(pytest.fail.Exception, match="INCONCLUSIVE"):
-        robin_gate(RUN, "mean(helpfulness)>=2")
+        robin_gate(run, "mean(helpfulness)>=2")
     with pytest.raises(pytest.skip.Exception, match="INCONCLUSIVE"):
-        robin_gate(RUN, "mean(helpfulness)>=2", unsettled="skip")
+        robin_gate(run, "mean(helpfulness)>=2", unsettled="skip")
     with pytest.raises(RobinError, match="not a run directory"):
         robin_gate("runs/none", "mean(helpfulness)>=2")

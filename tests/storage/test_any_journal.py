@@ -49,11 +49,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("journal") / "r"
     settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
     RunStore.create(path, manifest(settings=settings_), PAIRS).close()
-    lines = [
-        orjson.dumps({"journal": 1, "segment": 1}),
-        *(orjson.dumps(judgment(k)) for k in range(6)),
-    ]
-    (path / "journal.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    lines = [{"journal": 1, "segment": 1}, *(judgment(k) for k in range(6))]
+    (path / "journal.jsonl").write_bytes(lines_of(lines))
     return path
 
 
@@ -104,11 +101,7 @@ def test_meets_any_values_in_a_line(run: Path, change: dict[str, Any], drop: boo
     row = (
         {name: value for name, value in row.items() if name not in change} if drop else row | change
     )
-    assert read_with(run, (run / "journal.jsonl").read_bytes() + orjson.dumps(row) + b"\n") in {
-        6,
-        7,
-        None,
-    }
+    assert read_with(run, (run / "journal.jsonl").read_bytes() + lines_of([row])) in {6, 7, None}
 
 
 @given(at=st.integers(0), bit=st.integers(0, 7))
@@ -118,6 +111,4 @@ def test_takes_no_line_with_another_bit_for_an_answer(at: int, bit: int) -> None
     spoilt[at % len(line)] ^= 1 << bit
     found = read_row(bytes(spoilt))
     assert answer == orjson.loads(orjson.dumps(judgment(1)))
-    assert found is None or answer is None or found.items() >= answer.items(), (
-        "the name of the checksum itself was hit"
-    )
+    assert found is None

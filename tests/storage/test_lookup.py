@@ -62,11 +62,6 @@ def test_tells_pairs_apart_whose_hashes_are_the_same(
     assert ArmLookup(space).arms_of(table).tolist() == [2 * pair for pair in asked]
 
 
-def test_takes_judgments_without_a_judges_name_for_those_of_the_only_one() -> None:
-    table = judgments_table([judgment(0, pair=1)]).drop_columns(["judge"])
-    assert ArmLookup(space_of(["p0", "p1"])).arms_of(table).tolist() == [2]
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("pair_id", "p2"), ("attribute", "wit"), ("judge", "d")]
 )

@@ -37,6 +37,8 @@ from robin_cli.storage import reader as reader_module
 from robin_cli.storage import segments as segments_module
 from robin_cli.storage import store as store_module
 from robin_cli.storage.batches import Ledger, Submission, read_batches
+from robin_cli.storage.files_of_run import write_segment
+from robin_cli.storage.journal import lines_of
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.pair_files import read_columns, write_table
@@ -86,7 +88,7 @@ ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
     "got `bool` - at `$.budget`": (("budget",), True),
     "budget": (("budget",), 0),
     "attributes": (("attributes",), ["helpfulness", "helpfulness"]),
-    "scale: 0 to 1000": (("scale", 1), 1000),
+    "scale: 0 to 1000": (("scale", "helpfulness", 1), 1000),
     "rubrics are not those": (("prompt", "rubrics"), []),
     "session 1: concurrency": (("sessions", 0, "concurrency"), "many"),
     "judges that are not": (("sessions", 0, "model"), ["another"]),
@@ -133,8 +135,8 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(
 
 def test_says_that_a_line_of_a_journal_is_no_judgment(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
-    row = json.dumps({**asdict(judgment(9)), "pair_id": 7})
-    (run / "journal.jsonl").write_text(f'{{"journal":1,"segment":2}}\n{row}\n')
+    row = {**asdict(judgment(9)), "pair_id": 7}
+    (run / "journal.jsonl").write_bytes(lines_of([{"journal": 1, "segment": 2}, row]))
     for read in (status_of, RunStore.open):
         refuses(StorageError, "journal.jsonl: holds a line that is not a judgment", read, run)
 
@@ -161,7 +163,10 @@ def test_makes_no_room_beyond_a_runs_budget_at_all(
     content = json.loads((run / "manifest.json").read_bytes())
     names = ["helpfulness", *(f"a{number}" for number in range(1, attributes))]
     (run / "manifest.json").write_text(
-        json.dumps(content | {"attributes": names, "budget": budget})
+        json.dumps(
+            content
+            | {"attributes": names, "budget": budget, "scale": {name: [0, 4] for name in names}}
+        )
     )
     ids = pa.array([f"p{number}" for number in range(pairs)], pa.large_string())
     empty = pa.array([""] * pairs, pa.large_string())
@@ -183,7 +188,7 @@ def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_pa
     (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
     refuses(
         RunError,
-        "its template and rubrics are not those that the run was made with",
+        "has no template and rubrics",
         reopen_run,
         run,
         Settings(),
@@ -497,13 +502,10 @@ def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     run = made(tmp_path / "r", budget=100)
     rows = judgment_table(run).rows()
     whole = rows.read_all()
-    line = json.dumps({**asdict(judgment(1)), "rating": 4})
-    of_an_earlier_robin = pq.read_table(run / "judgments/00001.parquet").replace_schema_metadata(
-        None
-    )
-    write_table(of_an_earlier_robin, run / "judgments/00002.parquet")
-    (run / "journal.jsonl").write_text(
-        f'{{"journal":1,"segment":3}}\n{json.dumps(asdict(judgment(3)))}\n{line}\n{line}\n'
+    again = replace(judgment(1), rating=4)
+    write_segment(pq.read_table(run / "judgments/00001.parquet"), run, 2)
+    (run / "journal.jsonl").write_bytes(
+        lines_of([{"journal": 1, "segment": 3}, judgment(3), again, again])
     )
     with pytest.warns(
         RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"
@@ -589,9 +591,7 @@ def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(
     judge(data, attribute="helpfulness", budget=6, judge=lambda _: "Rating: 3", run=run, quiet=True)
     assert read_manifest(run).kept == (0, 6)
     (run / "judgments/00001.parquet").unlink()
-    (run / "journal.jsonl").write_text(
-        '{"journal":1,"segment":1}\n'
-    )  # as it was as the run was made
+    (run / "journal.jsonl").write_bytes(lines_of([{"journal": 1, "segment": 1}]))
     refused = robin("gate", run, "--require", "mean(helpfulness)>=0", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "holds 0 judgments, but 6 were there when the last session ended" in refused.stderr

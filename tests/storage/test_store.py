@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import resource
 import stat
 import threading
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +26,7 @@ from robin_cli.storage.manifest import Manifest, differences, ends_of, read_mani
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
-from tests.conftest import refuses
+from tests.conftest import refuses, robin
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
 SETTINGS = {
@@ -48,11 +51,14 @@ def manifest(**change: object) -> Manifest:
         "budget": 100,
         "attributes": ("helpfulness",),
         "scale": (0, 4),
-        "data": {"source": "x", "sha256": "0", "pairs": 3, "skipped": 0},
+        "data": {"source": "x", "sha256": "0", "pairs": 3, "skipped": 0, "run_id": "0" * 16},
         "prompt": {"sha256": "1"},
         "seed": None,
     }
-    return Manifest(**(values | change))  # type: ignore[arg-type]
+    values |= change
+    if isinstance(values["scale"], tuple):
+        values["scale"] = dict.fromkeys(values["attributes"], values["scale"])  # type: ignore[call-overload]
+    return Manifest(**values)  # type: ignore[arg-type]
 
 
 def judgment(
@@ -310,6 +316,26 @@ def test_says_what_is_wrong_with_a_run_directory(tmp_path: Path) -> None:
     refuses(RunError, r"made by robin 9\.9.*upgrade", read_run, tmp_path / "r")
 
 
+@pytest.mark.parametrize(("version", "number"), [("0.1.0", 1), ("0.2.0", 2)])
+def test_refuses_a_run_of_an_unreleased_version_and_says_how_to_read_its_ratings(
+    tmp_path: Path, version: str, number: int
+) -> None:
+    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+        store.append([judgment(0)])
+    path = tmp_path / "r" / "manifest.json"
+    content = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**content, "format": number, "versions": {"robin": version}}))
+
+    done = robin("status", "r", cwd=tmp_path, exits=2)
+
+    said = re.search(
+        r'made by robin (\S+) .* Its ratings: (pd\.read_parquet\("r/judgments"\))', done.stderr
+    )
+    assert said is not None
+    assert said[1] == version
+    assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 1
+
+
 def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -> None:
     RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
     (tmp_path / "r" / "manifest.json").unlink()
@@ -380,5 +406,5 @@ def test_reads_back_the_manifest_it_wrote_with_the_scale_of_each_attribute(tmp_p
     written.write(tmp_path)
     assert read_manifest(tmp_path) == written
     names, scales = ("helpfulness", "tone"), (Scale(0, 4), Scale(1, 10))
-    manifest(attributes=names, **ends_of(names, scales)).write(tmp_path)
+    manifest(attributes=names, scale=ends_of(names, scales)).write(tmp_path)
     assert read_manifest(tmp_path).scales == scales
