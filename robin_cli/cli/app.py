@@ -36,7 +36,6 @@ from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.model.errors import (
     ClusterLost,
     InputError,
-    LostJudgments,
     ReadAs,
     RepeatedJudgments,
     RobinError,
@@ -235,7 +234,7 @@ def _note(
     line: str | None = None,
 ) -> None:
     """Print readers' warnings like a command's messages; other warnings come from libraries."""
-    if not issubclass(category, (RepeatedJudgments, LostJudgments, ReadAs)):
+    if not issubclass(category, (RepeatedJudgments, ReadAs)):
         _show_warning(message, category, filename, lineno, file, line)
         return
     _say(f"note: {message}")

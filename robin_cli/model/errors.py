@@ -47,10 +47,6 @@ class RepeatedJudgments(UserWarning):
     """A run holds several judgments of one call; the first counts. It is a warning, as everything else can be read."""
 
 
-class LostJudgments(UserWarning):
-    """A run goes on without some of its judgments, as its owner allowed. It is a warning, as everything else can be read."""
-
-
 class ReadAs(UserWarning):
     """A file was read in an unusual way. It is a warning, as another reading is possible."""
 

@@ -12,29 +12,23 @@ from robin_cli.model.errors import Damaged, InputError, StorageError
 UNREADABLE = (OSError, InputError, KeyError, ValueError, pa.ArrowException)
 
 
-def otherwise(lost: Path) -> str:
-    """Return the next step for a damaged segment without a copy."""
-    return f", or name it {lost} to go on without it; robin resume asks for as many answers again"
-
-
-def unreadable(path: Path, error: Exception, lost: Path | None = None) -> StorageError:
-    """Return the error for a damaged file of a run; ``lost``: the name with which the run goes on without it."""
-    step = otherwise(lost) if lost else ""
+def unreadable(path: Path, error: Exception) -> StorageError:
+    """Return the error for a damaged file of a run."""
     if isinstance(error, Damaged):
-        return StorageError(f"{error.fact}. Restore it from a copy{step}")
+        return StorageError(f"{error.fact}. Restore it from a copy")
     if isinstance(error, InputError):
         return StorageError(str(error))
     if isinstance(error, OSError) and error.filename and error.strerror:
         return StorageError(
-            f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy{step}"
+            f"{error.filename}: cannot be read ({error.strerror}); restore it from a copy"
         )
-    return StorageError(f"{path}: cannot be read ({error}); restore it from a copy{step}")
+    return StorageError(f"{path}: cannot be read ({error}); restore it from a copy")
 
 
-def rows_in(path: Path, lost: Path | None = None) -> int:
-    """Return the number of rows of a Parquet file of a run. StorageError if it is damaged; ``lost`` as :func:`unreadable`."""
+def rows_in(path: Path) -> int:
+    """Return the number of rows of a Parquet file of a run. StorageError if it is damaged."""
     try:
         with path.open("rb") as file:
             return int(opened_file(file, str(path))[0].metadata.num_rows)
     except UNREADABLE as error:
-        raise unreadable(path, error, lost) from error
+        raise unreadable(path, error) from error

@@ -14,19 +14,16 @@ import pyarrow.compute as pc
 
 from robin_cli.datasets.parquet_tables import read_table
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import LostJudgments, RepeatedJudgments, StorageError, shown
-from robin_cli.model.records import Judgment, Status, number_of
+from robin_cli.model.errors import RepeatedJudgments, StorageError, shown
+from robin_cli.model.records import Judgment, Status
 from robin_cli.model.space import ArmSpace
-from robin_cli.storage.damage import UNREADABLE, otherwise, rows_in, unreadable
+from robin_cli.storage.damage import UNREADABLE, rows_in, unreadable
 from robin_cli.storage.journal import JournalContent, read_journal
 from robin_cli.storage.layout import (
     JOURNAL,
-    SEGMENTS,
-    lost_path,
-    lost_segments,
+    RESTORE,
     segment_count,
     segment_path,
-    way_on,
 )
 from robin_cli.storage.lookup import ArmLookup, Draws
 from robin_cli.storage.manifest import read_manifest
@@ -111,7 +108,7 @@ def repeated(count: int, place: str) -> str:
 def _place_of(path: Path, after: int, row: int) -> str:
     """Return the file that holds a row of a run's judgments, counted after the first ``after`` segments."""
     for number in range(after + 1, segment_count(path) + 1):
-        row -= _rows_of_segment(path, number)
+        row -= rows_in(segment_path(path, number))
         if row < 0:
             return str(segment_path(path, number))
     return str(path / JOURNAL)
@@ -144,7 +141,7 @@ def read_judgments(
     """Yield the judgments of the run at ``path`` in the order they came, a segment at a time.
 
     The journal is read before the segments are listed. If it becomes a segment in between, that segment is read in its place,
-    so every answer is read exactly once. Segments that the run's owner gave up are left out, with a warning.
+    so every answer is read exactly once.
 
     Args:
         columns: the columns to read.
@@ -158,22 +155,18 @@ def read_judgments(
     # This order is safe beside a writer: whatever is read first promises no more than is found later.
     kept, before = (read_manifest(path).kept, segment_count(path)) if journal else ((0, 0), 0)
     content = read_journal(path / JOURNAL) if journal else None
-    count, lost = segment_count(path), lost_segments(path)
+    count = segment_count(path)
     if journal:
         check_whole(path, kept, before, content, count)
     for number in range(after + 1, count + 1):
-        if number in lost:
-            continue
         name = segment_path(path, number)
         try:
             with name.open("rb") as segment:
                 table = _read_segment(segment, str(name), columns, number)
                 check_rows(table)
         except UNREADABLE as error:
-            raise unreadable(name, error, lost_path(path, number)) from error
+            raise unreadable(name, error) from error
         yield table
-    if lost and journal:
-        warn(_left_out(path, lost), LostJudgments, stacklevel=1)
     if content is not None:
         yield journal_table(path / JOURNAL, unsealed_rows(path, content, count)).select(columns)
 
@@ -189,31 +182,28 @@ def check_whole(
         segments: the number of segments after it. A writer makes a segment first, and then the next journal.
     """
     sealed, behind = kept
-    lost, journal = lost_segments(path), path / JOURNAL
+    journal = path / JOURNAL
     needed = max(sealed, content.segment - 1 if content else 0)
     if needed > segments:
-        missing = range(segments + 1, needed + 1)
-        raise StorageError(f"{segment_path(path, missing[-1])} is missing. {way_on(path, missing)}")
-    next_one = way_on(path, [segments + 1])
-    if content is None and segments not in lost:
-        raise StorageError(f"{journal} is missing, or has no first line. {next_one}")
-    if content is not None and content.segment < before and before not in lost:
+        raise StorageError(f"{segment_path(path, needed)} is missing. {RESTORE}")
+    if content is None:
+        raise StorageError(f"{journal} is missing, or has no first line. {RESTORE}")
+    if content.segment < before:
         raise StorageError(
             f"{journal} is older than the segments beside it: it is from an older copy, or the run was copied while robin was "
-            f"at work. {next_one}"
+            f"at work. {RESTORE}"
         )
-    # A segment holds the judgments of the journal after the segment before, and those that came until it was written.
-    if not behind or sealed + 1 in lost:
+    if not behind:
         return
-    place, found = journal, len(unsealed_rows(path, content, segments)) if content else 0
-    next_one = way_on(path, [sealed + 1])
+    # A segment holds the judgments of the journal after the segment before, and those that came until it was written.
+    place, found = journal, len(unsealed_rows(path, content, segments))
     if segments > sealed:
-        place, found = segment_path(path, sealed + 1), _rows_of_segment(path, sealed + 1)
-        next_one = f"Restore it from a copy{otherwise(lost_path(path, sealed + 1))}"
+        place = segment_path(path, sealed + 1)
+        found = rows_in(place)
     if found < behind:
         raise StorageError(
             f"{place} holds {found:,} judgments, but {behind:,} were there when the last session ended: it was cut, or "
-            f"replaced by an older copy. {next_one}"
+            f"replaced by an older copy. {RESTORE}"
         )
 
 
@@ -223,22 +213,8 @@ def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[di
     If the journal's own segment exists, its rows are the journal's first ones; the others came while it was written.
     """
     if content.segment == segments:
-        return content.rows[_rows_of_segment(path, segments) :]
+        return content.rows[rows_in(segment_path(path, segments)) :]
     return content.rows if content.segment > segments else []
-
-
-def _rows_of_segment(path: Path, number: int) -> int:
-    """Return the number of rows of a segment; 0 if it is lost. StorageError if it cannot be read."""
-    if number in lost_segments(path):
-        return 0
-    return rows_in(segment_path(path, number), lost_path(path, number))
-
-
-def _left_out(path: Path, lost: Collection[int]) -> str:
-    return (
-        f"{number_of(len(lost), 'segment')} of {path / SEGMENTS} left out because of {lost_path(path, min(lost)).name}: the "
-        "answers in it are lost"
-    )
 
 
 def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: int) -> pa.Table:

@@ -20,7 +20,7 @@ from robin_cli.model.arms import mean
 from robin_cli.model.errors import RobinError
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.fold import COUNTED, SPENT, Fold
-from robin_cli.storage.layout import STATE, lost_segments, segment_path
+from robin_cli.storage.layout import STATE, segment_path
 from robin_cli.storage.named import Named
 from robin_cli.storage.segments import judgments_by_arm
 
@@ -93,12 +93,7 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
 
 def _position(run: Path, run_id: str, segments: int) -> dict[str, Any]:
     """Return the facts that identify a snapshot's place in a run. OSError if a segment is missing."""
-    lost = lost_segments(run)
-    size = sum(
-        segment_path(run, number).stat().st_size
-        for number in range(1, segments + 1)
-        if number not in lost
-    )
+    size = sum(segment_path(run, number).stat().st_size for number in range(1, segments + 1))
     return {"version": _VERSION, "run_id": run_id, "segments": segments, "bytes": size}
 
 

@@ -25,7 +25,6 @@ import pytest
 from robin_cli.api import judge
 from robin_cli.goals.making import judgment_table
 from robin_cli.model.errors import (
-    LostJudgments,
     RepeatedJudgments,
     RobinError,
     RunError,
@@ -342,29 +341,9 @@ def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, na
         store.append([judgment(3)])
     (run / name).rename(tmp_path / "away")
     for read in READERS:
-        refuses(StorageError, r"(segments are|is) missing.*Restore it from a copy", read, run)
+        refuses(StorageError, rf"{name}.* is missing.*Restore it from a copy", read, run)
     (listed,) = runs_in(tmp_path)
     assert "missing" in listed["error"]
-    left = {"judgments/00001.parquet": 1, "judgments/00002.parquet": 3, "journal.jsonl": 4}[name]
-    goes_on_without(run, left)
-
-
-def goes_on_without(run: Path, left: int) -> None:
-    """Do what the error says where there is no copy: ``left`` answers are there then, and work goes on with them."""
-    with pytest.raises(StorageError) as found:
-        read_run(run)
-    (said,) = re.findall(r"(?:an empty file|or name it) (\S+\.lost)", str(found.value))
-    if "or name it" in str(found.value):
-        Path(said.replace("_0", "0").replace(".lost", ".parquet")).rename(said)
-    Path(said).touch()
-    with pytest.warns(LostJudgments, match="1 segment of .* left out"):
-        assert len(read_run(run).judgments) == left
-    done = robin("status", run, cwd=run)
-    assert "note: 1 segment of" in done.stderr, done.stderr
-    with RunStore.open(run) as store:
-        store.append([judgment(8)])
-    with pytest.warns(LostJudgments):
-        assert len(read_run(run).judgments) == left + 1
 
 
 def ended(run: Path, count: int, *, closes: bool) -> bytes:
@@ -406,7 +385,6 @@ def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(
             StorageError, r"when the last session ended|is missing, or has no first line", read, run
         )
     assert "judgments" in runs_in(tmp_path)[0]["error"]
-    goes_on_without(run, 6 if how == "cut at a line end" else 3)
 
 
 def test_refuses_a_journal_that_is_older_than_the_segments_beside_it(tmp_path: Path) -> None:
@@ -418,7 +396,6 @@ def test_refuses_a_journal_that_is_older_than_the_segments_beside_it(tmp_path: P
     (run / "journal.jsonl").write_bytes(copy)
     refuses(StorageError, "is older than the segments beside it", read_run, run)
     refuses(StorageError, "is older than the segments beside it", RunStore.open, run)
-    goes_on_without(run, 6)
 
 
 def test_takes_no_segment_for_another(tmp_path: Path) -> None:
@@ -432,18 +409,6 @@ def test_takes_no_segment_for_another(tmp_path: Path) -> None:
         read_run,
         run,
     )
-    goes_on_without(run, 3)
-
-
-def test_takes_back_a_segment_that_is_found_again(tmp_path: Path) -> None:
-    run = made(tmp_path / "r", budget=9)
-    segment, lost = run / "judgments/00001.parquet", run / "judgments/_00001.lost"
-    segment.rename(tmp_path / "away")
-    lost.touch()
-    with pytest.warns(LostJudgments), RunStore.open(run) as store:
-        assert not store.fold().arms.spent
-    (tmp_path / "away").rename(segment)
-    assert len(read_run(run).judgments) == 3
 
 
 def test_lets_readers_be_while_sessions_begin_seal_and_end(
@@ -488,14 +453,12 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(
     assert counts == sorted(counts)
     assert counts[-1] == 7
     with monkeypatch.context() as patch:
-        for place, name in enumerate(
-            ("read_manifest", "segment_count", "read_journal", "lost_segments")
-        ):
+        for place, name in enumerate(("read_manifest", "segment_count", "read_journal")):
             module = reader_module if name == "read_manifest" else segments_module
             patch.setattr(module, name, between(getattr(module, name)))
             waiting.append(partial(session, 7 + 4 * place))
             assert len(read_run(run).judgments) >= 7 + 4 * place
-    assert len(read_run(run).judgments) == 23
+    assert len(read_run(run).judgments) == 19
 
 
 def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
