@@ -133,7 +133,6 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
         *kept,
         work / "to.json",
         work / "r/judgments/00009.parquet",
-        work / "r/rescued.jsonl",
     ):
         for write in (
             lambda to: check_output("csv", to),

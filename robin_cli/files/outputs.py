@@ -25,7 +25,6 @@ _OF_A_RUN = frozenset(
         "lock",
         "manifest.json",
         "pairs.parquet",
-        "rescued.jsonl",
         "state.parquet",
         "variances.parquet",
     }
@@ -114,7 +113,7 @@ def _real(name: str | Path) -> Path:
 def _refuse_file_of_run(path: Path) -> None:
     """Raise OSError if ``path`` is a run's own file: answers that were paid for would be lost."""
     run = path.parent.parent if path.parent.name == "judgments" else path.parent
-    own = path.name in _OF_A_RUN or path.name.endswith(("rescued.jsonl", "rescued-rejected.jsonl"))
+    own = path.name in _OF_A_RUN
     if (own or run != path.parent) and all(
         (run / each).exists() for each in ("manifest.json", "pairs.parquet")
     ):

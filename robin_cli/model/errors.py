@@ -12,6 +12,7 @@ RobinError            1
 from __future__ import annotations
 
 import difflib
+import errno
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,14 @@ class StorageError(RunError):
     exit_code = 1
 
 
+class DiskFull(StorageError):
+    """The disk takes no more at the moment. ``fact`` leaves out the next step: the caller may try again."""
+
+    def __init__(self, fact: str, step: str) -> None:
+        super().__init__(fact + step)
+        self.fact = fact
+
+
 class RepeatedJudgments(UserWarning):
     """A run holds several judgments of one call; the first counts. It is a warning, as everything else can be read."""
 
@@ -69,7 +78,14 @@ def writing(place: object, step: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{place}: could not be written ({error.strerror}){step}") from error
+        raise unwritten(place, error, step) from error
+
+
+def unwritten(place: object, error: OSError, step: str) -> StorageError:
+    """Return the error for a ``place`` that could not be written, with the next ``step``."""
+    fact = f"{place}: could not be written ({error.strerror})"
+    is_full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+    return DiskFull(fact, step) if is_full else StorageError(fact + step)
 
 
 def size(count: int) -> str:

@@ -127,6 +127,7 @@ class Books:
         money: the money to spend.
         samples: ratings wanted per request, at least 1.
         health: the health of each judge, by number.
+        notify: gets lines about a full disk for the user.
 
     Attributes:
         calls: the calls in the budget; for a budget of money, about as many as it pays for.
@@ -149,6 +150,7 @@ class Books:
         calls: int = 0,
         at_first: int = 1,
         health: Sequence[Health] = (),
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.desk, self.planner, self.money, self.stop = desk, planner, money, stop
         self.samples, self.calls, self.at_first = samples, calls, at_first
@@ -159,7 +161,13 @@ class Books:
         self.changed, self.ended = asyncio.Event(), asyncio.Event()
         self.error: Exception | None = None
         self.broken: BaseException | None = None
-        self._commit = GroupCommit(desk.write, desk.sync, alone=lambda _: not self.asked)
+        self._commit = GroupCommit(
+            desk.write,
+            desk.sync,
+            alone=lambda _: not self.asked,
+            stop=stop.requested,
+            notify=notify,
+        )
 
     def choose(
         self, judges: Sequence[Judge], samples: int, *, keeps_question: bool = True

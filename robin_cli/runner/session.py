@@ -114,6 +114,7 @@ class Session:
             health=[
                 Health(name, at_endpoint=at_endpoint, stall_s=stall_s) for name in self._desk.names
             ],
+            notify=notify,
         )
         self.stats, self._carrier = books.stats, carrying.begin(books)
 

@@ -1,4 +1,4 @@
-"""Group commit: answers are written the moment they come, and share syncs."""
+"""Group commit: answers are written the moment they come, and share syncs. While the disk is full, they wait in memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+from robin_cli.model.errors import DiskFull
 from robin_cli.model.records import Judgment
 
 _MIN_INTERVAL_S = 0.005
 """Answers that arrive within this time share one sync; none waits longer for others."""
+RETRY_S = 5.0
+"""The time between two attempts to write to a full disk."""
+
+_WAITS = (
+    f"No more is asked, answers wait in memory, and robin tries again every {RETRY_S:g} s: make room. Ctrl-C ends the run "
+    "without them"
+)
 
 Then = Callable[[BaseException | None], None]
 
@@ -20,8 +29,11 @@ class GroupCommit:
 
     Args:
         write: hands judgments to the operating system or raises; called on the event loop.
-        sync: waits until all that was written is on disk or raises; called by one thread, one call at a time.
+        sync: waits until all that was written is on disk or raises; called by one thread, one call at a time. After DiskFull,
+            the next call writes what is missing.
         alone: returns whether no other answer can arrive before this many are committed: then waiting is of no use.
+        stop: ends the attempts to write to a full disk.
+        notify: gets a line when the disk is full, and one when there is room again.
     """
 
     def __init__(
@@ -30,10 +42,13 @@ class GroupCommit:
         sync: Callable[[], None],
         *,
         alone: Callable[[int], bool],
+        stop: asyncio.Event,
+        notify: Callable[[str], None],
     ) -> None:
         self._write = write
         self._sync = sync
         self._alone = alone
+        self._stop, self._notify = stop, notify
         self._waiting: list[Then] = []
         self._syncing: asyncio.Task[None] | None = None
         self._last = float("-inf")
@@ -74,10 +89,28 @@ class GroupCommit:
         group, self._waiting = self._waiting, []
         failed: BaseException | None = None
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
+            await self._sync_when_there_is_room()
         except Exception as error:  # noqa: BLE001  # the callers' callbacks get it
             failed = error
-            # Answers written since the sync began may have been cut off with these.
             group, self._waiting = group + self._waiting, []
         for then in group:
             then(failed)
+
+    async def _sync_when_there_is_room(self) -> None:
+        """Sync. While the disk is full, try again every RETRY_S, until the run is asked to stop."""
+        is_full = False
+        while True:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
+            except DiskFull as error:
+                if self._stop.is_set():
+                    raise
+                if not is_full:
+                    self._notify(f"{error.fact}. {_WAITS}")
+                is_full = True
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), RETRY_S)
+            else:
+                break
+        if is_full:
+            self._notify("there is room again: the run goes on")

@@ -25,7 +25,7 @@ from zlib import crc32
 import orjson
 
 from robin_cli.files.local import whole_file
-from robin_cli.model.errors import StorageError, typed, writing
+from robin_cli.model.errors import StorageError, typed, unwritten, writing
 
 _VERSION = 1
 _CHECKED_BY = b',"crc32":'
@@ -116,10 +116,11 @@ class Journal:
         self.close()
 
     def _refused(self, error: OSError) -> StorageError:
-        return StorageError(
-            f"{self._path}: could not be written ({error.strerror}); all answers before this are kept. "
-            f"Make room, then go on with: robin resume {typed(self._path.parent)}"
+        step = (
+            "; all answers before this are kept. Make room, then go on with: "
+            f"robin resume {typed(self._path.parent)}"
         )
+        return unwritten(self._path, error, step)
 
 
 def lines_of(records: Sequence[object]) -> bytes:

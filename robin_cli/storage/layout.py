@@ -16,8 +16,6 @@ STATE = "state.parquet"
 BATCHES = "batches"
 LABELS = "labels.csv"
 LOCK = "lock"
-RESCUED = "rescued.jsonl"
-REJECTED = "rescued-rejected.jsonl"
 _NAMED = 5
 
 RESTORE = "Restore it from a copy"

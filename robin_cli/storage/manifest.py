@@ -126,11 +126,6 @@ class Manifest:
         return str(self.data.get("run_id", ""))
 
     @property
-    def rescued(self) -> int:
-        """The number of rescued answers that joined the run."""
-        return int(self.data.get("rescued", 0))
-
-    @property
     def kept(self) -> tuple[int, int]:
         """The numbers of segments, and of judgments after them, when the last session ended; (0, 0) if not recorded."""
         segments, behind = self.data.get("kept", (0, 0))
@@ -380,7 +375,6 @@ class _Data(TypedDict):
     files: NotRequired[list[tuple[str, str]]]
     run_id: Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]  # files are named by it
     longer_answers: NotRequired[list[str]]  # judges whose answers may be longer than was asked for
-    rescued: NotRequired[Annotated[int, Meta(ge=0)]]
     kept: NotRequired[tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]]
 
 

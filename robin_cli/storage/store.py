@@ -10,15 +10,15 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import EndpointError, RunError, StorageError, typed, writing
-from robin_cli.model.records import Judgment, Pair
+from robin_cli.model.records import Judgment, Pair, number_of
 from robin_cli.storage.batches import read_batches
 from robin_cli.storage.files_of_run import (
     foreign_in,
@@ -34,8 +34,6 @@ from robin_cli.storage.layout import (
     COLUMNS,
     JOURNAL,
     MANIFEST,
-    REJECTED,
-    RESCUED,
     SEGMENTS,
     STATE,
     VARIANCES,
@@ -44,7 +42,6 @@ from robin_cli.storage.layout import (
 from robin_cli.storage.locking import RunLock
 from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.reader import StoredRun
-from robin_cli.storage.rescue import rescue, rescued, set_aside
 from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
 from robin_cli.storage.snapshot import folded, write_snapshot
 
@@ -87,27 +84,7 @@ class RunStore(StoredRun):
         else:  # there is no journal yet, or it had just become a segment when the last session ended
             self._journal = Journal.create(path / JOURNAL, self._segment, lines_of(rows))
         self._synced_end = self._journal.end
-
-    def _take_in_rescued(self) -> None:
-        """Add the rescued answers of earlier sessions; one that the run has already is not added again."""
-        new, rejected = rescued(self.path)
-        before = len(self.notes)
-        if new:
-            self._journal.write(new)
-            self._journal.sync()
-            self._rows.extend(new)
-            self._synced, self._synced_end = len(self._rows), self._journal.end
-            self.set_manifest(self.manifest.with_data(rescued=self.manifest.rescued + len(new)))
-            self.notes.append(f"{_answers(len(new))} taken back from {self.path / RESCUED}")
-        if rejected:  # after the good ones are kept: if the disk refuses these, both files stay
-            set_aside(self.path, rejected)
-            place, _, why = rejected[0]
-            self.notes.insert(
-                before,
-                f"{_answers(len(rejected))} set aside in {self.path / REJECTED}; {place}: {why}",
-            )
-        with suppress(OSError):  # a file that stays does no harm: an answer joins once
-            (self.path / RESCUED).unlink()
+        self._is_behind = False  # whether the journal may lack rows after ``_synced``
 
     @classmethod
     def create(
@@ -176,7 +153,6 @@ class RunStore(StoredRun):
                 (path / SEGMENTS).mkdir(
                     mode=0o700, exist_ok=True
                 )  # git does not copy empty folders
-                store._take_in_rescued()
             undone.pop_all()
         return store
 
@@ -240,15 +216,14 @@ class RunStore(StoredRun):
     def write(self, judgments: Sequence[Judgment]) -> None:
         """Hand ``judgments``, in order, to the operating system: when this returns, they outlive the process.
 
-        Raises:
-            StorageError: it refused them. Earlier ones are kept, and these are rescued if there is any place.
+        If it refuses them, they wait in memory, and the next :meth:`sync` writes them.
         """
         with self._writing:
-            try:
-                self._journal.write(judgments)
-            except StorageError as error:
-                place = rescue(self.path, self.manifest.run_id, judgments)
-                raise _rescued_to(self.path, place, error) from error
+            if not self._is_behind:
+                try:
+                    self._journal.write(judgments)
+                except StorageError:
+                    self._is_behind = True
             self._rows.extend(judgments)
             self._characters += sum(len(judgment.text) for judgment in judgments)
 
@@ -256,16 +231,20 @@ class RunStore(StoredRun):
         """Wait until all that was written is on disk: when this returns, it outlives the machine. Seal a full segment.
 
         Raises:
-            StorageError: the disk refused what was written since the last sync; it is rescued if there is any place. Or all is
-                kept, but the disk refused the segment.
+            StorageError: the disk refused what came since the last sync, and the next sync writes it again; or all is kept, but
+                the disk refused the segment. DiskFull if it only lacks room.
         """
-        with self._writing:
-            written, end = len(self._rows), self._journal.end
         try:
-            self._journal.sync()
-        except StorageError as error:
             with self._writing:
-                raise _rescued_to(self.path, self._rescue_unsynced(), error) from error
+                if self._is_behind:  # after a sync that failed, nobody knows what of it is on disk
+                    self._journal.cut(self._synced_end)
+                    self._journal.write(self._rows[self._synced :])
+                    self._is_behind = False
+                written, end = len(self._rows), self._journal.end
+            self._journal.sync()
+        except StorageError:
+            self._is_behind = True
+            raise
         self._synced, self._synced_end = written, end
         if len(self._rows) >= SEGMENT_ROWS or self._characters >= SEGMENT_CHARACTERS:
             kept = f"; every answer is kept. Make room, then go on with: robin resume {typed(self.path)}"
@@ -278,17 +257,6 @@ class RunStore(StoredRun):
         """Write and sync ``judgments``, in order. Raises as :meth:`write` and :meth:`sync`."""
         self.write(judgments)
         self.sync()
-
-    def _rescue_unsynced(self) -> Path | None:
-        """Move answers that could not be synced to a file for rescued ones; return None, and keep them, if that fails too."""
-        unsynced = cast(
-            "list[Judgment]", self._rows[self._synced :]
-        )  # rows read from disk are synced
-        place = rescue(self.path, self.manifest.run_id, unsynced)
-        if place is not None:
-            self._journal.cut(self._synced_end)
-            del self._rows[self._synced :]
-        return place
 
     def close(self) -> None:
         """Make a segment of the journal, write the snapshot, and release the lock."""
@@ -333,8 +301,10 @@ class RunStore(StoredRun):
                 with writing(self.path):
                     shutil.rmtree(self.path)
         except RunError:
-            if error is None:  # else the first error says more
+            if error is None:
                 raise
+            if lost := len(self._rows) - self._synced:  # else the first error says more
+                raise StorageError(f"{error}. Lost: {number_of(lost, 'answer')}") from error
 
     def _seal(self) -> None:
         """Make a segment of the rows. Answers that are written meanwhile go into the next journal, which is then synced."""
@@ -355,19 +325,3 @@ class RunStore(StoredRun):
         if not segments or covered < segments:
             write_snapshot(self.path, fold, self.manifest.run_id, segments)
         self._sealed_since_state = 0
-
-
-def _rescued_to(run: Path, place: Path | None, error: StorageError) -> StorageError:
-    if place is None:
-        return error
-    if place.parent == run:
-        return StorageError(
-            f"{error}. Answers since then are safe in {place}, and robin resume takes them back"
-        )
-    return StorageError(
-        f"{error}. Answers since then are safe in {place}: move it to {run / RESCUED} first"
-    )
-
-
-def _answers(count: int) -> str:
-    return f"{count:,} rescued answer{'s' * (count != 1)}"

@@ -18,11 +18,9 @@ from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, counted, number_of
 from robin_cli.results.words import dollars
-from robin_cli.storage.layout import REJECTED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.pair_files import count_empty_responses
 from robin_cli.storage.reader import RunData, read_run
-from robin_cli.storage.rescue import tally
 from robin_cli.views.run_list import state_of
 from robin_cli.views.spent import Spent
 from robin_cli.views.under_way import UnderWay, under_way, under_way_lines
@@ -54,7 +52,6 @@ class Work:
     answers: str
     rated_by_text: Mapping[str, int]
     failed: Mapping[str, int]
-    rescued: Mapping[str, int]
     repeated_judgments: int
     in_flight_at_stop: int | None
     under_way: Sequence[UnderWay]
@@ -87,7 +84,6 @@ class Work:
             answers=manifest.answers,
             rated_by_text=_counted(run.judgments["text_because"]),
             failed=_reasons(run, "failed"),
-            rescued=tally(run.path, manifest),
             repeated_judgments=run.fold.draws.set_aside,
             in_flight_at_stop=manifest.sessions[-1].get("in_flight")
             if manifest.sessions and not working
@@ -114,7 +110,6 @@ class Work:
             f"without a {goal.noun}": counted(self.unparsed, goal.noun),
             **self._answers_line(),
             "failed calls": counted(self.failed),
-            **self._rescued_line(),
             "repeated": repeated if self.repeated_judgments else "",
             **self._row_lines(goal),
             "in flight at stop": "" if self.state in {"working", "finished"} else stopped,
@@ -128,17 +123,6 @@ class Work:
         by_text = sum(self.rated_by_text.values())
         why = f"; {by_text:,} by their text: {counted(self.rated_by_text)}" if by_text else ""
         return {"answers": f"{self.ratings - by_text:,} by log probabilities{why}"}
-
-    def _rescued_line(self) -> dict[str, str]:
-        says = {
-            "taken_back": "taken back",
-            "set_aside": f"set aside in {self.run}/{REJECTED}",
-            "waiting": f"waiting: robin resume {typed(self.run)} takes them back",
-        }
-        said = ", ".join(
-            f"{self.rescued[name]:,} {words}" for name, words in says.items() if self.rescued[name]
-        )
-        return {"rescued answers": said} if said else {}
 
     def _row_lines(self, goal: Goal) -> dict[str, str]:
         lines = {}

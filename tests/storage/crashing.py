@@ -15,8 +15,7 @@ be in hand.
 A power cut is a SIGKILL after which the journal loses what no fsync had reached; of that, a part may have come to the disk.
 There, what must not be lost is what was synced.
 
-Of the kind "full", the disk takes no file beyond a random size, of the run as well, so that answers are rescued to the folder
-for temporary files, and moved to the run as the error says.
+Of the kind "full", the disk takes no file beyond a random size until it has refused twice; the run waits, and goes on.
 """
 
 from __future__ import annotations
@@ -43,11 +42,12 @@ from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Judge, Notices
+from robin_cli.model.errors import DiskFull
 from robin_cli.model.exchange import Answer, Question, Reply
 from robin_cli.model.records import Judgment, Usage
 from robin_cli.runner import carrying
 from robin_cli.settings.table import Settings
-from robin_cli.storage import journal, rescue, store
+from robin_cli.storage import group_commit, journal, store
 from tests.starting import load_robin
 
 BUDGET = 61
@@ -132,14 +132,25 @@ class Steps:
         return stepped
 
 
-def fill(places: int, size: int) -> None:
-    """Let no file grow beyond ``size`` bytes, and none of the first ``places`` for rescued answers take any."""
-    all_of_them = rescue._places
+def fill(size: int) -> None:
+    """Let no file grow beyond ``size`` bytes; more than that is there again once the store has refused it twice."""
     sys.dont_write_bytecode = True  # else of each module the beginning
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(
-        resource.RLIMIT_FSIZE, (size, size)
+        resource.RLIMIT_FSIZE, (size, most)
     )  # python ignores the signal: writing fails instead
-    setattr(rescue, "_places", lambda *where: list(all_of_them(*where))[places:])  # noqa: B010
+    group_commit.RETRY_S = 0.001
+    sync, refused = store.RunStore.sync, itertools.count(1)
+
+    def synced(self: store.RunStore) -> None:
+        try:
+            sync(self)
+        except DiskFull:
+            if next(refused) == 2:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            raise
+
+    store.RunStore.sync = synced  # type: ignore[method-assign]
 
 
 def teller(pipe: int, really: bool) -> Callable[[Iterable[str]], None]:
@@ -158,7 +169,7 @@ def child(
     die: Callable[[], None],
     acknowledged: int,
     *,
-    full: tuple[int, int] | None,
+    full: int | None,
     power: bool,
     calls: int,
 ) -> dict[str, int]:
@@ -207,7 +218,7 @@ def child(
     store.SEGMENT_ROWS = SEGMENT_ROWS if full is None else BUDGET
     setattr(carrying, "endpoints_of", lambda *given: _endpoints(told, calls, *given))  # noqa: B010  # mypy: no name of its own
     if full is not None and at is not None:
-        fill(*full)
+        fill(full)
     sys.argv = ["robin", *arguments]
     try:
         robin()
@@ -233,7 +244,7 @@ def forked(
     at: At | None = None,
     die: Callable[[], None] = lambda: None,
     *,
-    full: tuple[int, int] | None = None,
+    full: int | None = None,
     power: bool = False,
     calls: int = 4,
 ) -> tuple[int, dict[str, int], list[str]]:
@@ -328,19 +339,14 @@ def scenario(
     at = write, generator.randint(1, steps[shape][write])
     judge = prepared(folder, shape)
     # The journal of a whole run takes some 30,000 bytes, and the most that wait for one write, eight requests' answers, 20,000.
-    full = (number % 2, generator.randint(21_000, 26_000)) if kind == "full" else None
+    full = generator.randint(21_000, 26_000) if kind == "full" else None
     calls = 4 if full else CONCURRENCY[number % len(CONCURRENCY)]
     first, _, acknowledged = forked(
         judge, folder, at, KINDS[kind], full=full, power=kind == "power", calls=calls
     )
     if kind == "power":
         lose_power(folder / "run", acknowledged, generator)
-    rescued = sorted(
-        str(path.relative_to(folder).parent) for path in folder.rglob("*rescued.jsonl")
-    )
     made = (folder / "run" / "manifest.json").exists()
-    for path in (folder / "tmp").glob("*rescued.jsonl") if made else ():
-        path.rename(folder / "run" / "rescued.jsonl")
     again = ["resume", "run", "--quiet", "-o", "scores.csv"] if made else judge
     second, _, later = forked(again, folder, full=full, calls=calls)
     table = pq.read_table(folder / "run" / "judgments") if second == 0 else None
@@ -357,10 +363,6 @@ def scenario(
         "acknowledged": acknowledged + later,
         "kept": [" ".join(map(str, key.values())) for key in keys],
         "requests": [] if table is None else table["request_id"].to_pylist(),
-        "rescued": rescued,
-        "left": sorted(
-            str(path.relative_to(folder)) for path in folder.rglob("*") if path.match("*rescued*")
-        ),
         "budget": json.loads((folder / "run" / "manifest.json").read_text())["budget"]
         if made or second == 0
         else None,

@@ -37,7 +37,7 @@ ENDINGS = {
     "interrupt": {130, 0},
     "twice": {130, 0},
 }
-ENDINGS |= {"full": {1, 0}}
+ENDINGS |= {"full": {0}}
 REST = ["kill:8:24", "kill:32:18", "power:5:19 full:2:7", "term:1:9 interrupt:5:9 twice:2:9"]
 REST += ["full:9:6 term:10:6 interrupt:14:6"]
 
@@ -72,20 +72,15 @@ def test_resumes_whatever_it_died_of_at_whatever_step(some: str) -> None:
             f"an answer that was safe is lost: {each}"
         )
         told = Counter(each["acknowledged"])
-        assert kind == "full" or all(told[name] <= ratings[name] for name in told), (
+        assert all(told[name] <= ratings[name] for name in told), (
             f"a part of a request is lost: {each}"
         )
-        assert not each["left"], f"rescued answers were not taken back: {each}"
     for kind, _, count in (each.split(":") for each in wanted):
         runs = [each for each in died if each["kind"] == kind]
         assert len(runs) == int(count)
         assert kind != "kill" or {each["at"][0] for each in runs} == set(WRITES)
-        assert kind != "full" or {place for each in runs for place in each["rescued"]} == {
-            "run",
-            "tmp",
-        }
     # Some end before the step at which they were to die: how answers come together is no matter of the number.
-    assert sum(each["first"] != 0 for each in died) > len(died) / 2, died
+    assert sum(each["first"] != 0 or each["kind"] == "full" for each in died) > len(died) / 2, died
 
 
 LIVE: dict[str, Any] = {

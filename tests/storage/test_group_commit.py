@@ -7,7 +7,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
+from robin_cli.model.errors import DiskFull
 from robin_cli.model.records import Judgment
+from robin_cli.storage import group_commit
 from robin_cli.storage.group_commit import GroupCommit
 from tests.storage.test_store import judgment
 
@@ -43,7 +47,13 @@ def played(disk: Disk, first: Sequence[int], meanwhile: Sequence[int]) -> list[s
     """``first`` are committed at once, ``meanwhile`` while these are synced."""
 
     async def scene() -> None:
-        group = GroupCommit(disk.write, disk.sync, alone=lambda _: True)
+        group = GroupCommit(
+            disk.write,
+            disk.sync,
+            alone=lambda _: True,
+            stop=asyncio.Event(),
+            notify=disk.events.append,
+        )
         for number in first:
             group.commit([judgment(number)], lambda error, number=number: disk.told(number, error))  # type: ignore[misc]
         await asyncio.to_thread(disk.begun.wait, 10)
@@ -82,7 +92,9 @@ def test_groups_that_follow_soon_are_synced_soon() -> None:
     disk.leave.set()
 
     async def scene() -> None:
-        group = GroupCommit(disk.write, disk.sync, alone=lambda _: False)
+        group = GroupCommit(
+            disk.write, disk.sync, alone=lambda _: False, stop=asyncio.Event(), notify=print
+        )
         for number in (1, 2, 3):
             told = asyncio.Event()
             group.commit([judgment(number)], lambda _, told=told: told.set())  # type: ignore[misc]
@@ -91,3 +103,45 @@ def test_groups_that_follow_soon_are_synced_soon() -> None:
 
     asyncio.run(asyncio.wait_for(scene(), 60))  # a wait that is reckoned wrong has no end
     assert disk.events[-1] == "synced 3"
+
+
+def test_waits_for_room_on_a_full_disk_and_gives_up_when_it_is_asked_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_commit, "RETRY_S", 0.001)
+    events: list[str] = []
+    refusals, refused_often = 2, threading.Event()
+
+    def sync() -> None:
+        nonlocal refusals
+        refusals -= 1
+        if refusals < -9:
+            refused_often.set()
+        if refusals != -1:
+            raise DiskFull("the journal could not be written", "; go on later")
+
+    async def scene() -> None:
+        stop, first = asyncio.Event(), asyncio.Event()
+
+        def told(error: BaseException | None) -> None:
+            events.append(f"told {error}")
+            first.set()
+
+        group = GroupCommit(
+            lambda _: None, sync, alone=lambda _: True, stop=stop, notify=events.append
+        )
+        group.commit([judgment(1)], told)
+        await first.wait()
+        group.commit([judgment(2)], told)
+        await asyncio.to_thread(refused_often.wait, 10)
+        stop.set()
+        await group.drain()
+
+    asyncio.run(scene())
+    assert [event.partition(".")[0] for event in events] == [
+        "the journal could not be written",
+        "there is room again: the run goes on",
+        "told None",
+        "the journal could not be written",
+        "told the journal could not be written; go on later",
+    ]

@@ -273,9 +273,12 @@ def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert ids(tmp_path / "r") == ["r0"]
-    store.append([judgment(3)])
+    store.write([judgment(3)])
+    assert ids(tmp_path / "r") == ["r0"]
+    store.sync()
+    assert ids(tmp_path / "r") == ["r0", "r1", "r2", "r3"]
     store.close()
-    assert ids(tmp_path / "r") == ["r0", "r3"]
+    assert ids(tmp_path / "r") == ["r0", "r1", "r2", "r3"]
 
 
 def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
