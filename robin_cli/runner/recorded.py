@@ -140,6 +140,7 @@ def _judgments(attribute: str, found: Scored) -> Iterator[dict[str, Any]]:
         "feedback": "",
         "text": "",
         "latency_s": 0.0,
+        "usage_estimated": False,
         "received_at": time(),
     }
     common |= dict.fromkeys(("judge", "model", "scoring"), JUDGE)

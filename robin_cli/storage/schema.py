@@ -40,9 +40,6 @@ JUDGMENTS = pa.schema(
     ]
 )
 
-JudgmentKey = tuple[str, str, str | None, int]
-"""The unique key of a judgment in its run: pair_id, attribute, judge, draw."""
-
 _ALL = attrgetter(*JUDGMENTS.names)
 
 NUMBER = b"robin_segment"
@@ -50,13 +47,6 @@ NUMBER = b"robin_segment"
 
 FIELDS = tuple(field.name for field in fields(Judgment))
 assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101
-
-
-def key_of(row: Mapping[str, Any], judges: Sequence[str]) -> JudgmentKey:
-    """Return the key of a judgment in a run with these ``judges``; a row without a judge is of the only one."""
-    judge = row.get("judge")
-    own = judges[0] if judge is None and len(judges) == 1 else judge
-    return row["pair_id"], row["attribute"], own, row["draw"]
 
 
 def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
