@@ -49,6 +49,7 @@ def main(source: str, prompts: int = PROMPTS, target: Path = TARGET) -> None:
     columns = {
         "attribute": np.repeat(JUDGES, len(pair_ids) * RATINGS),
         "pair_id": np.tile(np.repeat(pair_ids, RATINGS), len(JUDGES)),
+        "group": np.tile(np.repeat(chosen, RESPONSES * RATINGS), len(JUDGES)),
         "right": np.tile(np.repeat(np.concatenate(orders) == 0, RATINGS), len(JUDGES)).astype(
             np.int8
         ),

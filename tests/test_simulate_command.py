@@ -164,11 +164,13 @@ def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_pa
         "z/1": (2, 2),
     }
     rows = [
-        f"{pair},{rating},{int(pair.endswith('0'))}"
+        f"{pair},{pair[0]},{rating},{int(pair.endswith('0'))}"
         for pair, both in ratings.items()
         for rating in both
     ]
-    (tmp_path / "pool.csv").write_text("\n".join(["pair_id,rating,right", *rows]), encoding="utf-8")
+    (tmp_path / "pool.csv").write_text(
+        "\n".join(["pair_id,group,rating,right", *rows]), encoding="utf-8"
+    )
     command = (
         "simulate",
         "pool.csv",

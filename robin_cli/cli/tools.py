@@ -27,7 +27,7 @@ def serve(
     pool: Annotated[
         str,
         typer.Argument(
-            help="Recorded ratings: a table pair_id, rating[, attribute], a run, or data that several people rated. "
+            help="Recorded ratings: a table pair_id, rating[, attribute, group], or a run. "
             "Or verdicts: prompt, response_a, response_b, verdict.",
             show_default=False,
         ),

@@ -370,7 +370,7 @@ class SimulationSettings:
 
     # fmt: off
     pool: str | None = _simulated(
-        "Recorded ratings: a table pair_id, rating[, attribute], a run, or data that several people rated.",
+        "Recorded ratings: a table pair_id, rating[, attribute, group], or a run.",
         argument=True, metavar="pool", file="read")
     budget: tuple[int, ...] = _simulated("Calls in all; several by commas.",
         (), by_commas=True,

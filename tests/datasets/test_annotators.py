@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import tempfile
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.datasets.pairs import load_pairs
-from robin_cli.datasets.pools import load_pools
-from robin_cli.model.errors import InputError
-from tests.conftest import replaying, robin
+from tests.conftest import robin
 from tests.datasets.writing import HELPSTEER, as_lines, as_parquet, complaint, written
 
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
@@ -76,20 +72,7 @@ def test_takes_the_mean_of_those_who_rated(tmp_path: Path) -> None:
     }
 
 
-def test_takes_each_attribute_of_disagreements_as_a_pool(tmp_path: Path) -> None:
-    file = written(tmp_path, "disagreements.jsonl.gz", gzip.compress(as_lines(DISAGREEMENTS)))
-    pools = load_pools(file)
-    assert tuple(pools) == ATTRIBUTES
-    assert pools["verbosity"].pair_ids == tuple(pair.pair_id for pair in load_pairs(file).pairs)
-    assert [each.tolist() for each in pools["verbosity"].ratings] == [[4, 3, 4], [0, 1, 1, 4], [2]]
-    assert pools["verbosity"].constant == 1
-    written(tmp_path, "p.parquet", as_parquet(DISAGREEMENTS))
-    assert load_pools(tmp_path / "*.parquet")["verbosity"].ratings[0].tolist() == [4, 3, 4]
-
-
-def test_merges_what_workers_say_of_one_summary_and_takes_each_axis_as_a_pool(
-    tmp_path: Path,
-) -> None:
+def test_merges_what_workers_say_of_one_summary(tmp_path: Path) -> None:
     file = written(tmp_path, "axis1.json", as_lines(WORKERS))
     data = load_pairs(file)
     assert data.merged == 2
@@ -101,9 +84,6 @@ def test_merges_what_workers_say_of_one_summary_and_takes_each_axis_as_a_pool(
         "coherence": 4.0,
     }
     assert tuple(sorted(data.pairs[1].human)) == tuple(sorted(AXES))
-    pools = load_pools(file)
-    assert set(pools) == set(AXES)
-    assert [each.tolist() for each in pools["accuracy"].ratings] == [[6, 7], [1]]
 
 
 def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) -> None:
@@ -165,65 +145,7 @@ def test_gives_a_summary_the_mean_of_its_workers(
     assert data.merged == sum(text in texts for text, _ in rated) - len(texts)
 
 
-@pytest.mark.parametrize(
-    ("name", "rows", "said"),
-    [
-        ("p.jsonl", HELPSTEER, "no pair has two ratings"),
-        ("p.jsonl", [ONE, {**TWO, "helpfulness": [1, 2.5]}], "p.jsonl:2: the rating in field"),
-        ("p.jsonl", [ONE, {**TWO, "helpfulness": ["\x1b[31m"]}], "p.jsonl:2: the human rating"),
-        ("p.jsonl", [ONE, {"prompt": "p"}], 'p.jsonl:2: no field "response"; found prompt.'),
-        ("p.json", [{"id": "a", "score": 1}] * 2, 'p.json:1: no field "prompt"; found id, score.'),
-        (
-            "p.jsonl",
-            [{**row, "id": "x"} for row in DISAGREEMENTS],
-            'p.jsonl:2: the id "x" is also that of another text',
-        ),
-    ],
-)
-def test_says_what_is_wrong_with_a_pool_of_annotators(
-    tmp_path: Path, name: str, rows: Any, said: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        load_pools(written(tmp_path, name, as_lines(rows)))
-    assert said in str(caught.value)
-    assert str(caught.value).isprintable()
-    assert "--columns" not in str(caught.value)
-
-
-def test_judges_and_simulates_with_the_published_files(tmp_path: Path) -> None:
-    """The commands themselves, once: serve, judge, plan and simulate."""
-    file = written(tmp_path, "disagreements.jsonl.gz", gzip.compress(as_lines(DISAGREEMENTS)))
-    with replaying(file) as url:
-        endpoint = ("--base-url", url, "--model", "replay:verbosity")
-        done = robin(
-            "judge",
-            file,
-            "--budget",
-            "30",
-            "-a",
-            "verbosity",
-            *endpoint,
-            "--run",
-            "r",
-            cwd=tmp_path,
-        )
-    assert done.returncode == 0, done.stderr
-    assert list(pd.read_csv(io.StringIO(done.stdout))["human"]) == pytest.approx([11 / 3, 1.5, 2.0])
-
-    done = robin(
-        "simulate",
-        file,
-        "--budget",
-        "60",
-        "--runs",
-        "2",
-        "--attribute",
-        "verbosity",
-        cwd=tmp_path,
-        exits=0,
-    )
-    assert "verbosity: 1 of 3 pairs have one rating, and never vary" in done.stderr
-
+def test_plans_with_the_published_files_by_a_glob_in_a_variable(tmp_path: Path) -> None:
     (tmp_path / "my axes").mkdir()
     written(tmp_path / "my axes", "cnndm1.json", as_lines(WORKERS[:2]))
     written(tmp_path / "my axes", "tldr1.json", as_lines(WORKERS[2:]))

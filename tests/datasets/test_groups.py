@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -236,7 +235,7 @@ LONG = [("b", 1, "v"), ("a", 2, "w"), ("c", 3, "v"), ("b", 4, "v")]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("column", ["group", "prompt", "set"])
+@pytest.mark.parametrize("column", ["group", "set"])
 def test_finds_the_groups_of_a_long_table(tmp_path: Path, suffix: str, column: str) -> None:
     rows = [{"pair_id": pair, "rating": rating, column: group} for pair, rating, group in LONG]
     file = written(tmp_path, f"p.{suffix}", WRITERS[f".{suffix}"](rows))
@@ -257,26 +256,12 @@ def test_numbers_the_groups_of_each_set_of_ratings_for_itself(tmp_path: Path) ->
     assert [np.asarray(pools[name].groups).tolist() for name in "st"] == [[0], [0, 0, 1, 1]]
 
 
-def test_finds_groups_in_ids_with_strokes_only_where_all_have_one(tmp_path: Path) -> None:
-    def found(*ids: str, **more: list[object]) -> list[int] | None:
-        frame = pd.DataFrame({"pair_id": ids, "rating": 1, **more})
-        frame.to_parquet(tmp_path / "p.parquet")
-        groups = load_pools(tmp_path / "p.parquet")["p"].groups
-        return None if groups is None else groups.tolist()
-
-    assert found("s/1/a", "s/2/a", "s/1/b", "t/1/a") == [0, 1, 0, 2]
-    assert found("s/1/a", "s2") is None
-    # A column that says two things of one pair, or nothing, says no groups.
-    assert found("s/a", "s/a", "t/b", group=["1", "2", "2"]) == [0, 1]
-    assert found("s/a", "t/b", prompt=["x", None]) == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
         (
             [("a", "x"), ("a", "y")],
-            'p.jsonl:2: "a" belongs to the group "y" here, and to "x" before; name another column',
+            'p.jsonl:2: "a" belongs to the group "y" here, and to "x" before; give each pair one group',
         ),
         ([("a", "x"), ("b", None)], 'p.jsonl:2: "b" has no group there'),
     ],
@@ -289,34 +274,8 @@ def test_refuses_named_groups_that_are_none(
     refuses(InputError, said, load_pools, file, "sets")
     refuses(
         InputError,
-        r'p.jsonl: no field "set" \(--group set\); found .* Use --group sets',
+        r'p.jsonl: no column "set" \(--group set\); found .*sets',
         load_pools,
         file,
         "set",
     )
-
-
-def test_groups_people_s_ratings_by_prompt_or_by_a_column(tmp_path: Path) -> None:
-    rows = [
-        {"prompt": prompt, "response": response, "set": group, "helpfulness": [1, 2]}
-        for prompt, response, group in [("p", "a", 1), ("q", "b", 1), ("p", "c", 2)]
-    ]
-    file = written(tmp_path, "p.jsonl", as_lines(rows))
-    for group, expected in ((None, [0, 1, 0]), ("set", [0, 0, 1])):
-        found = load_pools(file, group)["helpfulness"].groups
-        assert found is not None
-        assert found.tolist() == expected
-
-
-def test_keeps_runs_of_pairs_without_groups_the_same_data(tmp_path: Path) -> None:
-    """What tells a run's pairs from others is what it was before pairs had groups."""
-    run = robin_cli.judge([Pair("a", "p", "r", {"helpfulness": 2.0})], run=tmp_path / "r", **ASKED)
-    before = {
-        "human": {"helpfulness": 2.0},
-        "pair_id": "a",
-        "prompt": "p",
-        "reference": None,
-        "response": "r",
-    }
-    text = json.dumps(before, separators=(",", ":")) + "\n"
-    assert read_run(run.path).manifest.data["sha256"] == hashlib.sha256(text.encode()).hexdigest()

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from robin_cli.datasets.pairs import load_pairs
-from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import InputError
 from tests.conftest import has, robin
 from tests.datasets.writing import HELPSTEER, as_lines, as_parquet, written
@@ -64,11 +63,6 @@ def test_takes_the_only_split_with_columns_mapped_into_objects(here: Path) -> No
     assert said_of("hf://me/asked.v1").startswith(
         'hf://me/asked.v1: no field "prompt" or "response"; found q, a.text'
     )
-
-
-def test_takes_a_data_set_as_a_pool(here: Path) -> None:
-    pool = load_pools("hf://me/birds?split=validation")["helpfulness"]
-    assert [each.tolist() for each in pool.ratings] == [[4, 0, 1], [2, 0, 1]]
 
 
 def test_keeps_texts_and_numbers_of_a_data_set(here: Path) -> None:
