@@ -556,7 +556,7 @@ def spending(server: BatchServer, folder: Path) -> list[str]:
     """The command with a budget of money."""
     command = judging(server, folder, "--price-in", "1", "--price-out", "10", "--max-tokens", "40")
     at = command.index("--budget")
-    return [*command[:at], "--budget-usd", "0.2", *command[at + 2 :]]
+    return [*command[:at], "--max-cost", "0.2", *command[at + 2 :]]
 
 
 def test_spends_a_budget_of_money_in_rounds(server: BatchServer, tmp_path: Path) -> None:
@@ -565,5 +565,5 @@ def test_spends_a_budget_of_money_in_rounds(server: BatchServer, tmp_path: Path)
     assert 0.17 < kept["cost_usd"].sum() <= 0.2
     assert len(server.billed) == len(kept)
     assert json.loads(robin("status", "run", "--json", cwd=tmp_path).stdout)["state"] == "finished"
-    robin(*resuming(tmp_path, "--budget-usd", "0.3"), cwd=tmp_path, exits=0)
+    robin(*resuming(tmp_path, "--max-cost", "0.3"), cwd=tmp_path, exits=0)
     assert 0.25 < judgments(tmp_path)["cost_usd"].sum() <= 0.3

@@ -49,7 +49,7 @@ while args:
         kept += [arg, str(min(int(args[0]), least + int(args.pop(0)) // 200))]
     elif asks and arg == "--for-error":
         kept += [arg, str(2 * float(args.pop(0)))]
-    elif asks and arg == "--budget-usd":
+    elif asks and arg == "--max-cost" and "--budget" not in [*kept, *args] and kept[0] != "resume":
         kept += [arg, str(0.02 + float(args.pop(0)) / 1000)]
     else:
         kept.append(arg)
@@ -67,7 +67,7 @@ if asks:
         kept += ["--margin", "0.9", "--limit", "20"]  # what is clear ends soon, and so does its simulation
     if kept[0] == "plan" and pairwise:
         kept += ["--limit", "12"]
-    if {{"--max-cost", "--budget-usd"}} & set(kept):
+    if "--max-cost" in kept:
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["label"]:  # a person's work, recorded
     import shutil

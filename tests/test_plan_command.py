@@ -124,9 +124,9 @@ def write_answers(path: Path, prompts: int) -> Path:
             "the worst score is off by about",
         ),
         (
-            ("--budget-usd", "0.2"),
+            ("--max-cost", "0.2"),
             OF_RATINGS,
-            "$0.2 (--budget-usd) pay for about",
+            "$0.2 (--max-cost) pay for about",
             "the worst score is off by about",
         ),
     ],

@@ -38,7 +38,6 @@ class JudgeSettings(TypedDict, total=False):
     confidence: float | None
     variances: str | Path | None
     target_error: float | None
-    budget_usd: float | None
     max_cost: float | None
     price_in: float | Sequence[float] | None
     price_out: float | Sequence[float] | None

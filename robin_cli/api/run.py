@@ -272,14 +272,12 @@ class Run:
         self,
         *,
         budget: int | None = None,
-        budget_usd: float | None = None,
         judge: str | Function | None = None,
         **settings: Any,
     ) -> Run:
-        """Continue the run, with a larger total ``budget`` if given; return the run.
+        """Continue the run, with a larger total ``budget``, or ``max_cost`` if that is the budget; return the run.
 
         Args:
-            budget_usd: the same if the budget is of money.
             judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
                 object needs one of its own, its attribute ``name``.
             settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,
@@ -298,7 +296,7 @@ class Run:
         )
         chosen = resumed(
             self.path,
-            checked_keywords({"budget": budget, "budget_usd": budget_usd, **settings}),
+            checked_keywords({"budget": budget, **settings}),
         )
         check_judges(chosen, function)
         messages = messages_for(quiet=chosen.quiet, notebook=True)

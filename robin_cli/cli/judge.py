@@ -25,7 +25,6 @@ def _may_differ(setting: Setting) -> bool:
 
     return setting.scope in {Scope.SESSION, Scope.OUTPUT} or setting.name in {
         "budget",
-        "budget_usd",
         "judge",
         "template",
     }

@@ -119,9 +119,9 @@ def _pilot(settings: Settings, dataset: Dataset, calls: int, messages: Messages)
     from robin_cli.runner.opening import open_run
     from robin_cli.storage.manifest import FILE
 
-    if settings.budget_usd is not None:
+    if settings.budget is None and settings.max_cost is not None:
         raise InputError(
-            "--pilot: its calls are counted, and a run with --budget-usd counts dollars; make a run of its own with --budget "
+            "--pilot: its calls are counted, and --max-cost alone counts dollars; make a run of its own with --budget "
             f"{calls}, and plan with --variances RUN"
         )
     if settings.budget is not None and calls > settings.budget:

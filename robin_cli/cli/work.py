@@ -80,10 +80,8 @@ def spend(
         elif store.has_answers and not isinstance(
             error, StorageError | RunError
         ):  # which say themselves what is where
-            by_max_cost = (
-                isinstance(error, LimitReached) and settings.max_cost == settings.money_limit
-            )
-            more = " --max-cost MORE" if by_max_cost else ""
+            by_calls = store.manifest.budget_usd is None
+            more = " --max-cost MORE" if isinstance(error, LimitReached) and by_calls else ""
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
                 messages.note(

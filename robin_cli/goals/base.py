@@ -18,7 +18,6 @@ from robin_cli.model.records import GivenLabels
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
-from robin_cli.planning.costs import Per
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.questions.inquiry import Inquiry
@@ -76,11 +75,6 @@ class Goal(ABC):
     @abstractmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if ``source`` names it. InputError if these data do not allow it."""
-
-    @property
-    def per(self) -> Per:
-        """The cost by which the gain of a call is divided, for a budget in money."""
-        return Per.ROOT_OF_JUDGE
 
     def without_systems(self, why: str) -> list[str]:
         """Return a report's lines if no systems can be compared, because of ``why``; empty if nobody asked for that."""

@@ -232,8 +232,8 @@ class Found(ABC):
         is_spent = manifest.is_spent(run.fold.arms.spent)
         if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
             return f"robin report {typed(run.name)} -o report.html"
-        unit = "" if manifest.budget_usd is None else "_usd"
-        more = f" --budget{unit.replace('_', '-')} MORE" if is_spent else ""
+        budget = "--budget" if manifest.budget_usd is None else "--max-cost"
+        more = f" {budget} MORE" if is_spent else ""
         limit, known = manifest.last_session.get("max_cost"), run.fold.spending().cost_usd
         if not is_spent and limit and known and known > _NEAR * limit:
             more = " --max-cost MORE"

@@ -20,7 +20,6 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.costs import Per
 from robin_cli.storage.reader import RunData
 
 _EQUAL = 1e-9
@@ -90,11 +89,6 @@ class Preferring(Goal):
             f"the budget of {budget:,} asks {asked:,} of {number_of(len(self.matches), 'comparison')} in both orders, drawn at "
             "random; the others get no preference"
         )
-
-    @property
-    def per(self) -> Per:
-        """The mean cost of a comparison's arms."""
-        return Per.PAIR
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         del counts, own, target  # settings refuse an error to stop at beside comparisons

@@ -309,10 +309,7 @@ class OpenAIJudge(Judge):
         if name == RESPONSE_FORMAT:
             error = f"does not take --answers json ({detail}); start a new run with --answers text, which works everywhere"
         elif name == "max_tokens" and self._endpoint.bounded:
-            error = (
-                f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost and "
-                "--budget-usd out"
-            )
+            error = f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost out"
         elif name == "logprobs":
             notice += ", rating by the text alone"
         if error:

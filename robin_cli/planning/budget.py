@@ -137,11 +137,11 @@ class MoneyBudget:
         """
         if self.limit is not None and self.lost and self._taken(most, 1) - self.lost <= self.limit:
             raise LimitReached(
-                f"--budget-usd ${self.limit:g}: {self.in_words}; robin resume goes on, and counts only answered calls"
+                f"--max-cost ${self.limit:g}: {self.in_words}; robin resume goes on, and counts only answered calls"
             )
         if not self.spent and not self._known:
             raise InputError(
-                f"--budget-usd {self.limit:g}: no call was made, as one may cost up to ${most:.4f} by its price and "
+                f"--max-cost {self.limit:g}: no call was made, as one may cost up to ${most:.4f} by its price and "
                 "--max-tokens; give more, or a smaller --max-tokens"
             )
         self.reached = True

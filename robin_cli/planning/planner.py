@@ -25,7 +25,6 @@ from robin_cli.planning.asking import (
     overtaking,
 )
 from robin_cli.planning.budget import CallBudget
-from robin_cli.planning.costs import Costs
 from robin_cli.planning.stopping import StoppingRule, Verdicts, next_look
 from robin_cli.planning.urgency import (
     FIRST,
@@ -91,7 +90,6 @@ class Planner:
             otherwise the arm with the fewest comes first.
         round_depth: calls of each arm in the first round, if calls go out in rounds: all of one are chosen before any answer
             comes, and a round begins when nothing is under way. None if answers come meanwhile.
-        costs: costs of calls, as learned at the last fit of a pooled policy; None if each counts as one.
         together: number of consecutive arms that are asked equally often. None of them gets a further call while another has
             fewer, made or under way, or after another was given up; after the first call of one, the others come next.
         looked: calls spent at the look with which ``verdicts`` begin; 0 if they begin without one.
@@ -116,7 +114,6 @@ class Planner:
         verdicts: Verdicts | None = None,
         closely: bool = False,
         round_depth: int | None = None,
-        costs: Costs | None = None,
         first_fit: int | None = None,
         together: int = 1,
         looked: int = 0,
@@ -132,7 +129,6 @@ class Planner:
         self._stop = stop
         self._verdicts = verdicts
         self._in_rounds = round_depth is not None
-        self._costs = costs
         self._together = together
         self._sets, self._set_of, self._has_gaps = sets_of(policy.contests, len(arms), together)
         self._n, self._under_way, self._streak = (
@@ -170,7 +166,7 @@ class Planner:
         self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
-        self._learns = policy.refits or costs is not None
+        self._learns = policy.refits
         self._first_fit = len(arms) if first_fit is None else first_fit
         self._refit_at = (
             next_refit(self._rated, self._first_fit)
@@ -524,13 +520,7 @@ class Planner:
                 each * (members >= 0) for each in (n, pending, total, total_sq)
             )
         seen = None if self._verdicts is None else self._verdicts.seen
-        urgency, nearness = urgency_by(
-            policy, seen, n, pending, total, total_sq, np.maximum(members, 0)
-        )
-        if self._costs is None:
-            return urgency, nearness
-        divisors = self._costs.divisors[members]
-        return urgency / divisors, None if nearness is None else nearness / divisors
+        return urgency_by(policy, seen, n, pending, total, total_sq, np.maximum(members, 0))
 
     def _without_overtaking(
         self, chosen: IntArray, judge: Coordinates, is_near: NDArray[np.bool_], *, under_way: bool
@@ -626,8 +616,6 @@ class Planner:
         n, total, total_sq = (
             each.astype(np.float64) for each in (self._n, self.arms.totals, self.arms.totals_sq)
         )
-        if self._costs is not None:
-            self._costs.learn(n)
         try:
             return policy.fitted(n, total, total_sq)
         except SystemExit as error:

@@ -264,7 +264,7 @@ RUNS = declared("runs", "The runs in a folder: `robin runs`", "run, the oldest f
     Column("state", "working, waiting, stopped, finished or damaged."),
     Column("spent", "Calls spent.", "count"),
     Column("budget", "Calls it may spend.", "count"),
-    Column("budget_usd", "US dollars it may spend, in place of calls.", "number"),
+    Column("budget_usd", "US dollars it may spend, if they are its budget.", "number"),
     Column("ratings", "Ratings it has.", "count"),
     Column("pairs", "Pairs of its data.", "count"),
     Column("attributes", "The attributes.", "name"),

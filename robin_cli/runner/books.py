@@ -261,7 +261,6 @@ class Books:
         for call, judgments in came if error is None else ():
             try:
                 self.stats.count(judgments)
-                self.desk.add_costs(call.ticket.arm, judgments)
                 self.settle(
                     call,
                     outcome_of(judgments),

@@ -62,7 +62,7 @@ def endpoints_of(
         target = _target(settings, judge.name, base_url, price, calls or ceiling)
         if isinstance(target.options, Endpoint):
             # Workers must not raise the limit on answers: the money set aside here would not cover them.
-            raises = reach is None or settings.money_limit is None
+            raises = reach is None or settings.max_cost is None
             target = replace(
                 target, options=as_raised(replace(target.options, raises=raises), manifest)
             )
@@ -104,7 +104,7 @@ def _target(
         )
     endpoint = replace(
         endpoint_at(base_url, model, "none", settings),
-        bounded=settings.money_limit is not None,
+        bounded=settings.max_cost is not None,
         logprobs=settings.answers == "logprobs",
         at_a_time=at_a_time,
     )
@@ -115,7 +115,7 @@ def endpoint_alone(
     settings: Settings, judge: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
 ) -> tuple[OpenAIJudge, Dispatched, Price | None]:
     """Return a judge at one address, the same with few retries and one call at a time, and its price."""
-    unlimited = replace(settings, max_cost=None, budget_usd=None)
+    unlimited = replace(settings, max_cost=None)
     (price,) = prices_at(replace(judge, base_urls=(base_url,)), unlimited)
     asked = OpenAIJudge(
         endpoint_at(base_url, judge.name, key, settings),

@@ -10,7 +10,6 @@ import numpy as np
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.costs import Costs
 from robin_cli.planning.planner import Ticket
 from robin_cli.questions.answers import AnswerReader
 from robin_cli.questions.asking import Questions
@@ -29,7 +28,6 @@ class RunDesk:
 
     Args:
         fold: the fold of the judgments on disk.
-        costs: learns the costs of calls; None for a budget of calls.
         notify: gets lines about a judge for the user.
 
     Attributes:
@@ -41,13 +39,11 @@ class RunDesk:
         store: RunStore,
         fold: Fold,
         prompts: PromptSet,
-        costs: Costs | None,
         notify: Callable[[str], None],
     ) -> None:
         manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
-        self._costs = costs
         self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
         self._reader = AnswerReader(
             space,
@@ -97,16 +93,6 @@ class RunDesk:
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
         """Return the judgments of a reply that cannot be read."""
         return self._reader.unread(ticket.arm, ticket.draw, reply)
-
-    def add_costs(self, arm: int, judgments: Sequence[Judgment]) -> None:
-        """Add the tokens and costs of judgments on disk; the planner learns from them what calls cost."""
-        if self._costs is None:
-            return
-        judge = self._space.judge.item(arm)
-        for each in judgments:
-            self._costs.add(
-                judge, each.prompt_tokens or 0, each.completion_tokens or 0, each.cost_usd or 0.0
-            )
 
     def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk. EndpointError if a judge never gives a rating."""

@@ -42,7 +42,7 @@ def rounds_of(
         (url,), (price,) = judge.base_urls, prices_at(judge, settings)
         endpoint = replace(
             endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
-            bounded=settings.money_limit is not None,
+            bounded=settings.max_cost is not None,
             logprobs=settings.answers == "logprobs",
         )
         endpoint = as_raised(endpoint, store.manifest)

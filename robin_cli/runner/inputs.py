@@ -182,8 +182,17 @@ def files_read_by(run: Path) -> list[str]:
     ]
 
 
-def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: Goal) -> Manifest:
+def manifest_of(
+    settings: Settings,
+    dataset: Dataset,
+    prompts: PromptSet,
+    goal: Goal,
+    budget_usd: float | None = None,
+) -> Manifest:
     """Return the manifest of a new run.
+
+    Args:
+        budget_usd: the budget if it is of money; the ``budget`` of ``settings`` is then about the calls that it pays for.
 
     Raises:
         InputError: there is no model, or the budget is too small, see :meth:`Goal.check_reach`.
@@ -212,7 +221,7 @@ def manifest_of(settings: Settings, dataset: Dataset, prompts: PromptSet, goal: 
         settings=own,
         budget=settings.budget or 0,
         attributes=prompts.attributes,
-        budget_usd=settings.budget_usd,
+        budget_usd=budget_usd,
         scale=ends_of(prompts.attributes, prompts.scales),
         data={
             "source": dataset.source,

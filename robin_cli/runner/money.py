@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.goals.base import Goal
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, batch_share, price_of
@@ -16,8 +14,6 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.budget import MoneyBudget
-from robin_cli.planning.costs import Costs
-from robin_cli.policies.registry import traits_of
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.settings.addresses import JudgeAddress, judges_of
 from robin_cli.settings.table import TABLE, Settings
@@ -37,7 +33,6 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
     Raises:
         InputError: one of the two prices is missing, or money is limited and an address has no price.
     """
-    flag = "--max-cost" if settings.budget_usd is None else "--budget-usd"
     given = {
         "price_in": judge.price_in,
         "price_out": judge.price_out,
@@ -50,11 +45,11 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
     prices = []
     for url in judge.base_urls:
         price = price_of(judge.name, url, **given, batch=settings.batch)
-        if price is None and settings.money_limit is not None:
+        if price is None and settings.max_cost is not None:
             at, there = (" at its batch service", " there") if settings.batch else ("", "")
             raise InputError(
-                f'{flag}: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
-                f"for a million tokens{there}), or leave {flag} out"
+                f'--max-cost: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
+                f"for a million tokens{there}), or leave --max-cost out"
             )
         prices.append(price)
     return prices
@@ -68,45 +63,6 @@ def with_prices_of(settings: Settings, *, was_batch: bool) -> Settings:
         for given in (settings.price_in, settings.price_out, settings.price_cached)
     )
     return replace(settings, price_in=price_in, price_out=price_out, price_cached=cached)
-
-
-def costs_of(
-    goal: Goal,
-    pairs: Sequence[Pair],
-    prompts: PromptSet,
-    prices: Sequence[Price | None],
-    answer: float,
-) -> Costs:
-    """Return the costs of calls from their lengths and prices; :class:`Costs` learns more from answers.
-
-    Args:
-        answer: the assumed tokens of an answer, see :func:`usual_answer`.
-
-    Raises:
-        InputError: no call costs anything.
-    """
-    of_tokens = [
-        (0.0, 0.0)
-        if price is None
-        else (
-            price.cost(_PRICED, 0) / _PRICED,
-            price.cost(0, _PRICED) / _PRICED,
-        )
-        for price in prices
-    ]
-    if not any(map(any, of_tokens)):
-        raise InputError(
-            "--budget-usd: calls cost nothing at these prices, so it would never be spent; give --budget"
-        )
-    space = goal.space
-    return Costs(
-        _lengths(space, pairs, prompts),
-        space.judge,
-        np.array(of_tokens),
-        tokens=(1.0 / CHARACTERS_PER_TOKEN, answer),
-        per=goal.per,
-        arms_per_pair=space.arms_per_pair,
-    )
 
 
 def usual_answer(longest: int) -> float:
@@ -128,14 +84,6 @@ def _length(pair: Pair) -> int:
     return len(pair.prompt) + len(pair.response) + len(pair.other or "") + len(pair.reference or "")
 
 
-def check_money(settings: Settings) -> None:
-    """Raise InputError if the settings do not allow a budget of money."""
-    if settings.mode != TABLE["mode"].default:
-        raise InputError(
-            f"--budget-usd: not with --mode {settings.mode}, whose guarantee needs a number of calls; give --budget"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Paid:
     """About how many ``calls`` the money pays for, and the mean dollars per call at ``least``, ``usually`` and at ``most``."""
@@ -149,68 +97,55 @@ class Paid:
 def paid_for(
     settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None
 ) -> Paid:
-    """Return what ``--budget-usd`` pays for.
+    """Return what ``--max-cost`` pays for, as the budget of a run.
 
     Args:
         answer: the tokens of an answer, if they are known.
 
     Raises:
-        InputError: it does not pay for a call of each arm, even with the shortest answers; or as :func:`check_money` and
-            :func:`costs_of`.
+        InputError: it does not pay for a call of each arm, even with the shortest answers; calls cost nothing; or the settings
+            need a number of calls.
     """
-    check_money(settings)
-    assert settings.budget_usd is not None  # noqa: S101  # callers check it
-    limit, evenly = settings.budget_usd, traits_of(settings.scheduler).evenly
+    limit, space, longest = settings.max_cost, goal.space, settings.max_tokens
+    assert limit is not None  # noqa: S101  # callers check it
+    if settings.mode != TABLE["mode"].default:
+        raise InputError(
+            f"--max-cost: no budget for --mode {settings.mode}, whose guarantee needs a number of calls; give --budget too"
+        )
     prices = [prices_at(judge, settings)[0] for judge in judges_of(settings)]
-    space, longest = goal.space, settings.max_tokens
-    costs, least, most = (
-        costs_of(goal, pairs, prompts, prices, tokens if answer is None else answer)
-        for tokens in (usual_answer(longest), 0.0, float(longest))
-    )
-    needed, usually = (float(known.each.sum()) for known in (least, costs))
-    if goal.asks_all and needed > limit:
+    a_prompt = float(_lengths(space, pairs, prompts).mean()) / CHARACTERS_PER_TOKEN
+
+    def of_a_call(tokens: float) -> float:
+        costs = [
+            (a_prompt * price.cost(_PRICED, 0) + tokens * price.cost(0, _PRICED)) / _PRICED
+            for price in prices
+            if price is not None
+        ]
+        return sum(costs) / max(1, len(costs))
+
+    answers = (0.0, usual_answer(longest), float(longest)) if answer is None else (answer,) * 3
+    least, usually, most = map(of_a_call, answers)
+    if not usually:
+        raise InputError(
+            "--max-cost: calls cost nothing at these prices, so it would never be spent; give --budget"
+        )
+    fewest = len(space) if goal.asks_all else 1
+    if fewest * least > limit:
         what = things_rated(len(space), len(space.attributes), len(space.judges))
         raise InputError(
-            f"--budget-usd {limit:g}: does not pay for one call for each of {what} (${needed:.3g} for the prompts alone); "
-            f"raise it to ${usually:.2g} or more, or take fewer pairs with --limit"
+            f"--max-cost {limit:g}: does not pay for one call for each of {what} (${fewest * least:.3g} for the prompts "
+            f"alone); raise it to ${fewest * usually:.2g} or more, or take fewer pairs with --limit"
         )
-    each = [known.of_a_call(evenly=evenly) for known in (least, costs, most)]
-    fewest = len(space) if goal.asks_all else 1
-    return Paid(max(fewest, int(min(limit / each[1], 1e9))), *each)
+    return Paid(max(fewest, int(min(limit / usually, 1e9))), least, usually, most)
 
 
 def money_of(
     manifest: Manifest, settings: Settings, spent: float, *, in_rounds: bool = False
 ) -> MoneyBudget:
-    """Return the money for a session: the run's budget, or ``--max-cost`` if that is less."""
-    own, most = manifest.budget_usd, settings.max_cost
-    if own is None or (most is not None and most < own):
-        return MoneyBudget(most, spent, first_alone=not in_rounds)
-    return MoneyBudget(own, spent, is_budget=True, first_alone=not in_rounds)
-
-
-def begun_costs(
-    manifest: Manifest,
-    goal: Goal,
-    pairs: Sequence[Pair],
-    prompts: PromptSet,
-    prices: Sequence[Price | None],
-    fold: Fold,
-) -> Costs:
-    """Return the costs of calls after the answers of ``fold``; as in a run that never stopped, learned at its last refit."""
-    answer = usual_answer(manifest.own_settings["max_tokens"])
-    costs = costs_of(goal, pairs, prompts, prices, answer)
-    if fold.fitted is not None:
-        _set(costs, fold.fitted_spent)
-        costs.learn(fold.fitted[0])
-    _set(costs, fold.spent)
-    return costs
-
-
-def _set(costs: Costs, spent: Mapping[str, NDArray[Any]]) -> None:
-    costs.prompt_tokens[:] = spent["prompt_tokens"]
-    costs.completion_tokens[:] = spent["completion_tokens"]
-    costs.dollars[:] = spent["cost_usd"]
+    """Return the money for a session: the run's budget if that is of money, else ``--max-cost``."""
+    budget = manifest.budget_usd
+    limit = settings.max_cost if budget is None else budget
+    return MoneyBudget(limit, spent, is_budget=budget is not None, first_alone=not in_rounds)
 
 
 def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:

@@ -48,7 +48,6 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
         RunError, StorageError: the directory cannot be used.
     """
     _check(settings)
-    chooses_objective = settings.objective is None
     settings = replace(settings, objective=settings.wanted_objective)
     check_together(settings)
     prompts = prompts_of(settings)
@@ -61,7 +60,8 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     settings = replace(settings, **goal.recorded)
     asked = settings.scheduler
     settings, choice = with_scheduler(settings, goal, budget)
-    wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal)
+    budget_usd = settings.max_cost if settings.budget is None else None
+    wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal, budget_usd)
     path = _path_of(settings, prompts.attributes)
     session = recorded(settings, Scope.SESSION)
     if (store := continued(path, wanted, session)) is not None:
@@ -72,19 +72,14 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(choice.text(asked))
-    if chooses_objective and settings.objective == "mean-error":
-        notify(
-            "--budget-usd: --objective mean-error, so calls go where a dollar brings most; with worst-case they go where "
-            "ratings vary most, whatever a call costs"
-        )
     return RunStore.create(path, wanted, dataset.pairs, variances, session)
 
 
 def _check(settings: Settings) -> None:
     """Raise InputError for settings without a budget, or with a run that is not a local folder."""
-    if settings.budget is None and settings.budget_usd is None:
+    if settings.budget is None and settings.max_cost is None:
         raise InputError(
-            "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --budget-usd 20"
+            "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --max-cost 20"
         )
     if settings.run and scheme_of(settings.run):
         raise InputError(

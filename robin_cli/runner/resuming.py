@@ -34,10 +34,9 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
     try:
         _check_template(path, store.manifest, settings.template)
         _check_unchanged(store.manifest)
-        if settings.budget is not None or settings.budget_usd is not None:
-            _set_budget(
-                store, settings.budget, settings.budget_usd, recorded(settings, Scope.SESSION)
-            )
+        budget_usd = None if store.manifest.budget_usd is None else settings.max_cost
+        if settings.budget is not None or budget_usd is not None:
+            _set_budget(store, settings.budget, budget_usd, recorded(settings, Scope.SESSION))
     except BaseException:
         with suppress(StorageError):  # the first error says more
             store.close()
@@ -61,7 +60,7 @@ def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
     own = manifest.own_settings
-    check_unit(manifest, given.get("budget"), given.get("budget_usd"))
+    check_unit(manifest, given.get("budget"), None)
     if given.get("target_error") is not None:
         _check_ends_at_error(own)
     if (judge := given.get("judge", own["judge"])) != own["judge"]:
@@ -91,7 +90,7 @@ def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
         for name, model in zip(order, given.get("model", ()), strict=False)
         if model != name
     }
-    settings = {"budget_usd": manifest.budget_usd, **own, **before, **given}
+    settings = {"max_cost": manifest.budget_usd, **own, **before, **given}
     settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
     for name in ("api_key_env", "price_in", "price_out", "price_cached"):
         values = given.get(name, ())
@@ -175,12 +174,12 @@ def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None)
     own = manifest.budget_usd
     if own is not None and budget is not None:
         raise InputError(
-            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --budget-usd MORE"
+            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --max-cost MORE"
         )
     if own is None and budget_usd is not None:
         raise InputError(
-            f"--budget-usd {budget_usd:g}: this run has a budget of {manifest.budget:,} calls; raise that: --budget MORE. "
-            "(What it may cost at most is --max-cost)"
+            f"--max-cost {budget_usd:g}: this run has a budget of {manifest.budget:,} calls; give that too, or raise it: "
+            f"--budget {manifest.budget}"
         )
 
 
@@ -192,7 +191,7 @@ def _set_budget(
     if budget_usd is not None and recorded_usd is not None:
         if budget_usd < recorded_usd:
             raise InputError(
-                f"--budget-usd {budget_usd:g}: the run {store.path} has a budget of ${recorded_usd:g}; it can be raised, not "
+                f"--max-cost {budget_usd:g}: the run {store.path} has a budget of ${recorded_usd:g}; it can be raised, not "
                 "lowered"
             )
         if budget_usd > recorded_usd:

@@ -8,7 +8,6 @@ from robin_cli.goals.base import Goal
 from robin_cli.goals.watching import Watch
 from robin_cli.model.errors import InputError, RunError
 from robin_cli.planning.asking import give_another_chance
-from robin_cli.planning.costs import Costs
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
 from robin_cli.policies.base import Choice
@@ -45,7 +44,6 @@ def planner_of(
     goal: Goal,
     watch: Watch,
     settings: Settings,
-    costs: Costs | None,
     rounds: int | None,
 ) -> tuple[Planner, int]:
     """Make the planner of a session.
@@ -90,7 +88,6 @@ def planner_of(
         round_depth=None
         if rounds is None
         else first_depth(manifest.budget, len(space), max(1, rounds), warm_up=first),
-        costs=costs,
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,

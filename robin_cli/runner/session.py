@@ -13,7 +13,7 @@ from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
 from robin_cli.runner.health import STALL_S, Health
 from robin_cli.runner.inputs import recorded_prompts
-from robin_cli.runner.money import begun_costs, money_of, spent_before
+from robin_cli.runner.money import money_of, spent_before
 from robin_cli.runner.scheduling import planner_of
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import Settings
@@ -87,21 +87,16 @@ class Session:
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
         self.money = money_of(manifest, settings, spent_usd, in_rounds=carrying.rounds is not None)
         self.by_money, self.expected_calls = by_money, manifest.budget
-        costs = (
-            begun_costs(manifest, self.goal, store.pairs, prompts, carrying.prices, fold)
-            if by_money
-            else None
-        )
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,
             settings.target_error,
         )
         self.planner, first = planner_of(
-            store, fold, self.goal, self.watch, settings, costs, carrying.rounds
+            store, fold, self.goal, self.watch, settings, carrying.rounds
         )
         self.budget = self.planner.budget
-        self._desk = RunDesk(store, fold, prompts, costs, notify)
+        self._desk = RunDesk(store, fold, prompts, notify)
         stall_s, at_endpoint = max(STALL_S, 2 * settings.timeout), settings.at_endpoints
         books = Books(
             self._desk,

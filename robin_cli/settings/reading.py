@@ -35,7 +35,6 @@ _NOT_TOGETHER = (
         "objective",
         "calls go where a decision is open, whatever the errors of the scores are",
     ),
-    ("budget", "budget_usd", "a budget is of calls, or of money"),
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
 _ONLY_WITH = {

@@ -195,7 +195,7 @@ class Settings:
     limit: int | None = _data("Take the first K pairs only.",
         scope=RUN, metavar="K", example="100", always=True, check=_within(1, None, "a number of pairs, at least 1"))
 
-    budget: int | None = _spend("Judge calls to spend, in all.",
+    budget: int | None = _spend("Judge calls to spend, in all; --max-cost alone is a budget too.",
         scope=INPUT, short="-b", example="50000",
         check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
     scheduler: str = _spend("Who chooses the next pair: {known}.",
@@ -208,7 +208,7 @@ class Settings:
         "practice", always=True, note="Theory is for very large budgets.")
     objective: Literal["worst-case", "mean-error", "compare"] | None = _spend(
         "What becomes small: worst-case (the largest error), mean-error (the average's) or compare (which system is better).",
-        always=True, metavar="OBJECTIVE", default_said="worst-case; mean-error with --budget-usd", example='"mean-error"',
+        always=True, metavar="OBJECTIVE", default_said="worst-case", example='"mean-error"',
         note="Mean-error is for those who report averages; compare asks whole "
         "prompts before any is asked again, and may leave prompts out.")
     decide: str | None = _spend(
@@ -234,10 +234,7 @@ class Settings:
     target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
         scope=SESSION, metavar="E", example="0.3", check=_above_0(None, "an error above 0, in points of the scale"),
         note="A share of each attribute's scale, where there are several scales.")
-    budget_usd: float | None = _spend(
-        "US dollars to spend, in place of --budget: calls go where a dollar does most.",
-        scope=INPUT, metavar="USD", example="20.0", check=_above_0(None, "US dollars, above 0"))
-    max_cost: float | None = _spend("Stop before more US dollars are spent, over all sessions of the run.",
+    max_cost: float | None = _spend("US dollars to spend at most, over all sessions; without --budget they are the budget.",
         scope=SESSION, metavar="USD", example="5.0", check=_above_0(None, "US dollars, above 0"))
     price_in: tuple[float, ...] = _spend("US dollars for a million tokens sent; {again}, for each --model.",
         (), scope=SESSION, metavar="USD", default_said="those of genai-prices", example="0.1", of_question=True, check=_PRICES)
@@ -330,16 +327,8 @@ class Settings:
 
     @property
     def wanted_objective(self) -> Literal["worst-case", "mean-error", "compare"]:
-        """The objective, with its default: mean-error with a budget of money, where costs matter, else worst-case."""
-        by_money = self.budget_usd is not None and self.decide is None
-        return self.objective or ("mean-error" if by_money else "worst-case")
-
-    @property
-    def money_limit(self) -> float | None:
-        """The most US dollars that may be spent; None for no limit."""
-        return min(
-            (each for each in (self.max_cost, self.budget_usd) if each is not None), default=None
-        )
+        """The objective, with its default."""
+        return self.objective or "worst-case"
 
     @property
     def at_endpoints(self) -> bool:
@@ -349,7 +338,7 @@ class Settings:
     @property
     def may_end_early(self) -> bool:
         """Whether the run may end before its calls are spent."""
-        limits = (self.max_cost, self.budget_usd, self.target_error, self.decide)
+        limits = (self.max_cost, self.target_error, self.decide)
         return any(each is not None for each in limits)
 
     @property

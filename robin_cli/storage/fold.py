@@ -101,7 +101,6 @@ class Fold:
         draws: the calls that have a judgment; it shares the arms' ``next_draw``.
         reasons: for each arm that was given up the reason of its last judgment, which never has a rating.
         fitted: n, total and total_sq of the arms when a pooled policy was last fitted; None before that.
-        fitted_spent: ``spent`` at that time.
         spent: each judge's spending by the names of SPENT, shape (judges,) each.
     """
 
@@ -115,7 +114,6 @@ class Fold:
         self.fitted: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.fitted_at = 0
         self.spent = {name: np.zeros(len(space.judges), kind) for name, kind in SPENT.items()}
-        self.fitted_spent = {name: values.copy() for name, values in self.spent.items()}
 
     def add(self, arm: IntArray, judgments: pa.Table) -> None:
         """Add judgments, with the columns COUNTED. The result is the same as adding them one by one.
@@ -145,7 +143,6 @@ class Fold:
                 self.arms.totals.copy(),
                 self.arms.totals_sq.copy(),
             )
-            self.fitted_spent = {name: values.copy() for name, values in self.spent.items()}
             self.fitted_at = refit
             arm, judgments = arm[until:], judgments.slice(until)
         self._add(arm, judgments)

@@ -310,7 +310,12 @@ def _manifest(content: dict[str, Any]) -> Manifest:
     for number, session in enumerate(sessions, 1):
         _check_settings(session, f"session {number}")
     _check_settings(
-        {name: content.get(name) for name in ("budget", "budget_usd", "seed")}, "manifest"
+        {
+            "budget": content.get("budget"),
+            "max_cost": content.get("budget_usd"),
+            "seed": content.get("seed"),
+        },
+        "manifest",
     )
     _check_scales(content["scale"], content["attributes"], content["prompt"].get("rubrics"))
     models = settings["model"] if isinstance(settings["model"], list) else [settings["model"]]

@@ -52,7 +52,6 @@ def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int) -> None:
     covers |= {
         "missing": fold.draws.missing.tolist(),
         "spent": fold.spent,
-        "fitted_spent": fold.fitted_spent,
     }
     text = orjson.dumps(covers, option=orjson.OPT_SERIALIZE_NUMPY)
     schema = _table(fold, slice(0)).schema.with_metadata({_KEY: text})
@@ -82,7 +81,6 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
         fold.draws.missing = np.array(covers["missing"], np.int64).reshape(2, -1)
         for name in SPENT:
             fold.spent[name][:] = covers["spent"][name]
-            fold.fitted_spent[name][:] = covers["fitted_spent"][name]
     except (OSError, RobinError, LookupError, TypeError, ValueError):
         return None
     is_paid = all(

@@ -180,7 +180,7 @@ def nothing_sent(outcome: Outcome, run: Path) -> str:
         spent = (
             f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
         )
-        why, more = f"{spent}, and the rest might not pay for a call", "--budget-usd MORE"
+        why, more = f"{spent}, and the rest might not pay for a call", "--max-cost MORE"
     return f"nothing was sent: {why}; for more: robin resume {typed(run)} {more}"
 
 

@@ -114,7 +114,7 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         **_READ,
         **_OF_SYSTEMS,
     },
-    "money": {"judge": f"{_RATED} --budget-usd 0.05 --price-in 1 --price-out 4", **_READ},
+    "money": {"judge": f"{_RATED} --max-cost 0.05 --price-in 1 --price-out 4", **_READ},
     "pairwise": {
         "judge": f"{_PAIRWISE} --limit 24 --budget 120",
         **_SCREEN,

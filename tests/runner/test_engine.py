@@ -119,9 +119,6 @@ class Desk(RunDesk):
     def sync(self) -> None:
         """Written is written."""
 
-    def add_costs(self, arm: int, judgments: Sequence[Judgment]) -> None:
-        """Nobody counts."""
-
     def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Nobody looks."""
 

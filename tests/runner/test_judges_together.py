@@ -80,9 +80,6 @@ class Room(RunDesk):
     def sync(self) -> None:
         """Written is written."""
 
-    def add_costs(self, arm: int, judgments: Sequence[Judgment]) -> None:
-        """Nobody counts."""
-
     def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Nobody looks."""
 

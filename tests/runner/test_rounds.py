@@ -75,8 +75,6 @@ class Desk(RunDesk):
     def sync(self) -> None:
         self._may_go_out()
 
-    def add_costs(self, _arm: int, _judgments: Sequence[Judgment]) -> None: ...
-
     def look(self, _arm: int, _judgments: Sequence[Judgment]) -> None:
         self._may_go_out()
 

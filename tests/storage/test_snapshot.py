@@ -69,8 +69,6 @@ def numbers(fold: Fold) -> dict[str, Any]:
     arms = {name: list(getattr(fold.arms, name)) for name in Arms.__slots__}
     fitted = None if fold.fitted is None else [each.tolist() for each in fold.fitted]
     spent = {name: each.tolist() for name, each in fold.spent.items()}
-    fitted_spent = {name: each.tolist() for name, each in fold.fitted_spent.items()}
-    spent |= {f"fitted_{name}": each for name, each in fitted_spent.items()}
     return {
         **arms,
         "reasons": fold.reasons,

@@ -18,7 +18,6 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
-from robin_cli.planning.costs import Per
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
@@ -115,11 +114,6 @@ class Compare(Rating):
             f"the budget of {budget:,} asks about {reached:,} of the {there:,} prompts that systems are compared on, "
             "drawn at random, with all responses to each; the other pairs get no score"
         )
-
-    @property
-    def per(self) -> Per:
-        """The cost of each arm."""
-        return Per.ARM
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         """Watch the largest error, which ends nothing."""

@@ -21,7 +21,6 @@ from robin_cli.model.errors import option, typed
 from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
-from robin_cli.planning.costs import Per
 from robin_cli.questions.inquiry import Inquiry
 
 
@@ -123,11 +122,6 @@ class Deciding(Rating):
             "decide": str(self.task.decision),
             "margin": None if same(margins, usual) else margins[0],
         }
-
-    @property
-    def per(self) -> Per:
-        """The mean cost of a judge."""
-        return Per.JUDGE
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         """Watch the decisions."""

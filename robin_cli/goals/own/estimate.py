@@ -7,7 +7,6 @@ from typing import ClassVar, Self
 
 from robin_cli.goals.rating import Rating
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.costs import Per
 from robin_cli.policies.registry import BASELINE
 from robin_cli.questions.inquiry import Inquiry
 
@@ -30,8 +29,3 @@ class Estimate(Rating):
     def of(cls, source: Inquiry) -> Self:
         """Return the goal of a run that names no other."""
         return cls(source.space, str(source.own["objective"]))
-
-    @property
-    def per(self) -> Per:
-        """Each arm's own cost for the mean error; else the mean cost of its judge."""
-        return Per.ARM if self.objective == "mean-error" else Per.ROOT_OF_JUDGE

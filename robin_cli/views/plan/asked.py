@@ -72,6 +72,11 @@ class Asked:
         return self.config.budget or self.least
 
     @property
+    def budget_usd(self) -> float | None:
+        """Return the planned money if that is the budget."""
+        return None if self.paid is None else self.config.max_cost
+
+    @property
     def belief(self) -> RatingsBelief:
         """Return the knowledge about the judge."""
         return RatingsBelief(self.known, self.goal)

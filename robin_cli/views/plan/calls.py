@@ -282,9 +282,7 @@ def _in_words(config: Settings, prices: Sequence[Price | None]) -> str | None:
         f"{judge_name(model)}: {price or 'no price'}"
         for model, price in zip(config.model, prices, strict=True)
     )
-    return "; ".join(each) + "; the judges are taken to get equal shares" * (
-        config.budget_usd is None
-    )
+    return "; ".join(each) + "; the judges are taken to get equal shares"
 
 
 def _of_each(asked: Asked, measured: Callable[[list[Message]], float]) -> list[float]:
@@ -310,13 +308,11 @@ def ways_of(
 ) -> list[dict[str, Any]]:
     """Return the cost and result of ``budget`` calls in each way with a known price; nothing if there is no choice.
 
-    Nor where the budget is of money, of which each way makes another number of calls.
-
     Args:
         reached: what they reach with these settings; ``rounds`` among it, where they are fewer than the settings say.
     """
     config = calls.config
-    if not config.model or config.budget_usd is not None:
+    if not config.model:
         return []
     found = {
         batch: paid for batch in (False, True) if (paid := _at_other_price(calls, batch=batch))

@@ -229,7 +229,7 @@ class Plan:
             "price": calls.price,
             "target_error": config.target_error,
             "budget": budget,
-            "budget_usd": config.budget_usd,
+            "budget_usd": self.asked.budget_usd,
             "prompt_tokens": tokens[0],
             "completion_tokens": tokens[1],
             "completion_tokens_at_most": config.max_tokens * spent,
@@ -263,7 +263,7 @@ class Plan:
         sent = "Nothing was sent."
         if self.asked.pilot is not None:
             sent = f"The pilot's {number_of(self.calls.already.calls, 'call')} count: they are part of each budget."
-        way_on = "" if self.config.budget_usd is not None else self.way_on()
+        way_on = "" if self.asked.budget_usd is not None else self.way_on()
         shown = [row for row in self.rows if row["budget"] in wanted]
         screen: list[Part] = [
             *self.first,
@@ -298,10 +298,8 @@ class Plan:
             else f"take about {page.time_about(at)}"
         )
         at_most = " at most" * self.goal.ends
-        if config.budget_usd is not None:
-            said = (
-                f"{dollars(config.budget_usd)} (--budget-usd) pay for about {calls}, which {takes}"
-            )
+        if self.asked.budget_usd is not None:
+            said = f"{dollars(self.asked.budget_usd)} (--max-cost) pay for about {calls}, which {takes}"
         elif not cost:
             said = f"{calls}{at_most} {takes}; their price is not known (--price-in, --price-out)"
         else:
@@ -337,10 +335,6 @@ class Plan:
         choice = self.asked.choice(self.asked.budget)
         if choice is not None:
             lines.append(f"{choice.text(self.asked.scheduler)}.")
-        if config.budget_usd is not None:
-            lines.append(
-                "These figures are those of as many calls at one cost: what choosing by the dollar brings is not in them."
-            )
         lines += self._max_cost()
         if any(row["cost_usd_at_least"] != row["cost_usd_at_most"] for row in self.rows):
             lines.append("money: from answers of no length to answers of --max-tokens each.")

@@ -48,7 +48,7 @@ def asked_of(
     heard = notify if pilot is None else lambda _: None
     goal = wanted_goal(config, space, dataset.pairs, heard)
     paid = None
-    if config.budget_usd is not None:
+    if config.budget is None and config.max_cost is not None:
         length = (
             None
             if run is None

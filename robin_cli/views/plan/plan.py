@@ -36,7 +36,7 @@ _SAYS = {
     TABLE[
         "decide"
     ].flag: "something else: a plan with it says how many calls it takes until everything is decided",
-    "--budget-usd": "says them",
+    "--max-cost": "says them",
 }
 
 
@@ -59,7 +59,10 @@ def check_plan(
             ("--for-error", flag == "--compare" and for_error is not None),
             ("--pairwise", config.pairwise),
             (TABLE["decide"].flag, config.decide is not None),
-            ("--budget-usd", flag == "--for-error" and config.budget_usd is not None),
+            (
+                "--max-cost",
+                flag == "--for-error" and config.budget is None and config.max_cost is not None,
+            ),
         ):
             if is_given:
                 raise InputError(
@@ -67,7 +70,7 @@ def check_plan(
                 )
         check_error(flag, error, scales)
     finds_it = (config.pairwise, config.decide, for_error, difference, config.target_error)
-    if not (config.budget or config.budget_usd or config.objective == COMPARE or any(finds_it)):
+    if not (config.budget or config.max_cost or config.objective == COMPARE or any(finds_it)):
         raise InputError(
             "--budget is missing: say what budget to plan for, for example --budget 50000, or --for-error 0.2 to find one"
         )

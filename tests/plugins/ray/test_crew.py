@@ -276,7 +276,7 @@ def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> No
 
 
 def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path) -> None:
-    money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 500, "budget_usd": 0.2}
+    money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 500, "max_cost": 0.2}
     with judge() as asked:
         asked.takes_s = 0.02
         asked.answer = once(30, lambda: list(map(plan.kill, ("one", "two"))))
