@@ -384,7 +384,7 @@ def test_gives_no_result_of_fewer_answers_than_there_were_as_a_session_ended(
         refuses(
             StorageError, r"when the last session ended|is missing, or has no first line", read, run
         )
-    assert "judgments" in runs_in(tmp_path)[0]["error"]
+    assert "Restore it from a copy" in runs_in(tmp_path)[0]["error"]
 
 
 def test_refuses_a_journal_that_is_older_than_the_segments_beside_it(tmp_path: Path) -> None:
