@@ -175,10 +175,7 @@ def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("by", ["workers", "one process"])
-def test_goes_on_with_a_run_whose_deciding_process_was_killed(
-    nodes: Nodes, tmp_path: Path, by: str
-) -> None:
+def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_path: Path) -> None:
     with judge() as asked:
         asked.held_after = 150
         with begun(nodes, asked, tmp_path) as process:
@@ -187,8 +184,9 @@ def test_goes_on_with_a_run_whose_deciding_process_was_killed(
             asked.held_after = None
         wait_until(lambda: not asked.open, nodes.process, WITHIN_S)
         made = len(asked.arrivals)
-        more = ("--ray", nodes.address) if by == "workers" else ()
-        robin("resume", tmp_path / "run", *more, cwd=tmp_path, **nodes.env, exits=0)
+        robin(
+            "resume", tmp_path / "run", "--ray", nodes.address, cwd=tmp_path, **nodes.env, exits=0
+        )
         check_books(asked, tmp_path, most_lost=32)
         assert len(asked.arrivals) > made
 
