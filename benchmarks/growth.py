@@ -242,7 +242,7 @@ def _judgment(pair_id: str, text: str) -> Judgment:
         reason=None,
         feedback=text,
         text=f"Feedback: {text}\nRating: 3",
-        model="gpt-4.1-nano-2025-04-14",
+        model="gpt-6-luna",
         finish_reason="stop",
         prompt_tokens=412,
         completion_tokens=103,
@@ -252,7 +252,7 @@ def _judgment(pair_id: str, text: str) -> Judgment:
         received_at=1.8e9,
         draw=0,
         usage_estimated=False,
-        judge="gpt-4.1-nano",
+        judge="gpt-6-luna",
     )
 
 

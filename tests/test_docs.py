@@ -344,7 +344,7 @@ def test_every_python_block_runs(
     }:  # none of their sentences is about how much was asked
         page = re.sub(r"budget=(\d+)", lambda found: f"budget={max(60, int(found[1]) // 5)}", page)
     page = page.replace(
-        'model="gpt-4.1-nano"', f'model="{REPLAY_MODEL}", base_url="{env["JUDGE_URL"]}"'
+        'model="gpt-6-luna"', f'model="{REPLAY_MODEL}", base_url="{env["JUDGE_URL"]}"'
     )
 
     monkeypatch.chdir(folder)

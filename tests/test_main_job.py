@@ -103,7 +103,7 @@ def test_takes_everything_but_budget_and_attribute_from_robin_toml(
     robin("init", cwd=tmp_path, exits=0)
     settings = (tmp_path / "robin.toml").read_text(encoding="utf-8")
     settings = settings.replace('"https://api.openai.com/v1"', f'"{replay_url}"').replace(
-        '"gpt-4.1-nano"', f'"{REPLAY_MODEL}"'
+        '"gpt-6-luna"', f'"{REPLAY_MODEL}"'
     )
     (tmp_path / "robin.toml").write_text(
         settings.replace('"pairs.jsonl"', '"mine.jsonl"'), encoding="utf-8"

@@ -1,6 +1,6 @@
 """What several models answer to the prompts of a file, as a file that robin judges.
 
-python3 answer.py prompts.jsonl gpt-4.1-nano gpt-4.1-mini > answers.jsonl
+python3 answer.py prompts.jsonl gpt-6-luna gpt-5.4-mini > answers.jsonl
 
 The models are asked where OPENAI_BASE_URL says (else at OpenAI), with the key in OPENAI_API_KEY. A prompt that cannot be
 answered is said and left out, for all models: who is compared has answered the same prompts.

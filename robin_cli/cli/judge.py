@@ -32,7 +32,7 @@ def _may_differ(setting: Setting) -> bool:
 
 @app.command(
     cls=opt.taking(lambda _: True),
-    epilog="Example: robin judge pairs.jsonl --budget 50000 --attribute helpfulness --model gpt-4.1-nano",
+    epilog="Example: robin judge pairs.jsonl --budget 50000 --attribute helpfulness --model gpt-6-luna",
 )
 def judge(ctx: typer.Context, config: opt.Config = None) -> None:
     """Spend a budget of judge calls over prompt-response pairs, and print the scores.

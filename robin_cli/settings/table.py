@@ -175,7 +175,7 @@ class Settings:
         (), scope=SESSION, metavar="URL", variables=("OPENAI_BASE_URL",), example='"https://api.openai.com/v1"',
         of_question=True, tidy=checked_urls)
     model: tuple[str, ...] = _data("The judge's model name, or NAME@URL; {again}, a panel of judges.",
-        (), scope=SESSION, metavar="NAME", example='"gpt-4.1-nano"', of_question=True)
+        (), scope=SESSION, metavar="NAME", example='"gpt-6-luna"', of_question=True)
     judge: str = _data("Kind of judge: openai, or one that a package adds.",
         AT_ENDPOINTS, scope=RUN, metavar="NAME")
     api_key_env: tuple[str, ...] = _data("Environment variable that holds the key; {again}, one for each --model.",
