@@ -22,14 +22,14 @@ from robin_cli.questions.kinds import kind_of
 from robin_cli.questions.prefer import PREFER, verdict_rubric
 from robin_cli.questions.rate import RATE
 from robin_cli.questions.rubric_files import Rubric, read_rubric
-from robin_cli.questions.templates import compiled, context_of
+from robin_cli.questions.templates import compiled, rendered
 
 _SUFFIX = ".jinja"
 _RENDERING = (
     *(TemplateError, ArithmeticError, AssertionError, LookupError),
     *(NameError, TypeError, ValueError, RecursionError),
 )
-"""Errors that expressions in a template raise; 1e999 raises a NameError."""
+"""Errors that expressions in a template raise."""
 
 
 def rubric_of(attribute: str) -> Rubric:
@@ -56,6 +56,12 @@ def known_templates(*, pairwise: bool | None = None) -> list[str]:
     """Return the names of the shipped templates, sorted; ``pairwise`` keeps those that are, or are not."""
     names = sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
     return [name for name in names if pairwise is None or (name == PREFER.template) == pairwise]
+
+
+def is_shipped_template(sha256: str) -> bool:
+    """Return whether a template with this SHA-256 of its text is one of the shipped ones."""
+    texts = map(_template_text, known_templates())
+    return any(hashlib.sha256(text.encode()).hexdigest() == sha256 for text in texts)
 
 
 def prompt_source(name: str) -> str:
@@ -138,7 +144,7 @@ class PromptSet:
         images: the folder of images that are files.
 
     Raises:
-        InputError: a template that is wrong, holds what templates may not, or asks for unknown values.
+        InputError: a template that is wrong, or asks for unknown values.
     """
 
     def __init__(
@@ -232,18 +238,13 @@ class PromptSet:
             name: numbered(value, self.images, images) if isinstance(value, str) else value
             for name, value in values.items()
         }
-        context, blocks = context_of(self._template, self._source, values), self._template.blocks
         try:
-            # One join: a response may be tens of megabytes, and so is each copy.
-            texts = {
-                role: "".join([*blocks[role](context), self._request if role == "user" else ""])
-                for role in ("system", "user")
-                if role in blocks
-            }
+            texts = rendered(self._template, values)
         except _RENDERING as error:
             raise InputError(
                 f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})"
             ) from error
+        texts["user"] += self._request
         messages: list[Message] = [{"role": role, "content": text} for role, text in texts.items()]
         return [*messages[:-1], {**messages[-1], "images": tuple(images)}] if images else messages
 

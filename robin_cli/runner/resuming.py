@@ -11,7 +11,7 @@ from typing import Any
 from robin_cli.goals.checks import check_target
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.model.records import COMPARE
-from robin_cli.questions.rubrics import known_templates, load_prompts, prompt_source
+from robin_cli.questions.rubrics import is_shipped_template, known_templates, load_prompts
 from robin_cli.runner.inputs import recorded_prompts, sources_of
 from robin_cli.runner.money import with_prices_of
 from robin_cli.settings.addresses import judge_name
@@ -215,7 +215,6 @@ def _check_template(run: Path, manifest: Manifest, named: str | None) -> None:
         InputError: it is none of these, or the file cannot be read or holds another.
     """
     template = str(manifest.prompt.get("template", ""))
-    shipped = {prompt_source(name) for name in known_templates()}
     digest = hashlib.sha256(template.encode()).hexdigest()
     if named is not None:
         try:
@@ -226,7 +225,7 @@ def _check_template(run: Path, manifest: Manifest, named: str | None) -> None:
             raise InputError(
                 f"--template {named}: is not the template of {run}, whose SHA-256 is {digest}; name that one"
             )
-    elif template not in shipped and template and not is_made_here(manifest.run_id):
+    elif template and not is_shipped_template(digest) and not is_made_here(manifest.run_id):
         raise InputError(
             f"{run / FILE}: its template is not one of robin's, and this run was not made here. Read the template, and name "
             f"its file, whose SHA-256 is {digest}: --template FILE"

@@ -202,13 +202,13 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
         ("{% block user %}\n{% if %}{% endblock %}", "line 2: "),
         (
             "{% block user %}{{ response.__class__.__mro__ }}{% endblock %}",
-            r"line 1: \.__class__ is not allowed.* filter",
+            "cannot be rendered .*unsafe",
         ),
         ("{% block user %}{{ 1 // 0 }}{% endblock %}", "cannot be rendered"),
         ("{% block user %}{{ response + 1 }}{% endblock %}", "cannot be rendered"),
         (
             "{% block user %}{% include 'x' %}{% endblock %}",
-            "include is not allowed.* copy the text into it",
+            "cannot be rendered .*no loader",
         ),
     ],
 )
