@@ -190,17 +190,6 @@ def named(text: str) -> str:
     )
 
 
-def files_in(text: str, folder: str, most: int) -> list[str]:
-    """Return the image files of a text as data: URLs, without those over about ``most`` bytes or changed."""
-    images: dict[Image, int] = {}
-    numbered(text, folder, images)
-    found = []
-    for image in images:
-        with suppress(InputError):
-            found += [image.sent()] if image.sha256 and image.size < most else []
-    return found
-
-
 def with_parts(messages: Sequence[Message]) -> list[Message]:
     """Return messages as they are sent: with images, the content is a list of the text and then each image.
 

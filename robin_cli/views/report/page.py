@@ -317,7 +317,6 @@ def html(page: Page) -> str:
         "rows": packed(list(zip(*(each.values for each in columns), place.tolist(), strict=True))),
         "texts": texts.blocks,
         "block": texts.block,
-        "images": texts.images,
         "headings": listing.words.texts,
     }
     return environment.get_template("report.html.jinja").render(

@@ -178,12 +178,6 @@
       pre.tabIndex = 0;
       texts.append(element("h3", data.headings[at]), pre);
     });
-    for (const url of data.images[pair] || []) {
-      const image = element("img");
-      image.src = url;
-      image.alt = "";
-      texts.append(image);
-    }
     const list = element("ol");
     for (const [, rating, reason, feedback, judge] of mine) {
       const item = element("li");

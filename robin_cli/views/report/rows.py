@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.side_by_side import shared_pairs
-from robin_cli.datasets.images import files_in, named
+from robin_cli.datasets.images import named
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
 from robin_cli.storage.reader import RunData, distinct_judgments
@@ -28,9 +28,6 @@ from robin_cli.storage.schema import JUDGMENTS
 
 _ROOM = 3_700_000
 """Bytes for all texts, packed: with everything else a report stays under 5 MB."""
-
-_ROOM_OF_IMAGES, _LARGEST = 2**21, 2**18
-"""Bytes that all images beside them may take, and one: they are shown as they are, for nothing here makes them smaller."""
 
 _BLOCK = 64
 """Pairs that are unpacked at a time."""
@@ -45,17 +42,12 @@ _MOST = (None, 40, 20, 10, 6, 4, 4, 3, 3, 2, 2, 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts of pairs in blocks of ``block`` pairs, each compressed JSON; with a note on cut ones, None if none is cut.
-
-    Attributes:
-        images: of pairs that have some, by place, those files that fit, as data: URLs.
-    """
+    """Texts of pairs in blocks of ``block`` pairs, each compressed JSON; with a note on cut ones, None if none is cut."""
 
     blocks: list[str]
     block: int
     longest: int | None
     most_answers: int | None
-    images: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def cut(self) -> bool:
@@ -116,20 +108,6 @@ def _of_block(
 def _of(pair: Pair) -> list[str]:
     """Return the texts of a pair; of a comparison both responses."""
     return [named(text) for text in (pair.prompt, pair.response, pair.other) if text is not None]
-
-
-def _images_of(count: int, pair: Callable[[int], Pair], folder: str) -> dict[str, list[str]]:
-    """Return the images of ``count`` pairs that exist and fit."""
-    found: dict[str, list[str]] = {}
-    room = _ROOM_OF_IMAGES
-    for place in range(count if folder else 0):
-        texts = "".join(
-            text for text in (pair(place).prompt, pair(place).response, pair(place).other) if text
-        )
-        if urls := files_in(texts, folder, min(room, _LARGEST)):
-            found[str(place)] = urls
-            room -= sum(map(len, urls))
-    return found
 
 
 class Judged:
@@ -266,7 +244,4 @@ def _texts(
             for *answer, label in run.of(one, longest, most)
         ]
 
-    texts = texts_of(len(places), pair, answers)
-    return replace(
-        texts, images=_images_of(len(places), pair, str(runs[0].manifest.prompt.get("images", "")))
-    )
+    return texts_of(len(places), pair, answers)
