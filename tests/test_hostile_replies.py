@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, environment, has, lines_of, robin, wait_until, write_pairs
+from tests.conftest import ROOT, environment, has, robin, write_pairs
 from tests.starting import Robin
 
 MOST_MB = 600
@@ -59,7 +59,9 @@ def test_bounds_what_any_reply_costs(tmp_path: Path, address: str) -> None:
     )
     assert int(log.read_text()) < MOST_MB * 1024
     has(
-        done.stderr, "--max-reply raises the limit; trying again", "answered with more than is read"
+        done.stderr,
+        "or for fewer ratings a request; trying again",
+        "answered with more than is read",
     )
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert facts["spent"] == 70
@@ -67,21 +69,17 @@ def test_bounds_what_any_reply_costs(tmp_path: Path, address: str) -> None:
 
 def test_hears_that_it_is_to_end_while_long_errors_come(tmp_path: Path, address: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 64)
-    log = tmp_path / "http.jsonl"
     args = [
         *command(f"{address}/50-mb-error/v1", 500),
         "--max-retries",
         "50",
         "--concurrency",
         "8",
-        "--debug-http",
-        str(log),
     ]
     with Robin(args, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: lines_of(log) > 4, process)
-        process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
+        assert any("trying again" in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
         assert any("stopping" in line for line in process.stderr)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 130
-    assert all(len(line) < 200_000 for line in log.read_bytes().splitlines())

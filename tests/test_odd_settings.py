@@ -155,16 +155,6 @@ def test_says_in_one_line_that_a_name_is_too_long(tmp_path: Path) -> None:
     assert len(done.stderr) < 300
 
 
-def test_goes_on_without_a_log_of_requests_that_cannot_be_written(
-    tmp_path: Path, replay_url: str
-) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 3)
-
-    done = robin(*judging(replay_url, data, 12, "--debug-http", "/dev/full"), cwd=tmp_path, exits=0)
-
-    assert done.stderr.count("going on without it") == 1
-
-
 TONE = 'attribute = "tone"\nscale = [1, 3]\n[levels]\n1 = "Rude."\n3 = "Kind."\n'
 
 

@@ -20,7 +20,6 @@ import pytest
 
 from robin_cli.analysis.scores import score
 from robin_cli.files.outputs import output_file
-from robin_cli.judges.http_log import HttpLog
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.render.files import check_output, export
 from robin_cli.storage.reader import read_run
@@ -137,7 +136,6 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
         for write in (
             lambda to: check_output("csv", to),
             lambda to: write_report([work / "r"], to),
-            lambda to: HttpLog(Path(to), lambda text, _: text, print),
         ):
             refuses(RobinError, r"a run is kept in it\); name another file", write, str(name))
     assert {path: path.read_bytes() for path in (work / "r").rglob("*") if path.is_file()} == kept

@@ -75,9 +75,7 @@ def test_works_to_the_end_when_its_notes_cannot_be_printed(
 
 
 def test_works_to_the_end_with_its_streams_closed(tmp_path: Path, replay_url: str) -> None:
-    command = judging(
-        replay_url, PAIRS, 120, "--run", tmp_path / "r", "--debug-http", tmp_path / "http.jsonl"
-    )
+    command = judging(replay_url, PAIRS, 120, "--run", tmp_path / "r")
 
     with in_a_shell("", *command, after="<&- >&-", cwd=tmp_path, stderr=subprocess.PIPE) as process:
         _, said = process.communicate(timeout=60)

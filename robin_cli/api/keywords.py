@@ -55,9 +55,7 @@ class JudgeSettings(TypedDict, total=False):
     max_tokens: int | None
     timeout: float | None
     max_retries: int | None
-    max_reply: float | None
     extra_body: Mapping[str, Any] | None
     seed: int | None
     run: str | Path | None
     quiet: bool | None
-    debug_http: str | Path | None

@@ -283,7 +283,7 @@ class Run:
             settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,
                 ``api_key_env``, ``concurrency``, ``target_error``, ``max_cost``, ``price_in``,
                 ``price_out``, ``price_cached``, ``rpm``, ``tpm``, ``timeout``,
-                ``max_retries``, ``max_reply``, ``samples_per_request``, ``ray``, ``quiet``.
+                ``max_retries``, ``samples_per_request``, ``ray``, ``quiet``.
 
         Raises:
             As :func:`judge`.

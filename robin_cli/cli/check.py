@@ -10,6 +10,8 @@ from robin_cli.cli import options as opt
 
 app = typer.Typer()
 
+_MOST_OF_REPLY = 20_000
+
 
 @app.command(
     cls=opt.taking(lambda setting: setting.of_question),
@@ -36,6 +38,7 @@ def check(
     from robin_cli.model.exchange import Failure
     from robin_cli.render.json import print_json
     from robin_cli.render.terminal import print_facts
+    from robin_cli.render.text import plain
     from robin_cli.runner.capabilities import look_at
     from robin_cli.settings.addresses import api_keys, judges_of
     from robin_cli.settings.reading import load_settings
@@ -66,3 +69,6 @@ def check(
         else:
             facts = facts_of(found, samples_all=settings.temperature == settings.top_p == 1)
             print_facts(Console(), {name.replace("_", " "): value for name, value in facts.items()})
+            typer.echo(
+                f"\nThe first judgment's raw reply:\n{plain(found.raw_reply[:_MOST_OF_REPLY])}"
+            )

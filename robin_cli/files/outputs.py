@@ -79,19 +79,6 @@ def check_output_file(name: str | Path) -> None:
         check_whole_file(_real(name))
 
 
-def added_to(name: str | Path) -> IO[bytes]:
-    """Open a file that a user named for appending, unbuffered; a new one is for its owner only.
-
-    Raises:
-        OSError: it cannot be written, is a pipe that nobody reads, or belongs to a run.
-    """
-    path = _real(name) if _kind(Path(name)) in {None, stat.S_IFREG} else Path(name)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    descriptor = os.open(path, flags, 0o600)
-    os.set_blocking(descriptor, True)
-    return os.fdopen(descriptor, "ab", 0)
-
-
 def _become_like(descriptor: int, before: os.stat_result) -> None:
     """Give an open file the owner and permissions of the one that it replaces, as far as this user may."""
     if os.name == "nt":

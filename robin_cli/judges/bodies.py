@@ -6,6 +6,9 @@ import zlib
 from asyncio import Semaphore
 from collections.abc import AsyncIterable
 
+MOST_REPLY_BYTES = 4 * 1024 * 1024
+"""The longest reply that is read, decompressed. A longer one is asked for once more, then its pair is given up."""
+
 SMALL = 256 * 1024
 """Any number of bodies of up to so many bytes may be in memory; only some larger ones may."""
 
@@ -26,11 +29,10 @@ class Unreadable(Exception):
 
 
 class Turns:
-    """Turns for bodies of more than SMALL and at most ``limit`` bytes, first come, first served."""
+    """Turns for bodies of more than SMALL and at most MOST_REPLY_BYTES bytes, first come, first served."""
 
-    def __init__(self, limit: int) -> None:
-        self._free = Semaphore(max(1, MOST_HELD // limit))
-        self._limit = limit
+    def __init__(self) -> None:
+        self._free = Semaphore(MOST_HELD // MOST_REPLY_BYTES)
 
     async def read(self, pieces: AsyncIterable[bytes]) -> tuple[bytearray, bool]:
         """Read a body up to the limit, past SMALL only in a turn; return it, and whether a turn is held for it.
@@ -44,8 +46,8 @@ class Turns:
         held = False
         try:
             async for piece in pieces:
-                if len(body) + len(piece) > self._limit:
-                    raise TooLong(f"a reply of more than {self._limit:,} bytes")
+                if len(body) + len(piece) > MOST_REPLY_BYTES:
+                    raise TooLong(f"a reply of more than {MOST_REPLY_BYTES:,} bytes")
                 if not held and len(body) + len(piece) > SMALL:
                     await self._free.acquire()
                     held = True
@@ -71,8 +73,8 @@ async def beginning(pieces: AsyncIterable[bytes], limit: int) -> bytearray:
     return body
 
 
-def decoded(body: Body, encoding: str, limit: int) -> Body:
-    """Decompress a body of at most ``limit`` bytes; gzip and deflate are known.
+def decoded(body: Body, encoding: str) -> Body:
+    """Decompress a body of at most MOST_REPLY_BYTES; gzip and deflate are known.
 
     Raises:
         TooLong: it is longer.
@@ -89,11 +91,11 @@ def decoded(body: Body, encoding: str, limit: int) -> Body:
         _ZLIB_OR_GZIP if name != "deflate" or _has_zlib_header(body) else -zlib.MAX_WBITS
     )
     try:
-        text = decoder.decompress(body, limit + 1)
+        text = decoder.decompress(body, MOST_REPLY_BYTES + 1)
     except zlib.error as error:
         raise Unreadable(f'not compressed as "{name}", as its header says ({error})') from None
-    if len(text) > limit:
-        raise TooLong(f"a compressed reply of more than {limit:,} bytes")
+    if len(text) > MOST_REPLY_BYTES:
+        raise TooLong(f"a compressed reply of more than {MOST_REPLY_BYTES:,} bytes")
     return text
 
 

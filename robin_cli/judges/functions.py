@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from robin_cli.datasets.images import with_parts
+from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
@@ -263,7 +264,7 @@ class Checked(Judge):
         if not answers:
             return Failure("judge_error", "a reply without answers", reply.latency_s)
         characters = sum(len(answer.text) for answer in answers)
-        if characters > self._options.max_reply_bytes * MOST_IN_TEXT:
+        if characters > MOST_REPLY_BYTES * MOST_IN_TEXT:
             return too_long(f"answers of {characters:,} characters")
         usage = self._meter.measured(question.messages, answers, _counted(reply.usage))
         return Reply(

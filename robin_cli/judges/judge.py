@@ -45,8 +45,6 @@ class Options:
 
     Attributes:
         timeout_s: the limit for one request, from its first byte to its last.
-        max_reply_bytes: the longest reply that is read, decompressed. A longer one is asked for once more, then its pair is
-            given up.
         at_a_time: the most calls under way together.
     """
 
@@ -56,7 +54,6 @@ class Options:
     max_tokens: int = 1024
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 120.0
-    max_reply_bytes: int = 4 * 2**20
     at_a_time: int = 256
 
 

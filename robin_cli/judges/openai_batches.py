@@ -145,11 +145,11 @@ class OpenAIBatches:
         notify: Callable[[str], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.base_url, self._most_bytes = endpoint.base_url, endpoint.max_reply_bytes
+        self.base_url = endpoint.base_url
         self._notices = Notices(endpoint.base_url, notify)
         self._sleep = sleep
         self._was_there = False  # whether the service ever answered
-        self._transport = Transport(endpoint, notify)
+        self._transport = Transport(endpoint)
 
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; return its id. A second upload makes a second file, and is free."""
@@ -328,7 +328,7 @@ class OpenAIBatches:
         """Return the JSON object of a good answer."""
         response = await self._good(request, made=made, of=of)
         try:
-            content = read_json(response.plain(self._most_bytes), self._most_bytes)
+            content = read_json(response.plain())
         except (TooLong, Unreadable) as error:
             _malformed(str(error))
         finally:
@@ -356,9 +356,9 @@ class OpenAIBatches:
         raise self._problem(response, made=made, of=of)
 
     def _problem(self, response: Response, *, made: bool, of: str) -> Exception:
-        status, body = response.status, response.plain(self._most_bytes)
+        status, body = response.status, response.plain()
         with suppress(TooLong):
-            code, message = code_and_message(read_json(body, self._most_bytes))
+            code, message = code_and_message(read_json(body))
             told = self._transport.redacted(f"{status}: {message}" if message else str(status))
             if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
                 return BatchRefused(told, is_full=True)

@@ -66,16 +66,17 @@ class OpenAIJudge(Judge):
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
         self._is_there = self._took_raised = False
-        self._transport = Transport(endpoint, notify)
+        self._transport = Transport(endpoint)
+        self._last: Response | None = None
 
     @property
     def most_samples(self) -> int:
         return self._most_samples
 
     @property
-    def most_reply_bytes(self) -> int:
-        """The longest reply that is read, in bytes."""
-        return self._endpoint.max_reply_bytes
+    def raw_reply(self) -> str:
+        """The last reply as the endpoint sent it, without the key; "" before the first, and for one that is too long."""
+        return "" if self._last is None else self._last.plain().decode("utf-8", "replace")
 
     def tokens(self, question: Question) -> int:
         """Return the estimated tokens of the question and the most of its answers."""
@@ -206,15 +207,15 @@ class OpenAIJudge(Judge):
             return Failure("timeout" if error.timed_out else "connection", str(error), tries=tries)
         except TooLong as error:
             return too_long(error)
-        self._is_there = True
+        self._is_there, self._last = True, response
         try:
             if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
-                return _read(response, self._endpoint.max_reply_bytes)
+                return _read(response)
             async with self._reading:
                 await asyncio.sleep(
                     0
                 )  # other tasks go first, also those that follow the previous answer
-                return _read(response, self._endpoint.max_reply_bytes)
+                return _read(response)
         finally:
             response.done()
 
@@ -318,12 +319,12 @@ class OpenAIJudge(Judge):
             self._notices.once(notice, key=name)
 
 
-def _read(response: Response, limit: int) -> Completion | Problem:
+def _read(response: Response) -> Completion | Problem:
     try:
-        body = response.plain(limit)
+        body = response.plain()
         if not response.is_good:
             return classify(response.status, body, response.headers)
-        return read_completion(body, response.headers, limit)
+        return read_completion(body, response.headers)
     except TooLong as error:
         return too_long(error)
     except Unreadable as error:

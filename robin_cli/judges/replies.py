@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from robin_cli.judges.bodies import Body, TooLong
+from robin_cli.judges.bodies import MOST_REPLY_BYTES, Body, TooLong
 from robin_cli.model.exchange import Answer, Failure
 from robin_cli.model.records import Usage
 
@@ -151,7 +151,7 @@ _NAME = 200
 
 
 def read_completion(
-    body: Body, headers: Mapping[str, str], limit: int = 4 * _MIB, content: object = None
+    body: Body, headers: Mapping[str, str], limit: int = MOST_REPLY_BYTES, content: object = None
 ) -> Completion | Problem:
     """Return the completion in the body of a 200, or its problem: an error inside, no choices, HTML, half a body.
 
@@ -189,7 +189,7 @@ def read_completion(
     )
 
 
-def read_json(body: Body, limit: int) -> object:
+def read_json(body: Body, limit: int = MOST_REPLY_BYTES) -> object:
     """Return the value of a JSON text; None if it is not JSON. TooLong as :func:`read_completion`."""
     lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
     if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
@@ -326,7 +326,11 @@ def clean_text(value: object) -> str:
 
 def too_long(what: object) -> Failure:
     """Return the failure for a reply that is too long, for the reason ``what``."""
-    return Failure("reply_too_long", f"{what}; --max-reply raises the limit", tries=2)
+    return Failure(
+        "reply_too_long",
+        f"{what}; ask for less with --max-tokens, or for fewer ratings a request",
+        tries=2,
+    )
 
 
 def code_and_message(content: object) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,7 +25,6 @@ import httpx2
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
-from robin_cli.judges.http_log import HttpLog
 from robin_cli.judges.judge import Options
 from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.judges.replies import Stop
@@ -61,7 +60,6 @@ class Endpoint(Options):
         api_key: sent as a bearer token, to this address only; never part of a repr.
         raises: raise the limit on answers, once, if they are cut off before their text.
         bounded: answers must have a limit, because money is limited.
-        debug_http: a file for all requests and answers.
         logprobs: ask for log probabilities.
     """
 
@@ -69,7 +67,6 @@ class Endpoint(Options):
     api_key: str = field(repr=False)
     raises: bool = True
     bounded: bool = False
-    debug_http: str | None = None
     logprobs: bool = False
 
 
@@ -108,14 +105,14 @@ class Response:
         """Whether the status is a success."""
         return 200 <= self.status < 300
 
-    def plain(self, limit: int) -> Body:
+    def plain(self) -> Body:
         """Return the decompressed body without the key, in any form of it.
 
         Raises:
             TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`. An error's body is then b"": its status suffices.
         """
         try:
-            return self.redactor.body(decoded(self.body, self.encoding, limit))
+            return self.redactor.body(decoded(self.body, self.encoding))
         except (TooLong, Unreadable):
             if self.is_good:
                 raise
@@ -179,22 +176,14 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
 
 
 class Transport:
-    """The connections to one endpoint.
+    """The connections to one endpoint."""
 
-    Args:
-        notify: gets a line if the debug file cannot be written any more.
-    """
-
-    def __init__(self, endpoint: Endpoint, notify: Callable[[str], None]) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
             logging.getLogger(name).setLevel(logging.WARNING)
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
-        debug_http = endpoint.debug_http
-        self._log = (
-            None if debug_http is None else HttpLog(Path(debug_http), self.redactor.error, notify)
-        )
-        self._large = Turns(endpoint.max_reply_bytes)
+        self._large = Turns()
         self._kept_open = 0  # at most so many idle connections may be reused
         timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
         self._http = _Client(
@@ -260,11 +249,8 @@ class Transport:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
-        if self._log is not None:
-            self._log.close()
 
     async def _answered(self, call: Request, file: IO[bytes] | None) -> Response:
-        started = time.monotonic()
         most_s: float | None = self._endpoint.timeout_s
         if call.to is not None:
             most_s = None  # _write_all limits the time
@@ -272,9 +258,8 @@ class Transport:
             most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
         try:
             async with asyncio.timeout(most_s):
-                response = await self._exchanged(call, file)
-        except TooLong as error:
-            self._write(call, started, error=str(error))
+                return await self._exchanged(call, file)
+        except TooLong:
             raise
         except _Unwritable as error:
             raise error.cause from None
@@ -284,14 +269,9 @@ class Transport:
             # The aiohttp transport raises ConnectTimeout for every failure to connect, also a refusal.
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
-            self._write(call, started, error=repr(error))
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             why = within if timed_out else f"no connection ({_why(error)})"
             raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
-        self._write(
-            call, started, status=response.status, headers=response.headers, body=response.body
-        )
-        return response
 
     async def _exchanged(self, call: Request, file: IO[bytes] | None) -> Response:
         reuses = self._kept_open > 0
@@ -343,18 +323,6 @@ class Transport:
 
     def _url(self, call: Request) -> httpx2.URL:
         return self._chat_url if call.path == _CHAT else self._base_url.join(call.path)
-
-    def _write(self, call: Request, started: float, **outcome: Any) -> None:
-        if self._log is not None:
-            sent = call.body if call.file is None else f"[the file {call.file.name}]".encode()
-            self._log.write(
-                str(self._url(call)),
-                self._headers,
-                sent,
-                time.monotonic() - started,
-                method=call.method,
-                **outcome,
-            )
 
 
 class _Unwritable(Exception):

@@ -45,6 +45,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
         usage, usage_of_several: the endpoint counts tokens itself, of one choice and of several.
         repeats: all answers without a seed, to the first request and to the one for 4, were the same to the letter.
+        raw_reply: the first judgment as the endpoint sent it, without the key.
         requests: the number of answers that the check took.
     """
 
@@ -66,6 +67,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     usage: bool
     usage_of_several: bool
     repeats: bool
+    raw_reply: str
     price: str | None
     requests: int
 
@@ -110,6 +112,7 @@ async def _seen(
     first = await patient.ask(Question(messages))
     if isinstance(first, Failure):
         return first
+    raw_reply = judge.raw_reply
     several = await patient.ask(Question(messages, samples=_SEVERAL))
     logprobs = await _with_logprobs(judge, messages)
     with_tokens = logprobs.answers if isinstance(logprobs, Completion) else ()
@@ -136,6 +139,7 @@ async def _seen(
         latency_s=first.latency_s,
         reason=rating.reason,
         answer=answer.text,
+        raw_reply=raw_reply,
         choices_of_4=len(came) or 1,
         logprobs=any(each.tokens for each in with_tokens)
         if with_tokens or not _may_pass(logprobs)

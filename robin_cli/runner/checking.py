@@ -52,10 +52,6 @@ def _check_cluster(settings: Settings, function: Function | None) -> None:
             "--ray: a function runs in this process only; install it on the cluster as a judge of a package "
             "(docs/plug-ins.md), or leave --ray out"
         )
-    if settings.debug_http is not None:
-        raise InputError(
-            "--debug-http: requests are not made here with --ray; leave one of the two out"
-        )
 
 
 def check_rounds(settings: Settings) -> None:

@@ -136,7 +136,6 @@ def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endp
         model=model,
         base_url=base_url,
         api_key=key,
-        debug_http=settings.debug_http,
         **_stated(settings),
     )
 
@@ -155,5 +154,4 @@ def _stated(settings: Settings) -> dict[str, Any]:
         "max_tokens": settings.max_tokens,
         "extra_body": settings.extra_body,
         "timeout_s": settings.timeout,
-        "max_reply_bytes": round(settings.max_reply * 2**20),
     }

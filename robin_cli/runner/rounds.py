@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
+from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Unsupported
 from robin_cli.model.errors import EndpointError, InputError, RunError
@@ -291,7 +292,7 @@ class Rounds(Carrier):
         """Make judgments of the lines in ``files``, and close ``submission``: its other calls have no answer."""
         async with self._reading:
             tally = _Tally(submission.number)
-            lines = _lines(files, self._judges[0].most_reply_bytes)
+            lines = _lines(files, MOST_REPLY_BYTES)
             while chunk := list(islice(lines, _AT_A_TIME)):
                 await self._keep(self._answered(chunk, tally), tally)
             unanswered = [

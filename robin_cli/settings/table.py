@@ -272,9 +272,6 @@ class Settings:
         check=_above_0(10**6, "seconds, above 0 and at most 1,000,000"))
     max_retries: int = _ask("Retries of a call after errors.",
         6, scope=SESSION, check=_within(0, 1_000, "0 to 1,000"), note="Too many requests are waited out beside these.")
-    max_reply: float = _ask("Longest reply that is read, in MiB.",
-        4.0, scope=SESSION, metavar="MIB", of_question=True, check=_within(0.0625, 1024, "MiB, 0.0625 to 1024"),
-        note="Log probabilities of many answers may need more.")
     extra_body: Mapping[str, Any] = _ask("JSON object to add to every request.",
         {}, metavar="JSON", example="{ top_k = 40 }", always=True, of_question=True, accept=_json_object,
         check=_NOT_OURS, tidy=_sendable)
@@ -298,9 +295,6 @@ class Settings:
         "apostrophe in front.",
         default=False, example="true")
     quiet: bool = _out("Nothing on stderr but errors.", default=False, short="-q", example="true", in_python=True)
-    debug_http: str | None = _out("Add every request and answer to a file, without the key: for bug reports.",
-        scope=SESSION, metavar="FILE", example='"http.jsonl"', kept=False, of_question=True, in_python=True,
-        file="written")
     # fmt: on
     source: Source = field(default_factory=Source)
     """The source of the settings that were not flags."""

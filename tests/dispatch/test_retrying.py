@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import orjson
 import pytest
@@ -138,8 +137,8 @@ def test_a_permit_that_was_not_used_costs_no_turn() -> None:
 class Strict(Transport):
     """The wire to an endpoint that refuses ``seed`` and ``top_p``, one at a time; each answer takes a tenth of a second."""
 
-    def __init__(self, endpoint: Endpoint, notify: Callable[[str], None]) -> None:
-        super().__init__(endpoint, notify)
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
         self.sent_at: list[float] = []
 
     async def post(self, body: bytes) -> Response:

@@ -207,6 +207,7 @@ def _without_times(judgments: str) -> str:
 _MASKS = (
     (re.compile(r"robin-[0-9a-f]{8}-"), "robin-ID-"),
     (re.compile(r"answered in s .*"), "answered in s  SECONDS"),
+    (re.compile(r'"created":\d+'), '"created":TIME'),
     (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00| UTC)?"), "TIME"),
 )
 

@@ -9,7 +9,6 @@ import logging
 import math
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,9 +19,9 @@ from aiohttp import web
 
 from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.judges.transport import Endpoint
-from robin_cli.model.errors import EndpointError, InputError
+from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
-from tests.conftest import free_port, refuses, robin, write_pairs
+from tests.conftest import free_port, robin, write_pairs
 from tests.judges.wire import Answer, Talk, ask, completion, error, serving
 
 KEY = "sk-planted/7d1e5c+90ab42=="
@@ -154,50 +153,6 @@ def test_follows_no_redirect_to_another_host(status: int) -> None:
     assert (len(wire.bodies), other.bodies) == (1, [])
 
 
-@pytest.mark.parametrize(
-    "name", ["401", "500, long before it", "redirect", "error in 200", "HTML in 200"]
-)
-def test_writes_requests_and_answers_for_a_bug_report_without_the_key(
-    name: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "http.jsonl"
-    cookies = {"Set-Cookie": "session=abc123", "X-Api-Key": KEYS[0]}
-
-    def echo(number: int, body: dict[str, Any]) -> Answer:
-        answer = ECHOES[name](KEYS[0])
-        if isinstance(answer, web.Response):
-            answer.headers.update(cookies)
-        return answer
-
-    with serving(echo) as wire, suppress(EndpointError):
-        ask(wire.url, api_key=KEYS[0], max_retries=0, debug_http=str(log))
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    assert len(lines) == 1
-    assert lines[0]["url"] == f"{wire.url}/chat/completions"
-    assert "Rate this." in lines[0]["request_body"]
-    assert lines[0]["status"] in {200, 302, 401, 500}
-    text = log.read_text(encoding="utf-8")
-    assert KEYS[0] not in text
-    assert "abc123" not in text
-    assert log.stat().st_mode & 0o077 == 0
-
-
-def test_writes_that_nobody_answered(tmp_path: Path) -> None:
-    log = tmp_path / "http.jsonl"
-    ask(f"http://127.0.0.1:{free_port()}/v1", api_key=KEYS[0], max_retries=0, debug_http=str(log))
-    assert "Connect" in json.loads(log.read_text(encoding="utf-8"))["error"]
-
-
-def test_says_when_the_file_for_a_bug_report_cannot_be_written(tmp_path: Path) -> None:
-    refuses(
-        InputError,
-        "--debug-http",
-        ask,
-        "http://127.0.0.1:9/v1",
-        debug_http=str(tmp_path / "no" / "http.jsonl"),
-    )
-
-
 def test_takes_the_key_out_and_nothing_beside_it() -> None:
     redactor = Redactor(KEY)
     for form in FORMS:
@@ -309,8 +264,6 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
             "0",
             "--concurrency",
             "4",
-            "--debug-http",
-            "log",
         )
         said = [robin(*command, *more, cwd=tmp_path, **logging)]
         assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr

@@ -94,7 +94,7 @@ LIVE |= {
     "concurrency": "2",
     "samples_per_request": 2,
 }
-LIVE |= {"rpm": 6000.0, "tpm": 1e6, "timeout": 30.0, "max_retries": 1, "max_reply": 2.0}
+LIVE |= {"rpm": 6000.0, "tpm": 1e6, "timeout": 30.0, "max_retries": 1}
 SESSIONS: dict[str, dict[str, Any]] = {
     "live": LIVE,
     "service": {

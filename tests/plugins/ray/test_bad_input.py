@@ -98,7 +98,6 @@ def test_refuses_what_is_no_address(data: Path, address: str) -> None:
     ("more", "why"),
     [
         ({"batch": True}, "--batch in rounds"),
-        ({"debug_http": "log"}, "--debug-http: requests are not made here with --ray"),
     ],
 )
 def test_refuses_what_does_not_go_with_workers_elsewhere(
