@@ -34,15 +34,6 @@ def read_small_file(path: Path, called: str) -> str:
         raise InputError(f"{called}: is not UTF-8; save it as UTF-8") from None
 
 
-def is_ours(info: os.stat_result) -> bool:
-    """Return whether a file belongs to this user, has one name, and only its owner can write to it."""
-    return (
-        info.st_nlink == 1
-        and not info.st_mode & 0o022
-        and (not hasattr(os, "geteuid") or info.st_uid == os.geteuid())
-    )
-
-
 @contextmanager
 def whole_file(path: Path, *, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """Open a file that appears at ``path`` whole or not at all, and replaces what is there; a link there is not followed.
