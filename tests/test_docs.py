@@ -117,8 +117,6 @@ esac
 """
 
 
-# What a cluster is set up with: tests/ray_serve/test_judges_behind_ray_serve.py runs these commands of the docs on one.
-ELSEWHERE = dict.fromkeys(("ray", "serve", "kubectl"), "#!/bin/sh\n")
 # What stands in for vLLM: it answers a file of requests by the judges that there are, one after another.
 VLLM = """#!{python}
 import json, os, sys, urllib.request
@@ -169,7 +167,6 @@ def desk(
         "pip": PIP,
         "python3": PYTHON,
         "vllm": VLLM,
-        **ELSEWHERE,
     }.items():
         asked = MODELS if name == "robin" else " ".join(MODELS)
         write_program(
