@@ -15,14 +15,6 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from robin_cli.analysis.moderated import moderated
-from robin_cli.analysis.paired import (
-    PairedSpread,
-    Responses,
-    difference_shown,
-    paired_spreads,
-    prompts_for,
-)
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import COMPARE, Scale
@@ -239,48 +231,6 @@ def _told(off: FloatArray, covered: float) -> str:
     return f"{np.sqrt((off**2).mean()):.4f}, {off.mean() / spread:+.2f} ± {1 / np.sqrt(len(off)):.2f}, {100 * covered:.1f} %"
 
 
-def spread_by_pilot(
-    world: World, prompts: int, calls: int, rng: np.random.Generator
-) -> PairedSpread:
-    """What robin plan --compare would go by after so many calls of each response to some prompts."""
-    space = ArmSpace([str(each) for each in range(2 * prompts)], ["a"], ["j"], [world.scale])
-    counts = rng.multinomial(calls, _sampled(world, prompts, rng).reshape(len(space), -1))
-    n, totals, squares = (counts @ world.levels**power for power in (0, 1, 2))
-    found = moderated(space, n, totals, squares)
-    prompt, system = np.divmod(np.arange(len(space)), 2)
-    ends = float(world.scale.low), float(world.scale.high)
-    answered = Responses(totals / n, found.error_variance, n, prompt, system, *ends)
-    return paired_spreads("a", "AB", answered)[0]
-
-
-def planned(world: World, runs: int) -> None:
-    """Print how often a difference shows that a plan by a pilot promised to show in 80 % of cases."""
-    rng = np.random.default_rng(4)
-    # as large as it takes for some 60 prompts at a call a response
-    spread = np.sqrt(world.differences.var() + world.noise)
-    wanted = difference_shown(60, spread**2, 0.0)
-    apart = world.differences.mean()
-    cells = []
-    for prompts, pilot_calls in ((20, 3), (50, 1), (50, 3)):
-        for calls in (1, 3):
-            if pilot_calls == 1 and calls > 1:
-                continue
-            shown, needed = [], []
-            for _ in range(runs):
-                by = spread_by_pilot(world, prompts, pilot_calls, rng)
-                count = int(prompts_for(wanted, by.between, by.noise_at(calls)))
-                each = rng.multinomial(calls, _sampled(world, count, rng)) @ world.levels / calls
-                # shifted to the difference that was planned for
-                one = each @ np.array([1.0, -1.0]) - apart + wanted
-                limit = stats.t.ppf(0.975, count - 1) * one.std(ddof=1) / np.sqrt(count)
-                shown.append(abs(one.mean()) > limit)
-                needed.append(count)
-            cells.append(
-                f"{prompts} × {pilot_calls} → {np.median(needed):.0f} × {calls}: {100 * np.mean(shown):.0f} %"
-            )
-    print(f"{world.name:>26}, {wanted:.2f} points: {'; '.join(cells)}", flush=True)
-
-
 def _sampled(world: World, prompts: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(world.shares[rng.integers(len(world.shares), size=prompts)])
 
@@ -304,11 +254,6 @@ def main() -> None:
     worlds = [*pools, *made_up(np.random.default_rng(0))]
     for world in worlds:
         allocated(world, asked.prompts, asked.runs)
-    print(
-        "\nrobin plan --compare: pilot's prompts × calls → prompts planned (median) × calls: shown, where 80 % are promised"
-    )
-    for world in worlds:
-        planned(world, asked.runs)
 
 
 if __name__ == "__main__":

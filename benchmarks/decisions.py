@@ -19,36 +19,16 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.datasets.pools import Pool, load_pools
-from robin_cli.goals.base import Goal
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Policy
-from robin_cli.policies.registry import BASELINE, make_policy
+from robin_cli.policies.registry import BASELINE
 from robin_cli.settings.table import SimulationSettings
-from robin_cli.simulation.experiment import Row, World, conduct
-from robin_cli.simulation.forecast import (
-    SHARE_WITHIN,
-    Known,
-    Needed,
-    RatingsBelief,
-    calls_to_the_end,
-    foresee,
-)
+from robin_cli.simulation.experiment import Row, conduct
 from robin_cli.simulation.pools import subject_of
-from robin_cli.simulation.runs import Ratings, simulate
+from robin_cli.simulation.runs import Ratings
 
 PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
 ESTIMATED, ESTIMATES = 300, (3, 5, 10, 20, 50, 100)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
-PILOTS, ENDS = 3, 8
-ENDED = (
-    ("threshold", 200, 0),
-    ("threshold", 200, 3),
-    ("threshold", 200, 10),
-    ("threshold", 1_000, 3),
-    ("best", 80, 3),
-)
-"""What is decided, of how many pairs, with pilots of how many calls a pair."""
 OWN = [
     Path(__file__).parent.parent / "configs" / "pools" / f"{name}.parquet"
     for name in ("rewardbench2", "paper_digitised")
@@ -189,71 +169,6 @@ def worst_errors(pools: list[Pool]) -> None:
         print(calls, *cells, sep="  ", flush=True)
 
 
-def ends(pools: list[Pool]) -> None:
-    """Print in how many runs everything is decided within the calls to the end that are forecast by a pilot."""
-    print(
-        f"\nTo the end: runs within the calls that are forecast (nominal {SHARE_WITHIN:g}), forecast over true, simulated"
-    )
-    for what, pairs, pilot in ENDED:
-        held, ratio, beyond = [], [], 0
-        for pool in pools:
-            for seed in range(PILOTS):
-                forecast, true = _to_the_end(pool, what, pairs, pilot, np.random.default_rng(seed))
-                if forecast is None or forecast.relation != "about":
-                    beyond += 1
-                    continue
-                held.append(float((true <= forecast.calls).mean()))
-                ratio.append(forecast.calls / float(true.mean()))
-        (within, error), (over, its) = (
-            (np.mean(each), np.std(each) / len(each) ** 0.5) for each in (held, ratio)
-        )
-        print(
-            f"{what}, pilot of {pilot}: {within:.3f} ± {error:.3f}, {over:.2f} ± {its:.2f}; {len(held)} pilots of "
-            f"{pairs} pairs, and {beyond} with no end in sight",
-            flush=True,
-        )
-
-
-def _to_the_end(
-    pool: Pool, what: str, pairs: int, pilot: int, rng: np.random.Generator
-) -> tuple[Needed | None, FloatArray]:
-    """The calls to the end that a pilot of some of the pairs lets forecast, and those of runs of the same pairs."""
-    scale, group = scale_of(pool), np.arange(len(pool.ratings))
-    if what == "best" and pool.groups is not None:
-        group = pool.groups
-    sizes = np.bincount(group)
-    order = rng.permutation(len(sizes))
-    kept = np.flatnonzero(
-        np.isin(group, order[: np.searchsorted(sizes[order].cumsum(), pairs) + 1])
-    )
-    part = replace(
-        pool,
-        ratings=tuple(pool.ratings[each] for each in kept),
-        groups=np.unique(group[kept], return_inverse=True)[1],
-    )
-    settings = SimulationSettings(decide=_decide(pool, what))
-    goal, truth, arms = subject_of(part, settings, scale).goal, Ratings.of(part.ratings), len(kept)
-    own = {each: getattr(settings, each) for each in ("delta", "mode", "objective", "margin")}
-    drawn = truth.draw(np.repeat(np.arange(arms)[:, None], pilot, axis=1), rng)
-    counts = np.stack(
-        [(drawn == level).sum(axis=1) for level in range(scale.low, scale.high + 1)], axis=1
-    )
-    attribute = pool.name.rpartition("/")[2]
-    belief = RatingsBelief(
-        [Known.of(counts, rng) if pilot else Known.nothing(arms, scale, attribute)], goal
-    )
-
-    def policy_at(budget: int, _: object, goal: Goal) -> Policy:
-        return make_policy("auto", goal.setup(own, budget))
-
-    forecast = foresee(
-        belief, policy_at, [max(1, pilot) * arms], rng, end_spread=belief.end_spread
-    ).end
-    most = calls_to_the_end(arms)
-    (whole,) = simulate(truth, policy_at(most, None, goal), [most], ENDS, rng, court=goal.court)
-    return forecast, World(truth, goal).measured(whole)["calls"]
-
-
 def _decide(pool: Pool, what: str) -> str:
     return "best" if what == "best" else f"score>={3 if scale_of(pool).high <= 4 else 6}"
 
@@ -268,7 +183,6 @@ def main(pools: list[Path]) -> None:
     worst_errors(pools_there)
     for what in ("threshold", "best"):
         wrong_and_certified(pools_there, what, "auto")
-    ends(pools_there)
 
 
 if __name__ == "__main__":

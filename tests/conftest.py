@@ -22,7 +22,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from robin_cli.files import remote
-from robin_cli.simulation import forecast
 from tests.starting import Robin, run_here
 
 ROOT = Path(__file__).parent.parent
@@ -79,12 +78,6 @@ def environment(**extra: str) -> dict[str, str]:
         if not name.startswith(("ROBIN_", "OPENAI_"))
     }
     return mine | {"COLUMNS": "100", "NO_COLOR": "1"} | extra
-
-
-@pytest.fixture
-def rough_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forecasts of few simulated runs, where a test is about what is said and not about the numbers."""
-    monkeypatch.setattr(forecast, "RUNS", 8)
 
 
 Done = subprocess.CompletedProcess[str]

@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import robin_cli
 from robin_cli import RobinError, open_run
-from robin_cli.analysis.paired import difference_shown, prompts_for
 from tests.conftest import refuses, robin
 from tests.judges.wire import Answer, completion, error, serving
 
@@ -273,11 +271,7 @@ def test_simulates_no_comparison_and_says_what_does(tmp_path: Path) -> None:
     done = robin(
         "simulate", "pool.csv", "--budget", "20", "--objective", "compare", cwd=tmp_path, exits=2
     )
-    assert "robin plan DATA --compare D" in done.stderr
-
-
-def planning(*more: str) -> list[str]:
-    return ["plan", "pairs.jsonl", "-a", "helpfulness", "--columns", "system=model", *more]
+    assert "robin compare" in done.stderr
 
 
 LUCK = random.Random(3)
@@ -327,114 +321,6 @@ def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFix
     )
 
 
-def test_plans_how_many_prompts_and_calls_a_difference_needs(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl", rows_of(200))
-    judged_here(tmp_path, 1200)
-    asked = planning("--compare", "0.15", "--variances", "r", "--price-in", "1", "--price-out", "1")
-
-    shown = robin(*asked, cwd=tmp_path, COLUMNS="80", exits=0)
-    done = robin(*asked, "--json", cwd=tmp_path, exits=0)
-
-    plan = json.loads(done.stdout)
-    (spread,) = plan["spreads"]
-    assert (spread["a"], spread["b"], spread["prompts"], plan["prompts"]) == (
-        "alpha",
-        "beta",
-        200,
-        200,
-    )
-    luck = random.Random(5)
-    often = np.array(
-        [[[rating(k, name, luck) for _ in range(400)] for name in SYSTEMS] for k in range(200)]
-    )
-    apart = often.mean(axis=2) @ [1.0, -1.0]
-    assert spread["variance_between"] == pytest.approx(
-        apart.var(ddof=1), abs=0.2
-    )  # its error is 0.05
-    assert spread["noise"] == pytest.approx(often.var(axis=2).sum(axis=1).mean(), abs=0.15)
-    assert spread["difference"] == pytest.approx(apart.mean(), abs=0.12)
-    assert [row["calls_a_response"] for row in plan["rows"]] == [1, 2, 3, 5, 10]
-    for row in plan["rows"]:
-        noise = spread["noise"] / row["calls_a_response"]
-        assert row["prompts"] == prompts_for(0.15, spread["variance_between"], noise)
-        assert row["calls"] == 2 * row["prompts"] * row["calls_a_response"]
-        assert row["all_prompts_show"] == pytest.approx(
-            difference_shown(200, spread["variance_between"], noise)
-        )
-        assert row["enough_prompts"] == (row["prompts"] <= 200)
-        assert row["cost_usd_at_least"] > 0
-    enough = {
-        row["calls"]: row["calls_a_response"] for row in plan["rows"] if row["enough_prompts"]
-    }
-    assert plan["cheapest"] == (enough[min(enough)] if enough else None)
-    assert f"takes {plan['rows'][0]['prompts']:,} prompts at a call a response" in " ".join(
-        shown.stdout.split()
-    )
-    assert "…" not in shown.stdout
-
-
-def test_says_when_there_are_too_few_prompts_and_what_all_of_them_show(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    judged_here(tmp_path, 60)
-
-    tiny = robin(
-        *planning("--compare", "0.02", "--variances", "r", "--budget", "40", "--details"),
-        cwd=tmp_path,
-    )
-    large = robin(*planning("--compare", "1", "--variances", "r", "--details"), cwd=tmp_path)
-    facts = json.loads(
-        robin(*planning("--compare", "0.02", "--variances", "r", "--json"), cwd=tmp_path).stdout
-    )
-
-    said = " ".join(tiny.stdout.split())
-    shows = f"{facts['rows'][0]['all_prompts_show']:.3g}"
-    assert (
-        f"too few prompts: with 1 call a response, all 30 show a difference of {shows}. More prompts help"
-        in said
-    )
-    assert re.search(
-        r"Then a difference of [\d.]+ between two systems shows, over 20 prompts", said
-    )
-    assert "Nothing was asked twice there, so what repeats would bring is not known" in said
-    assert facts["cheapest"] is None
-    assert [row["prompts"] is None for row in facts["rows"]] == [False, True, True, True, True]
-    assert "The data has more than it takes" in " ".join(large.stdout.split())
-
-
-def test_plans_by_a_pilot_that_is_the_beginning_of_the_run(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    with serving(rated()) as wire:
-        judge = ("--base-url", wire.url, "--model", "m", "--run", "p")
-        done = robin(
-            *planning("--compare", "0.1", "--pilot", "2", "--budget", "500", *judge),
-            cwd=tmp_path,
-            exits=0,
-        )
-        assert len(wire.bodies) == 120
-        robin("resume", "p", "--budget", "200", cwd=tmp_path, exits=0)
-    assert "as in 120 calls of p." in done.stdout
-    assert "robin resume p --budget 500" in " ".join(done.stdout.split())
-    assert (
-        json.loads((tmp_path / "p" / "manifest.json").read_text())["settings"]["scheduler"]
-        == "auto"
-    )
-
-
-def test_tells_what_the_two_systems_need_that_need_the_most(tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl", rows_of(systems=("alpha", "beta", "gamma")))
-    judged_here(tmp_path, 270)
-
-    done = robin(*planning("--compare", "0.3", "--variances", "r", "--json"), cwd=tmp_path, exits=0)
-
-    plan = json.loads(done.stdout)
-    two = {(each["a"], each["b"]) for each in plan["spreads"]}
-    assert two == {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")}
-    most = max(
-        prompts_for(0.3, each["variance_between"], each["noise"]) for each in plan["spreads"]
-    )
-    assert (plan["rows"][0]["prompts"], plan["rows"][0]["calls"]) == (most, 3 * most)
-
-
 PLAN_BAD = [
     (("--compare", "0.1", "--variances", "old"), 'no column "system"'),
     (("--compare", "0", "--variances", "r"), "above 0 and below 4"),
@@ -447,70 +333,3 @@ PLAN_BAD = [
     (("--compare", "0.1", "--variances", "r", "--budget", "3"), "raise it to 10 or more"),
     (("--compare", "0.1", "--variances", "r", "--columns", "system=nothing"), "nothing"),
 ]
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("judged")
-    write_rows(folder / "pairs.jsonl")
-    judged_here(folder, 120)
-    judged_here(folder, 120, "old", objective="worst-case")
-    (folder / "old" / "columns.parquet").unlink()  # as of a run made before these were kept
-    (folder / "pool.csv").write_text("pair_id,rating\nalpha-1,3\nalpha-1,2\n")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("given", "said"), PLAN_BAD, ids=[" ".join(given) for given, _ in PLAN_BAD]
-)
-def test_refuses_to_plan_what_it_cannot_tell(
-    judged: Path, given: tuple[str, ...], said: str
-) -> None:
-    done = robin(*planning(*given), cwd=judged, exits=2)
-    assert said in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("--compare", "0.5"), "as with the two judges of the paper"),
-        (("--compare", "0.5", "--variances", "pool.csv"), "as in the ratings of pool.csv"),
-        (("--objective", "compare", "--budget", "60"), "as with the two judges of the paper"),
-    ],
-)
-def test_plans_without_a_pilot_and_says_by_what(
-    judged: Path, given: tuple[str, ...], says: str
-) -> None:
-    shown = robin(*planning(*given), cwd=judged)
-    assert shown.returncode == 0, shown.stderr
-    said = " ".join(shown.stdout.split())
-    assert f"{says}, the responses of a prompt no more alike than others" in said.replace(
-        "at helpfulness, ", ""
-    )
-    assert "a difference of" in said
-    plan = json.loads(robin(*planning(*given), "--json", cwd=judged).stdout)
-    assert (plan["known_from"]["run"], plan["times_as_many"], plan["ratings_known"]) == (
-        None,
-        None,
-        "pool" in says,
-    )
-    assert [row["shows"] for row in plan["forecast"]] == sorted(
-        (r["shows"] for r in plan["forecast"]), reverse=True
-    )
-
-
-def test_plans_by_a_run_of_other_data_and_of_any_scheduler(judged: Path, tmp_path: Path) -> None:
-    write_rows(tmp_path / "pairs.jsonl", rows_of(90, ("alpha", "gamma")))
-    judged_here(judged, 180, "any", objective="worst-case")
-    done = robin(
-        *planning("--compare", "0.2", "--variances", str(judged / "any"), "--json"),
-        cwd=tmp_path,
-        exits=0,
-    )
-    plan = json.loads(done.stdout)
-    assert plan["known_from"]["is_beginning"] is False
-    assert plan["prompts"] == 90
-    assert [(each["a"], each["b"]) for each in plan["spreads"]] == [
-        ("alpha", "beta")
-    ]  # all that it knows of

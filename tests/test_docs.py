@@ -45,10 +45,8 @@ while args:
     elif args and arg == "--budget" and kept[0] == "simulate":
         kept += [arg, ",".join(str(max(200, int(each) // 100)) for each in args.pop(0).split(","))]
     elif asks and arg == "--budget":
-        least = 190 if "--pilot" in args or kept[0] == "resume" else 130
+        least = 190 if kept[0] == "resume" else 130
         kept += [arg, str(min(int(args[0]), least + int(args.pop(0)) // 200))]
-    elif asks and arg == "--for-error":
-        kept += [arg, str(2 * float(args.pop(0)))]
     elif asks and arg == "--max-cost" and "--budget" not in [*kept, *args] and kept[0] != "resume":
         kept += [arg, str(0.02 + float(args.pop(0)) / 1000)]
     else:

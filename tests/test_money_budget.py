@@ -205,29 +205,6 @@ def test_refuses_money_where_nothing_has_a_price(
         )  # fmt: skip
 
 
-def test_plans_how_many_calls_the_money_pays_for(tmp_path: Path, two_judges: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
-    money = judged(two_judges, data, "--max-cost", "0.2")
-    robin(*money, cwd=tmp_path, exits=0)
-    spent = robin_cli.open_run(tmp_path / "r").status()["spent"]
-    plan: list[str | Path] = ["plan", *money[1:]]
-    plan[plan.index("r")] = "planned"
-
-    known = robin(*plan, "--variances", "r", "--json", cwd=tmp_path, exits=0)
-    unknown = robin(*plan, cwd=tmp_path)
-    pilot = robin(*plan, "--pilot", "3", cwd=tmp_path, exits=2)
-
-    facts = json.loads(known.stdout)
-    (row,) = (row for row in facts["forecast"] if row["budget"] == facts["budget"])
-    assert facts["budget"] == pytest.approx(spent, rel=0.15)
-    assert facts["budget_usd"] == 0.2
-    assert row["cost_usd_at_least"] == row["cost_usd_at_most"] == pytest.approx(0.2, rel=0.01)
-    assert "$0.2 (--max-cost) pay for about" in " ".join(unknown.stdout.split())
-    assert "make a run of its own with --budget 72, and plan with --variances RUN" in " ".join(
-        pilot.stderr.split()
-    )
-
-
 def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:

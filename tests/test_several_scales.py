@@ -92,13 +92,13 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
         "stars": [1, 10],
     }
     planned = robin(
-        *("plan", "pairs.jsonl", *asked[:-4], "-b", "200", "--variances", "r"),
-        *("--for-error", "0.2", "--json"),
+        *("plan", "pairs.jsonl", *asked[:-4], "--variances", "r"),
+        *("--target-error", "0.2", "--json"),
         cwd=tmp_path,
         exits=0,
     )
     assert all(0 < row["worst_error"] <= 1 for row in json.loads(planned.stdout)["forecast"])
-    assert 0 < json.loads(planned.stdout)["for_error"]["calls"] < 2000
+    assert 0 < json.loads(planned.stdout)["goal"]["calls"] <= 2000
     for runs in (["r"], ["r", "r"]):
         page = robin("report", *runs, "-o", "-", cwd=tmp_path, exits=0)
         assert "mean of A · stars" in page.stdout or "mean stars" in page.stdout

@@ -161,7 +161,7 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
     after = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
     now = f"(about {status['worst_error_estimate']:.3g})"
-    go_on = "next: robin resume r --budget MORE (robin plan DATA … --variances r --for-error 0.2 says about how much)\n"
+    go_on = "next: robin resume r --budget MORE (robin plan DATA … --variances r --target-error 0.2 says about how much)\n"
     for each in (done, again):
         assert each.stderr.endswith(f"the target error of 0.2 is not reached {now}\n{go_on}")
     assert (status["state"], status["target_reached"]) == ("finished", False)
@@ -330,40 +330,4 @@ def test_warns_where_the_scheduler_of_a_run_may_never_come_down_to_it(
     assert (
         "--scheduler robin-hood, which this run has, may never ask a pair again after its first ratings"
         in done.stderr
-    )
-
-
-def test_plans_for_the_error_that_a_run_would_stop_at(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 20)
-    asked = ["plan", str(data), "-a", "helpfulness", "--model", "m"]
-
-    by_target = robin(*asked, "--target-error", "0.6", "--json", cwd=tmp_path)
-    same = robin(*asked, "--for-error", "0.6", "--scheduler", "two-priors", "--json", cwd=tmp_path)
-    said = robin(*asked, "--target-error", "0.6", "--details", cwd=tmp_path)
-    robin(*asked, "--target-error", "6", cwd=tmp_path, exits=2)
-
-    planned, for_error = json.loads(by_target.stdout), json.loads(same.stdout)
-    assert planned["scheduler"] == "two-priors"
-    assert planned["for_error"] == for_error["for_error"]
-    assert planned["budget"] == for_error["budget"] == planned["for_error"]["calls"]
-    assert planned["target_error"] == 0.6
-    assert "--target-error 0.6: robin judge stops there" in " ".join(said.stdout.split())
-
-
-def test_spends_a_pilot_whole_and_says_how_to_go_on_to_the_error(
-    tmp_path: Path, replay_url: str
-) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 20)
-    asked = judging(replay_url, data, 4000, "--run", "r", "--target-error", "3")
-
-    planned = robin("plan", *asked[1:], "--pilot", "4", cwd=tmp_path)
-    status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-
-    assert "To spend it: robin resume r --budget 4000 --target-error 3" in " ".join(
-        planned.stdout.split()
-    )
-    assert (status["spent"], status["target_error"], status["scheduler"]) == (
-        80,
-        None,
-        "two-priors",
     )

@@ -43,8 +43,8 @@ class Goal(ABC):
         ends: whether a run ends by itself, before its budget is spent.
         columns: of ``robin simulate`` for each scheduler and budget: measures of :meth:`loss` with _mean, _std or _sem, and
             ``what``.
-        figures: of a forecast, by their names in ``robin plan --json``: measures with _mean, _sem or _sum; ``worst`` is
-            the wce of a run of all arms.
+        figures: of a forecast, by their names in ``robin plan --json``: measures with _mean; ``worst`` is the wce of a run of
+            all arms. Empty for a goal that no plan simulates.
         what: the possible error, in words, if ``columns`` have it.
         simulated: the default schedulers of ``robin simulate``; empty for an even spread and the policy that auto chooses.
     """
@@ -62,7 +62,6 @@ class Goal(ABC):
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
     figures: ClassVar[Mapping[str, str]] = {
         "worst_error": "worst_mean",
-        "worst_error_sem": "worst_sem",
         "mean_error": "mean_mean",
     }
     what: ClassVar[str] = ""

@@ -10,7 +10,7 @@ import numpy as np
 
 from robin_cli.analysis.court import Snapshot
 from robin_cli.analysis.order_effect import effects_of
-from robin_cli.goals.base import Goal, Words, share_text
+from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import no_ratings
 from robin_cli.goals.found import Found
 from robin_cli.goals.preferences import Preferences
@@ -46,7 +46,7 @@ class Preferring(Goal):
         "any_mean",
         "order_effect_mean",
     )
-    figures: ClassVar[Mapping[str, str]] = {"wrong": "wrong_mean", "wrong_sem": "wrong_sem"}
+    figures: ClassVar[Mapping[str, str]] = {}
     what: ClassVar[str] = "comparisons"
     asks_each: ClassVar[bool] = True
     """Whether an unasked comparison counts as unknown."""
@@ -120,20 +120,6 @@ class Preferring(Goal):
             truth, preference: for A in each comparison, true and found, shape (comparisons,); found is nan if unasked.
         """
         return share_wrong(truth - 0.5, np.nan_to_num(preference, nan=0.5) - 0.5)
-
-    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
-        """Return the precision of win rates and the share of wrong results; else the precision of one preference."""
-        del words
-        known = []
-        if row["win_rate_half_width"] is not None:
-            known.append(
-                f"each system's win rate is known to ± {100 * row['win_rate_half_width']:.0f} %"
-            )
-        if row["wrong"] is not None:
-            known.append(f"{share_text(row['wrong'])} of the {self.wrongs} are wrong")
-        if not known:
-            known.append(f"one preference is known to ± {100 * row['preference_half_width']:.0f} %")
-        return ", and ".join(known)
 
     @property
     def has_win_rates(self) -> bool:

@@ -100,9 +100,7 @@ class Rated(Found):
         """The command that forecasts the calls for an error."""
         if self.aim is None:
             return ""
-        return (
-            f"robin plan DATA … --variances {typed(self.run.name)} --for-error {self.aim.error:g}"
-        )
+        return f"robin plan DATA … --variances {typed(self.run.name)} --target-error {self.aim.error:g}"
 
     @cached_property
     def of_judges(self) -> Sequence[OfJudge]:

@@ -54,17 +54,15 @@ def spend(
     runs: int,
     rng: np.random.Generator,
     *,
-    rounds: int | None = None,
     share: float = 1.0,
-    most: float = np.inf,
+    block: int | None = None,
 ) -> Iterator[tuple[int, Snapshot]]:
     """Spend each of ``budgets``, ``runs`` times; budgets with the same policy are parts of one run.
 
     Args:
         policy_at: returns the policy for a budget; None if it refuses the budget, which is then left out.
-        rounds: number of rounds in which the calls go out; None for one call at a time.
         share: the world's share of the arms, and so of each budget.
-        most: largest number of calls to simulate; the smallest budget, and policies that take whole rounds, may exceed it.
+        block: see :func:`~robin_cli.simulation.runs.simulate`.
     """
     groups: dict[tuple[str, int, int | None], tuple[Policy, list[int]]] = {}
     for budget in budgets:
@@ -73,18 +71,12 @@ def spend(
             groups.setdefault(key, (policy, []))[1].append(budget)
     for policy, group in groups.values():
         parts = {budget: round(budget * share) for budget in group}
-        if not policy.evenly:
-            parts = {
-                budget: part
-                for budget, part in parts.items()
-                if part <= most or budget == budgets[0]
-            }
         found = simulate(
             *(world.ratings, policy, list(parts.values()), runs, rng),
             worlds=world.count,
             court=world.goal.court,
-            rounds=rounds,
             first_fit=world.goal.space.first_fit,
+            block=block,
         )
         by_part = {each.budget: each for each in found}
         yield from ((budget, by_part[part]) for budget, part in parts.items())

@@ -1,12 +1,8 @@
 """Rating distributions of pairs with few ratings or none, from which a forecast draws its pairs.
 
-Few ratings of a pair say little about how they vary: three equal ones may come from a pair that never varies, or from one that
-does. So pairs learn from each other. A pair's ratings are taken to be a normal variable rounded to the scale, with a mean and a
-spread of its own. The frequencies of means and spreads are a mixture over a grid, fitted to all pairs at once by maximum
-likelihood. Given its own ratings and the mixture, a pair's mean and spread have a posterior, and a forecast draws from it. (The
-nonparametric maximum-likelihood mixture of Kiefer and Wolfowitz, Annals of Mathematical Statistics 27 (1956), as empirical
-Bayes: Koenker and Mizera, "Convex optimization, shape constraints, compound decisions, and empirical Bayes rules", JASA 109
-(2014); here with EM on a grid.) The scheduler's choice of arms does not change the likelihood.
+Ratings of a pair are a normal variable rounded to the scale. Means and spreads are a mixture over a grid, fitted to all pairs
+at once by maximum likelihood (Kiefer and Wolfowitz, Annals of Mathematical Statistics 27 (1956); Koenker and Mizera, JASA 109
+(2014); here by EM), and a pair's own ratings give its posterior. The scheduler's choice of arms does not change the likelihood.
 """
 
 from __future__ import annotations
@@ -20,7 +16,6 @@ from scipy.special import ndtr
 
 from robin_cli.files.local import shipped
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import Scale
 
 # Means and spreads as shares of the scale's width. With a mean beyond the ends, or a spread as wide as the scale, ratings stay
 # at one end or jump between both.
@@ -29,17 +24,12 @@ _SPREADS = np.geomspace(0.02, 4.0, 20)
 _ITERATIONS = 200
 _LEAST = 1e-12
 _CHUNK = 4096
-_AROUND = 10
 
 
 def fit_mixture(counts: IntArray) -> FloatArray:
     """Return the frequency of each mean and spread of the grid among K pairs.
 
-    Args:
-        counts: number of times that each pair got each rating, shape (K, L), L ≥ 2; pairs without ratings add nothing.
-
-    Returns:
-        Weights of the grid's points, which add up to 1, shape (500,). Without a single rating they are equal.
+    ``counts``: how often each pair got each rating, shape (K, L). Returns weights that add up to 1, shape (500,).
     """
     distinct, times = np.unique(counts[counts.any(axis=1)], axis=0, return_counts=True)
     likelihood = _likelihood(distinct)
@@ -54,18 +44,14 @@ def fit_mixture(counts: IntArray) -> FloatArray:
 
 
 def draw_distributions(
-    counts: IntArray, weights: FloatArray, rng: np.random.Generator, *, between: bool = False
+    counts: IntArray, weights: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Draw a distribution of ratings for each of K pairs from its posterior.
 
-    Args:
-        counts: as for :func:`fit_mixture`; a pair without ratings is drawn from the mixture itself.
-        weights: of :func:`fit_mixture`, perhaps of other pairs.
-        between: draw means between those of the grid, too. Results that depend on the distance of means to a threshold must
-            not depend on the grid's own means.
+    A mean is drawn evenly from halfway to one neighbour on the grid to halfway to the other: the distance to a threshold must
+    not depend on the grid's own means.
 
-    Returns:
-        Probabilities of the ratings, shape (K, L).
+    Arguments are as for :func:`fit_mixture`; a pair without ratings is drawn from the mixture. Returns probabilities, (K, L).
     """
     drawn = np.empty(len(counts), dtype=np.int64)
     for start in range(0, len(counts), _CHUNK):
@@ -73,29 +59,9 @@ def draw_distributions(
         posterior = (_likelihood(counts[part]) * weights).cumsum(axis=1)
         luck = rng.random((len(posterior), 1)) * posterior[:, -1:]
         drawn[part] = (posterior < luck).sum(axis=1)
-    return _near(counts, drawn, rng) if between else np.asarray(_grid(counts.shape[1])[drawn])
-
-
-def spread_of(weights: FloatArray, scale: Scale) -> tuple[float, float]:
-    """Return the variance of the pairs' means, and that of a rating about its pair's mean, in squared points."""
-    levels = np.arange(scale.low, scale.high + 1, dtype=np.float64)
-    grid = _grid(scale.levels)
-    means = grid @ levels
-    return float(weights @ (means - weights @ means) ** 2), float(
-        weights @ (grid @ levels**2 - means**2)
-    )
-
-
-def _near(counts: IntArray, points: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Draw distributions around the grid's ``points``, with means even from halfway to one neighbour to halfway to the other.
-
-    They also depend on the ratings of each of the K pairs; shape (K, L).
-    """
-    near = _around(counts.shape[1])[points]
-    log = (counts[:, None, :] * np.log(np.maximum(near, _LEAST))).sum(axis=2)
-    posterior = np.exp(log - log.max(axis=1, keepdims=True)).cumsum(axis=1)
-    place = (posterior < rng.random((len(posterior), 1)) * posterior[:, -1:]).sum(axis=1)
-    return np.asarray(near[np.arange(len(near)), place])
+    place, spread = np.divmod(drawn, len(_SPREADS))
+    means = _MEANS[place] + (_MEANS[1] - _MEANS[0]) * (rng.random(len(drawn)) - 0.5)
+    return _rounded(means, _SPREADS[spread], counts.shape[1])
 
 
 def _likelihood(counts: IntArray) -> FloatArray:
@@ -109,15 +75,6 @@ def _grid(levels: int) -> FloatArray:
     """Return the probabilities of the ratings at each point of the grid, shape (500, levels)."""
     means, spreads = (each.ravel() for each in np.meshgrid(_MEANS, _SPREADS, indexing="ij"))
     return _rounded(means, spreads, levels)
-
-
-@cache
-def _around(levels: int) -> FloatArray:
-    """Return the probabilities of the ratings for means around each point of the grid, shape (500, _AROUND, levels)."""
-    step = _MEANS[1] - _MEANS[0]
-    means = _MEANS[:, None, None] + step * ((np.arange(_AROUND) + 0.5) / _AROUND - 0.5)
-    means, spreads = np.broadcast_arrays(means, _SPREADS[:, None])
-    return _rounded(means, spreads, levels).reshape(-1, _AROUND, levels)
 
 
 def _rounded(means: FloatArray, spreads: FloatArray, levels: int) -> FloatArray:

@@ -48,13 +48,13 @@ GOALS = {
     "threshold": Case(
         ("--decide", "score>=2"),
         simulated="--decide score>=2",
-        planned="To decide everything (score>=2, ",
+        planned="To decide everything (score>=2) takes ",
     ),
     "best": Case(
         ("--decide", "best"),
         simulated="--decide best",
         tables=("preferences", "labels-wanted"),
-        planned="To decide everything (best, for 5 groups) takes about ",
+        planned="To decide everything (best) takes ",
     ),
     "compare": Case(("--objective", "compare")),
     "preference": Case(

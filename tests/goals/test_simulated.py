@@ -11,7 +11,6 @@ import pytest
 
 from robin_cli.analysis.court import Snapshot
 from robin_cli.goals.base import Goal, Words
-from robin_cli.goals.own.compare import Compare
 from robin_cli.goals.own.decide import Threshold
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.goals.own.prefer import Preferred, Rank
@@ -22,7 +21,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import make_policy
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Subject, conduct
-from robin_cli.simulation.forecast import Known, RatingsBelief, forecast
+from robin_cli.simulation.forecast import Forecast, Known
 from tests.model.test_matches import matches, tournament
 
 
@@ -76,16 +75,6 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
             {"wrong": 0.0, "certified": 0.0},
             "none of the decisions are wrong, and none are certified",
         ),
-        (
-            Compare,
-            {"prompts": 20, "shows": 0.2},
-            "a difference of 0.2 between two systems shows, over 20 prompts",
-        ),
-        (
-            Compare,
-            {"prompts": 1, "shows": None},
-            "which difference shows over 1 prompt is not known",
-        ),
     ],
 )
 def test_says_what_is_known_then(goal: type[Goal], row: dict[str, float | None], says: str) -> None:
@@ -97,7 +86,7 @@ class ShareAbove(Estimate):
     """A goal of its own, in one class: the share of scores above the middle of the scale."""
 
     columns = ("share_mean", "share_sem")
-    figures: ClassVar[Mapping[str, str]] = {"share_off": "share_mean", "share_off_sem": "share_sem"}
+    figures: ClassVar[Mapping[str, str]] = {"share_off": "share_mean"}
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         above = [(each > 2).mean(axis=1) for each in (found.estimates, truth)]
@@ -116,7 +105,7 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
     few, many = conduct([subject], settings, lambda *_: None)
     assert few.columns == ("share_mean", "share_sem")
     assert few.figure("share_mean") > 1.5 * many.figure("share_mean")
-    belief = RatingsBelief([Known.nothing(40, Scale(0, 4), "helpfulness")], goal)
+    known = [Known.nothing(40, Scale(0, 4), "helpfulness")]
     own = {
         "delta": 0.01,
         "mode": "practice",
@@ -124,7 +113,7 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
         "margin": None,
     }
     policy = make_policy("uniform", goal.setup(own, 4000))
-    rows = forecast(belief, lambda *_: policy, [40, 4000], rng)
+    rows = Forecast(known, goal).expected(lambda *_: policy, [40, 4000])
     figures = [
         {name: each.figure(column) for name, column in goal.figures.items()}
         for each in rows.values()

@@ -134,7 +134,6 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         "plan-json": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 120 --price-in 1 --price-out 4 --json",
         "plan-thresholds": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 240 --decide 'score>=2' --margin 0.5",
         "plan-best": f"plan pairs.jsonl -a helpfulness {_ONE} --limit 6 --budget 36 --decide best --margin 1",
-        "plan-comparison": f"plan pairs.jsonl -a helpfulness {_ONE} --budget 400 --compare 0.3",
         "plan-pairwise": "plan responses.jsonl --pairwise --model m --limit 10 --budget 100",
         "render": "render pairs.jsonl --pair q0/alder -a helpfulness",
         "render-pairwise": "render responses.jsonl --pairwise --pair 2b66",

@@ -33,12 +33,21 @@ def alone(point: int) -> FloatArray:
     return weights
 
 
+def near(point: int, levels: int) -> FloatArray:
+    """The distributions whose means lie from halfway to one neighbour of the point to halfway to the other."""
+    mean, spread = POINTS[point]
+    return np.array(
+        [rounded_normal(mean + off, spread, levels) for off in np.linspace(-1, 1, 81) / 40]
+    )
+
+
 @pytest.mark.parametrize("levels", [2, 5, 9])
 def test_its_pairs_are_normal_variables_rounded_to_the_scale(levels: int) -> None:
     nothing = np.zeros((1, levels), dtype=np.int64)
     for point in range(0, 500, 7):
         (drawn,) = draw_distributions(nothing, alone(point), np.random.default_rng(0))
-        np.testing.assert_allclose(drawn, rounded_normal(*POINTS[point], levels), atol=1e-12)
+        off = np.abs(near(point, levels) - drawn).max(axis=1).min()
+        assert off < 0.02, POINTS[point]
 
 
 def test_draws_as_bayes_rule_says() -> None:
@@ -53,7 +62,8 @@ def test_draws_as_bayes_rule_says() -> None:
 
     drawn = draw_distributions(np.repeat(counts, 20_000, axis=0), weights, np.random.default_rng(3))
 
-    shares = [np.isclose(drawn, each, atol=1e-9).all(axis=1).mean() for each in distributions]
+    apart = np.abs(drawn[:, None] - distributions).sum(axis=2)
+    shares = np.bincount(apart.argmin(axis=1), minlength=3) / len(drawn)
     np.testing.assert_allclose(shares, posterior, atol=4 * 0.5 / np.sqrt(20_000))
 
 
@@ -135,18 +145,13 @@ def test_a_mixture_is_one_whatever_was_rated(counts: list[list[int]], seed: int)
     assert np.allclose(drawn.sum(axis=1), 1.0)
 
 
-def test_means_lie_between_those_of_the_grid_where_they_are_asked_to() -> None:
+def test_means_lie_between_those_of_the_grid() -> None:
     nothing = np.zeros((4000, 5), dtype=np.int64)
     point = POINTS.index(min(POINTS, key=lambda each: abs(each[0] - 0.5) + abs(each[1] - 0.2)))
     levels = np.linspace(0, 1, 5)
 
-    drawn = draw_distributions(nothing, alone(point), np.random.default_rng(0), between=True)
-    after = draw_distributions(
-        nothing + np.array([0, 0, 40, 20, 0]), alone(point), np.random.default_rng(0), between=True
-    )
+    means = draw_distributions(nothing, alone(point), np.random.default_rng(0)) @ levels
 
-    ends = [rounded_normal(0.5 + side, POINTS[point][1], 5) @ levels for side in (-0.0225, 0.0225)]
-    means = drawn @ levels
+    ends = [rounded_normal(0.5 + side, POINTS[point][1], 5) @ levels for side in (-0.025, 0.025)]
     assert [means.min(), means.max()] == pytest.approx(ends, abs=1e-3)
     assert means.mean() == pytest.approx(0.5, abs=0.002)
-    assert (after @ levels).mean() > 0.505  # towards its ratings

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.answers import at_most
-from robin_cli.goals.base import Words
 from robin_cli.goals.differences import better_lines, each_of, letters_of, table_of
 from robin_cli.goals.found import Found, View
 from robin_cli.goals.rating import Rated, Rating
@@ -82,6 +81,7 @@ class Compare(Rating):
     """The differences of systems, over the prompts that they answered."""
 
     asked_by: ClassVar[str] = f"--objective {COMPARE}"
+    figures: ClassVar[Mapping[str, str]] = {}
     asks_all: ClassVar[bool] = False
     says: ClassVar[type[Found]] = Comparison
 
@@ -119,10 +119,3 @@ class Compare(Rating):
         """Watch the largest error, which ends nothing."""
         del counts, own, target  # settings refuse an error to stop at beside a comparison
         return ErrorWatch(self.space)
-
-    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
-        """Return which difference of two systems shows, and over how many prompts."""
-        prompts = number_of(row["prompts"], "prompt")
-        if row["shows"] is None:
-            return f"which difference shows over {prompts} is not known"
-        return f"a difference of {words(row['shows'])} between two systems shows, over {prompts}"

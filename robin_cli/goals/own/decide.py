@@ -99,12 +99,8 @@ class Deciding(Rating):
     )
     figures: ClassVar[Mapping[str, str]] = {
         "calls": "calls_mean",
-        "calls_sem": "calls_sem",
         "wrong": "wrong_mean",
-        "wrong_sem": "wrong_sem",
         "certified": "certified_mean",
-        "certified_sem": "certified_sem",
-        "decisions_simulated": "decisions_sum",
     }
 
     is_of_scores: ClassVar[bool] = False
@@ -143,25 +139,17 @@ class Deciding(Rating):
         """Return the shares of wrong decisions, of certified ones and of wrong ones among these, and the calls spent."""
         del truth
         assert found.verdict is not None  # noqa: S101  # a court decides in every run
-        measured = {
+        return {
             name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__
         }
-        return {**measured, "decisions": np.full(len(found.n), self.task.decisions)}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         """Return the shares of wrong and of certified decisions in words."""
         del words
         if row["wrong"] is None:
             return ""
-        many = row.get("decisions_simulated")  # none of so many: fewer than 3 in as many, with 95 %
-        wrong = (
-            share_text(row["wrong"])
-            if row["wrong"] or not many
-            else f"less than {share_text(min(1.0, 3.0 / many))}"
-        )
-        return (
-            f"{wrong} of the decisions are wrong, and {share_text(row['certified'])} are certified"
-        )
+        wrong, certified = share_text(row["wrong"]), share_text(row["certified"])
+        return f"{wrong} of the decisions are wrong, and {certified} are certified"
 
 
 class Threshold(Deciding):

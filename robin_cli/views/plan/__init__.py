@@ -1,1 +1,0 @@
-"""``robin plan``: the calls, time, money and accuracy of a budget, before it is spent."""
