@@ -1,4 +1,4 @@
-"""robin judge --objective compare and robin plan --compare as a user runs them: real processes, over HTTP, and in Python."""
+"""robin judge --objective compare as a user runs it: real processes, over HTTP, and in Python."""
 
 from __future__ import annotations
 
@@ -319,17 +319,3 @@ def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFix
         one,
         **in_python(tmp_path / "one", 60),
     )
-
-
-PLAN_BAD = [
-    (("--compare", "0.1", "--variances", "old"), 'no column "system"'),
-    (("--compare", "0", "--variances", "r"), "above 0 and below 4"),
-    (("--compare", "-0.1", "--variances", "r"), "above 0 and below 4"),
-    (("--compare", "9", "--variances", "r"), "above 0 and below 4"),
-    (("--compare", "nan", "--variances", "r"), "above 0 and below 4"),
-    (("--compare", "0.1", "--variances", "r", "--for-error", "0.1"), "--for-error something else"),
-    (("--compare", "0.1", "--variances", "r", "--decide", "score>=3"), "--decide something else"),
-    (("--compare", "0.1", "--variances", "r", "-a", "verbosity"), "does not tell of verbosity"),
-    (("--compare", "0.1", "--variances", "r", "--budget", "3"), "raise it to 10 or more"),
-    (("--compare", "0.1", "--variances", "r", "--columns", "system=nothing"), "nothing"),
-]

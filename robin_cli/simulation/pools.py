@@ -60,7 +60,7 @@ class Recorded(Inquiry):
         """Raise InputError: no pool records which system answered which prompt."""
         raise InputError(
             f"--objective {COMPARE}: a pool does not say which system answered which prompt, so no comparison is simulated; "
-            f"robin plan DATA --{COMPARE} D plans one"
+            "robin compare RUN says how many prompts settle a difference"
         )
 
 
