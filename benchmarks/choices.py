@@ -25,7 +25,7 @@ from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
-from robin_cli.model.records import COMPARE, Scale
+from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task
@@ -87,7 +87,7 @@ def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     verdicts = None if task is None else verdicts_of(task, arms)
     setup = Setup(count, 100 * count, SCALE, task=task)
     if name == COMPARING:
-        setup = replace(setup, objective=COMPARE, systems=systems_for(count))
+        setup = replace(setup, systems=systems_for(count))
     policy = make_policy(name if task is None and name != COMPARING else "auto", setup)
     began = time.process_time()
     if verdicts is not None:

@@ -92,7 +92,7 @@ def promises(pool: Pool, seeds: int = 5) -> None:
     goal, arms, rng = subject.goal, len(pool.ratings), np.random.default_rng(1)
     assert goal.task is not None  # noqa: S101  # for the types
     assert subject.right is not None  # noqa: S101
-    own = {name: getattr(settings, name) for name in ("delta", "mode", "objective", "margin")}
+    own = {name: getattr(settings, name) for name in ("delta", "mode", "margin")}
     truth = Ratings.of(pool.ratings)
     policy = make_policy("auto", goal.setup(own, budget := round(CALLS * arms)))
     found = {labels: np.zeros((0, 3)) for labels in (100, 200)}

@@ -76,7 +76,6 @@ def make_run() -> None:
         "scheduler": "uniform",
         "delta": 0.007,
         "mode": "practice",
-        "objective": "worst-case",
         "model": "m",
     }
     data = {"source": "x", "sha256": "", "pairs": 2, "human": []}

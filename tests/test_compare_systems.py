@@ -76,7 +76,7 @@ def judging(url: str, budget: int, *more: str) -> list[str]:
         "--model",
         "m",
     ]
-    return [*judge, "--columns", "system=model", "--objective", "compare", "--run", "r", *more]
+    return [*judge, "--columns", "system=model", "--decide", "system", "--run", "r", *more]
 
 
 def scores_in(text: str) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
 
     said = " ".join(done.stderr.split())
     assert (
-        "--scheduler auto: for --objective compare, it asks prompts not asked yet before it repeats"
+        "--scheduler auto: uniform; for --decide system, it asks whole prompts, in random order"
         in said
     )
     assert (
@@ -118,7 +118,7 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
     assert len(scores) == 60
     assert fewest_and_most(scores) == {(0, 0), (1, 1)}
     settings = json.loads((tmp_path / "r" / "manifest.json").read_text())["settings"]
-    assert (settings["objective"], settings["scheduler"]) == ("compare", "auto")
+    assert (settings["decide"], settings["scheduler"]) == ("system", "uniform")
     for command in (
         ("status", "r", "--json"),
         ("report", "r"),
@@ -200,8 +200,8 @@ BAD: list[tuple[str, tuple[str, ...], Rows, str]] = [
     ("some without", BY_ID, OWN_COLUMN, "1 of 60 pairs do not say which system answered"),
     ("few prompts", (), ALPHA + ROWS[-4:], "answered 4 of 30 prompts, and at least 5"),
     ("other prompts", (), OWN_PROMPTS, "answered 0 of 60 prompts"),
-    ("decide", ("--decide", "score>=3"), ROWS, "leave one of the two out"),
-    ("target", ("--target-error", "0.3"), ROWS, "not with --target-error"),
+    ("margin", ("--margin", "0.1"), ROWS, "not with --margin"),
+    ("target", ("--target-error", "0.3"), ROWS, "--target-error"),
     ("theory", ("--mode", "theory"), ROWS, "not with --mode theory"),
     ("scheduler", ("--scheduler", "two-priors"), ROWS, "leave --scheduler two-priors out"),
     (
@@ -234,11 +234,11 @@ def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:
         target = robin(
             "resume", "r", "--budget", "40", "--target-error", "0.3", cwd=tmp_path, exits=2
         )
-        other = robin(*judging(wire.url, 60, "--objective", "worst-case"), cwd=tmp_path, exits=2)
+        other = robin(*judging(wire.url, 60, "--decide", "score>=3"), cwd=tmp_path, exits=2)
         again = robin(*judging(wire.url, 40), cwd=tmp_path, exits=0)
         spent = robin("resume", "r", cwd=tmp_path)
     assert "--target-error: this run compares systems" in target.stderr
-    assert "objective: the run has compare" in other.stderr
+    assert "decide: the run has system" in other.stderr
     for each in (again, spent):
         assert "20 of 30 prompts asked about in full" in each.stderr
 
@@ -269,7 +269,7 @@ def test_simulates_no_comparison_and_says_what_does(tmp_path: Path) -> None:
         "pair_id,rating\n" + "".join(f"p{k % 5},{k % 4}\n" for k in range(40))
     )
     done = robin(
-        "simulate", "pool.csv", "--budget", "20", "--objective", "compare", cwd=tmp_path, exits=2
+        "simulate", "pool.csv", "--budget", "20", "--decide", "system", cwd=tmp_path, exits=2
     )
     assert "robin compare" in done.stderr
 
@@ -287,7 +287,7 @@ def in_python(run: Path, budget: int, **settings: Any) -> dict[str, Any]:
         "attribute": "helpfulness",
         "judge": here,
         "columns": {"system": "model"},
-        "objective": "compare",
+        "decide": "system",
     }
     return {**asked, "run": run, "budget": budget, **settings}
 

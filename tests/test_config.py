@@ -63,7 +63,6 @@ def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:
         ("model = 4", "model must be text in quotes"),
         ("model = [", "not TOML"),
         ('base_url = "ftp://x"', "an address such as http"),
-        ('objective = "median"', "worst-case, mean-error or compare"),
         ('api_key_env = "sk-secret-123"', "the NAME of an environment variable"),
         (
             'api_key_env = ["sk-secret-123", 5]',

@@ -445,7 +445,7 @@ BAD = [
     (("--decide", "best", "--margin", "4"), "as wide as the scale"),
     (("--decide", "score>=3", "--error-rate", "0"), "--error-rate"),
     (("--decide", "score>=3", "--error-rate", "1"), "--error-rate"),
-    (("--decide", "score>=3", "--objective", "mean-error"), "--objective"),
+    (("--decide", "system", "--margin", "0.2"), "not with --margin"),
     (("--decide", "score>=3", "--target-error", "0.2"), "--target-error"),
     (("--decide", "score>=3", "--mode", "theory"), "--mode theory"),
     (("--decide", "score>=3", "--group", "ask"), "--group"),
@@ -492,7 +492,6 @@ def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_che
         assert_all_decided(scores_in(done.stdout))
     nowhere = judging("http://127.0.0.1:9/v1", "--run", "q")
     for flags in (
-        ["--objective", "mean-error"],
         ["--target-error", "0.2"],
         ["--decide", "score>=9"],
     ):

@@ -38,12 +38,11 @@ from robin_cli.policies.base import Estimating, Number, Setup, empirical_varianc
 
 @dataclass(frozen=True, slots=True)
 class Greedy(Estimating):
-    objective: str
     warm_up: int = 3
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        return cls(setup.objective)
+        return cls()
 
     def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
         return empirical_variance(n, total, total_sq)

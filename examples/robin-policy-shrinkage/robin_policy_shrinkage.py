@@ -25,7 +25,6 @@ class Shrinkage(Estimating):
     """
 
     even: float
-    objective: str
     pooled: float | FloatArray
     warm_up: int = 1
 
@@ -33,7 +32,7 @@ class Shrinkage(Estimating):
     def of(cls, setup: Setup) -> Self:
         """For the ratings of the run's scale."""
         even = (setup.scale.levels**2 - 1) / 12
-        return cls(even, setup.objective, even)
+        return cls(even, even)
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """σ̂² of each pair after n ratings of sum ``total`` and sum of squares ``total_sq``."""

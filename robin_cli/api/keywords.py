@@ -29,7 +29,6 @@ class JudgeSettings(TypedDict, total=False):
     scheduler: str | None
     delta: float | None
     mode: Literal["practice", "theory"] | None
-    objective: Literal["worst-case", "mean-error", "compare"] | None
     decide: str | None
     group: str | None
     margin: float | None

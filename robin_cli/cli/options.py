@@ -43,7 +43,7 @@ _DAILY = frozenset(
             "pairwise",
             "limit",
         ),
-        *("budget", "max_cost", "decide", "objective", "target_error"),
+        *("budget", "max_cost", "decide", "target_error"),
         *("concurrency", "temperature", "max_tokens", "run", "output"),
     )
 )

@@ -106,7 +106,6 @@ class Goal(ABC):
             scale=self.space.scales[0],
             delta=own["delta"],
             mode=own["mode"],
-            objective=own["objective"],
             variances=variances,
             task=self.task,
             systems=self.systems,

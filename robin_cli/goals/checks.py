@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision
+from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
 from robin_cli.model.errors import InputError, did_you_mean, shown, typed
 from robin_cli.model.groups import check_groups
-from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, Pair, Scale, shared_scale
+from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale
 from robin_cli.model.systems import Systems, check_systems
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
@@ -38,7 +38,7 @@ def check_pairwise(settings: Settings) -> None:
             raise InputError(
                 f"--pairwise: not with {TABLE[name].flag}, which {why}; leave one of the two out"
             )
-    check_verdicts(settings.decide, settings.objective, settings.margin)
+    check_verdicts(settings.decide, settings.margin)
     if settings.mode != TABLE["mode"].default:
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
@@ -50,16 +50,16 @@ def check_pairwise(settings: Settings) -> None:
     check_view(wide=settings.wide)
 
 
-def check_verdicts(decide: str | None, objective: str | None, margin: float | None) -> None:
+def check_verdicts(decide: str | None, margin: float | None) -> None:
     """Raise InputError for settings of ratings: a threshold, differences of means, a margin that is no probability."""
+    if is_of_systems(decide):
+        raise InputError(
+            f"--pairwise: not with --decide {SYSTEM}, which compares ratings; leave it out: systems are ranked as it is"
+        )
     if decide is not None and decide.strip() != BEST:
         raise InputError(
             f'--pairwise: not with --decide "{shown(decide, 80)}", a threshold for ratings; --decide {BEST} finds the '
             "best response to each prompt"
-        )
-    if objective == COMPARE:
-        raise InputError(
-            f"--pairwise: not with --objective {COMPARE}, which compares ratings; leave it out: systems are ranked as it is"
         )
     if margin is not None and margin >= _MOST_MARGIN:
         raise InputError(
@@ -141,12 +141,17 @@ class Wanted(Inquiry):
     @cached_property
     def systems(self) -> Systems:
         """The system of each pair."""
-        settings, compare = self.settings, f"--objective {COMPARE}"
+        settings, compare = self.settings, f"--decide {SYSTEM}"
         if settings.target_error is not None:
             raise InputError(
                 f"{compare}: not with {TABLE['target_error'].flag}, at which calls go where a score is least certain; leave "
                 "one of the two out"
             )
+        for name in ("margin", "agree"):
+            if getattr(settings, name) is not None:
+                raise InputError(
+                    f"{compare}: not with {TABLE[name].flag}, which is for decisions on pairs; leave one of the two out"
+                )
         if settings.mode != TABLE["mode"].default:
             raise InputError(
                 f"{compare}: not with --mode {settings.mode}, whose guarantee is for scores; leave one of the two out"

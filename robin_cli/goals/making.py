@@ -103,7 +103,5 @@ def wanted_goal(
     Raises:
         InputError: these data do not allow the decision or comparison.
     """
-    own = {name: getattr(settings, name) for name in TABLE} | {
-        "objective": settings.wanted_objective
-    }
+    own = {name: getattr(settings, name) for name in TABLE}
     return goal_of(Wanted(own, space, pairs, settings.seed, settings=settings, notify=notify))

@@ -14,6 +14,9 @@ from robin_cli.model.records import Scale
 BEST = "best"
 """The text of the decision which response of a group is best."""
 
+SYSTEM = "system"
+"""The text of the decision which system is better."""
+
 SCORE = "score"
 """The name that stands for the only attribute."""
 
@@ -73,6 +76,11 @@ class Decision:
     def is_best(self) -> bool:
         """Whether the run looks for the best response of each group."""
         return not self.criteria
+
+
+def is_of_systems(decide: str | None) -> bool:
+    """Return whether ``decide`` asks which system is better; no pair is decided then."""
+    return decide is not None and decide.strip() == SYSTEM
 
 
 def decision_of(

@@ -41,9 +41,6 @@ MODEL_PREFIX = "replay:"
 SERVICE_ID = r"^(?!.*(^|/)\.{1,2}(/|$))[!-~]{1,2000}$"
 """An id of a file or a batch from a batch service; some have slashes. It is part of an address, so it may not go up."""
 
-COMPARE = "compare"
-"""The objective of a run that compares systems."""
-
 ORDERS = ("a-first", "b-first")
 """The variants of a pairwise question: which response the judge reads first."""
 

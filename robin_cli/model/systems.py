@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.decision import SYSTEM
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import COMPARE, SYSTEM_COLUMN
+from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 
 FEWEST_PROMPTS = 5
@@ -68,16 +69,6 @@ class Systems:
         """
         pairs = np.lexsort((self.rank[self.prompt], ~self.is_shared[self.prompt]))
         return _places(self.space.by_pair(np.arange(len(self.space)))[pairs].ravel())
-
-    @cached_property
-    def weight(self) -> FloatArray:
-        """Weight of each arm's mean in the mean of its system at its prompt, in units; shape (K,).
-
-        0 where no other system answered the prompt.
-        """
-        _, which, responses = np.unique(self.cell, return_inverse=True, return_counts=True)
-        of_pair = np.where(self.is_shared[self.prompt], 1.0 / responses[which], 0.0)
-        return np.asarray(of_pair[self.space.pair] / self.space.raters / self.space.units)
 
     @cached_property
     def _calls_to(self) -> IntArray:
@@ -149,13 +140,13 @@ def check_systems(systems: Systems) -> str:
     names = systems.names
     if len(names) == 1:
         raise InputError(
-            f'--objective {COMPARE}: all pairs are of one system, "{shown(names[0], _SHOWN)}"; put the responses of another to '
+            f'--decide {SYSTEM}: all pairs are of one system, "{shown(names[0], _SHOWN)}"; put the responses of another to '
             f"the same prompts beside them, or name the column that tells systems apart: --columns {SYSTEM_COLUMN}=NAME"
         )
     shared, prompts = int(systems.is_shared.sum()), len(systems.rank)
     if shared < FEWEST_PROMPTS:
         raise InputError(
-            f"--objective {COMPARE}: two systems or more answered {shared} of {prompts:,} prompts, and at least "
+            f"--decide {SYSTEM}: two systems or more answered {shared} of {prompts:,} prompts, and at least "
             f"{FEWEST_PROMPTS} such are needed; systems are compared on the same prompts, to the letter"
         )
     if alone := prompts - shared:

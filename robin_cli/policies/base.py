@@ -25,9 +25,6 @@ from robin_cli.model.task import Task
 Number = FloatArray
 """The name of a column in policies of other packages."""
 
-OBJECTIVES = ("worst-case", "mean-error")
-"""Objectives of scores; a run that compares systems has COMPARE."""
-
 MODES = ("practice", "theory")
 
 WARM_UP = 2.0**52
@@ -51,7 +48,6 @@ class Setup:
         budget: B, calls in all.
         scale: the possible ratings.
         delta, mode: ROBIN-HOOD's.
-        objective: one of OBJECTIVES, or COMPARE.
         variances: known 1/n variances, shape (K,); None if unknown.
         evidence: see :class:`TwoPriors`.
         task: the decision; None without one.
@@ -65,7 +61,6 @@ class Setup:
     scale: Scale
     delta: float = DEFAULT_DELTA
     mode: str = "practice"
-    objective: str = "worst-case"
     variances: FloatArray | None = None
     evidence: float = 0.0
     task: Task | None = None
@@ -244,12 +239,9 @@ def exited(policy: Policy, error: SystemExit) -> InputError:
 
 
 class Estimating(Policy):
-    """A policy whose priority is the :func:`urgency` of its estimate of each arm's variance."""
+    """A policy whose priority is σ²/n by its estimate of σ²: a greedy choice makes the largest error small."""
 
     __slots__ = ()
-
-    objective: str
-    """One of OBJECTIVES."""
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """Return the estimate of σ² after these ratings, n ≥ ``warm_up``; at least 0."""
@@ -263,25 +255,13 @@ class Estimating(Policy):
         total_sq: FloatArray,
         _arm: IntArray,
     ) -> FloatArray:
-        """Return the urgency of the estimate after n + pending calls, see :func:`urgency`."""
-        return urgency(self.estimate(n, total, total_sq), n + pending, self.objective)
+        """Return the estimate over n + pending: the error variance that one more call would reduce."""
+        return self.estimate(n, total, total_sq) / (n + pending)
 
 
 def root(x: FloatArray) -> FloatArray:
     """Return √x, correctly rounded, so that it has the same bits for one arm as among many."""
     return np.sqrt(x)
-
-
-def urgency(variance: FloatArray, calls: FloatArray, objective: str) -> FloatArray:
-    """Return the value of one more call for an arm of this variance.
-
-    ``worst-case`` (the paper's): σ²/n, the error variance that it would reduce; a greedy choice makes the largest error small.
-    ``mean-error``: σ²/n − σ²/(n+1) = σ²/(n(n+1)), the gain in Σ σ_i²/n_i; a greedy choice gives Neyman's allocation, n ∝ σ,
-    which minimises the error of the average over all arms, and their mean squared error. The mean absolute error would be
-    least at n ∝ σ^(2/3).
-    """
-    share = variance / calls
-    return share if objective == "worst-case" else share / (calls + 1.0)
 
 
 def empirical_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:

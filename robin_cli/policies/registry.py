@@ -6,9 +6,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeGuard
 
+from robin_cli.model.decision import SYSTEM
 from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.plugins import plugins
-from robin_cli.model.records import COMPARE
 from robin_cli.policies import own
 
 if TYPE_CHECKING:
@@ -84,21 +84,15 @@ def make_policy(name: str, setup: Setup) -> Policy:
     """Return the policy called ``name``, or the one that it chooses, set up for a run.
 
     Raises:
-        InputError: as :func:`policy_named`; an unknown objective, or settings that the policy refuses.
+        InputError: as :func:`policy_named`, or settings that the policy refuses.
     """
-    from robin_cli.policies.base import OBJECTIVES
-
     if instead := chosen(name, setup):
         name = instead.name
     kind = policy_named(name)
     is_of_goal = name == DEFAULT
-    if setup.objective not in (known := (*OBJECTIVES, COMPARE)):
+    if setup.systems is not None and name != BASELINE:
         raise InputError(
-            f'--objective "{setup.objective}": known objectives are {", ".join(known)}'
-        )
-    if setup.objective == COMPARE and not is_of_goal:
-        raise InputError(
-            f"--objective {COMPARE}: has a scheduler of its own; leave --scheduler {name} out"
+            f"--decide {SYSTEM}: asks prompts in an order of its own; leave --scheduler {name} out"
         )
     if setup.matches is not None and not is_of_goal and name != BASELINE:
         raise InputError(f"--pairwise: has schedulers of its own; leave --scheduler {name} out")

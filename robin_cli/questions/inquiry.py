@@ -11,12 +11,11 @@ from typing import Any
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision, decision_of
+from robin_cli.model.decision import BEST, Decision, decision_of, is_of_systems
 from robin_cli.model.errors import StorageError
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import (
-    COMPARE,
     GROUP_COLUMN,
     OTHER_COLUMN,
     SYSTEM_COLUMNS,
@@ -60,7 +59,7 @@ class Inquiry:
     def decision(self) -> Decision | None:
         """The run's decision; None without one."""
         own, space = self.own, self.space
-        if own["decide"] is None:
+        if own["decide"] is None or self.compares_systems:
             return None
         return decision_of(
             own["decide"],
@@ -85,7 +84,7 @@ class Inquiry:
     @property
     def compares_systems(self) -> bool:
         """Whether the run compares the means of systems, and asks whatever an arm's own ratings are."""
-        return bool(self.own["objective"] == COMPARE)
+        return is_of_systems(self.own["decide"])
 
     @property
     def wants_best(self) -> bool:
@@ -134,4 +133,4 @@ def matches_among(
 
 def asks_all(own: Mapping[str, Any]) -> bool:
     """Return whether a run with these settings asks about every pair; one that compares may leave some out."""
-    return own["objective"] != COMPARE and not own["pairwise"]
+    return not is_of_systems(own["decide"]) and not own["pairwise"]

@@ -48,7 +48,6 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
         RunError, StorageError: the directory cannot be used.
     """
     _check(settings)
-    settings = replace(settings, objective=settings.wanted_objective)
     check_together(settings)
     prompts = prompts_of(settings)
     dataset = checked_data(

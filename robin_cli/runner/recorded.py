@@ -115,7 +115,7 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
     write_data(run, PairTable.of(found.pairs.values()), None)
     write_segment(judgments_table(judgments), run, 1)
     Journal.create(run / JOURNAL, 2, b"").close()
-    own = Settings(judge=JUDGE, scheduler="uniform", objective="worst-case")
+    own = Settings(judge=JUDGE, scheduler="uniform")
     data = {
         "source": ", ".join(found.files[:_NAMED]),
         "sha256": "",

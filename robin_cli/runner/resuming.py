@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.goals.checks import check_target
+from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
-from robin_cli.model.records import COMPARE
 from robin_cli.questions.rubrics import is_shipped_template, known_templates, load_prompts
 from robin_cli.runner.inputs import recorded_prompts, sources_of
 from robin_cli.runner.money import with_prices_of
@@ -119,15 +119,15 @@ def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
 
 def _check_ends_at_error(own: Mapping[str, Any]) -> None:
     """Raise InputError if a run with these settings has another goal than scores."""
+    if is_of_systems(own["decide"]):
+        raise InputError(
+            "--target-error: this run compares systems, and ends with its budget, not at an error; leave it out, or start a "
+            "new run"
+        )
     if own["decide"] is not None:
         raise InputError(
             f"--target-error: this run ends when it has decided {own['decide']}, not at an error; leave it out, or start a new "
             "run"
-        )
-    if own["objective"] == COMPARE:
-        raise InputError(
-            "--target-error: this run compares systems, and asks where a difference is least certain, not a score; leave it "
-            "out, or start a new run"
         )
 
 

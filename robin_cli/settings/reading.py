@@ -30,11 +30,6 @@ from robin_cli.settings.trust import Source, check_found_file
 DEFAULT_FILE = "robin.toml"
 SCHEMA_FILE = "robin.schema.json"
 _NOT_TOGETHER = (
-    (
-        "decide",
-        "objective",
-        "calls go where a decision is open, whatever the errors of the scores are",
-    ),
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
 _ONLY_WITH = {

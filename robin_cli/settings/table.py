@@ -200,20 +200,15 @@ class Settings:
         check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
     scheduler: str = _spend("Who chooses the next pair: {known}.",
         "auto", always=True,
-        note="Auto: what decide, objective or pairwise wants; else two-priors, or robin-hood in mode theory.")
+        note="Auto: what decide or pairwise wants; else two-priors, or robin-hood in mode theory.")
     delta: float = _spend("ROBIN-HOOD's failure probability.",
         0.007, always=True, check=_above_0(1, "a failure probability above 0 and at most 1, for example 0.007"),
         note="Smaller: a longer warm-up.")
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
-    objective: Literal["worst-case", "mean-error", "compare"] | None = _spend(
-        "What becomes small: worst-case (the largest error), mean-error (the average's) or compare (which system is better).",
-        always=True, metavar="OBJECTIVE", default_said="worst-case", example='"mean-error"',
-        note="Mean-error is for those who report averages; compare asks whole "
-        "prompts before any is asked again, and may leave prompts out.")
     decide: str | None = _spend(
         "Ask where a decision is open, and stop when all is decided: a threshold, as 'score>=3', or best, the best response of "
-        "each group.",
+        "each group. Or system: which system is better.",
         metavar="WHAT", example='"score>=3"', note="Several thresholds by commas, as \"helpfulness>=3,verbosity<=2\".")
     group: str | None = _spend("Column that says which pairs are of one group.",
         metavar="COLUMN", default_said="those of one prompt", example='"question_id"',
@@ -320,11 +315,6 @@ class Settings:
             object.__setattr__(self, "model", (self.judge.removeprefix(IN_PYTHON),))
 
     @property
-    def wanted_objective(self) -> Literal["worst-case", "mean-error", "compare"]:
-        """The objective, with its default."""
-        return self.objective or "worst-case"
-
-    @property
     def at_endpoints(self) -> bool:
         """Whether the judge is at addresses, with keys."""
         return self.judge == AT_ENDPOINTS
@@ -380,7 +370,6 @@ class SimulationSettings:
     scale: str | None = _simulated("As 0-4.", default_said="from the ratings")
     delta: float = _simulated("ROBIN-HOOD's.", 0.007)
     mode: str = _simulated("ROBIN-HOOD's: practice or theory.", "practice")
-    objective: str = _simulated("worst-case or mean-error.", "worst-case")
     plot: str | None = _simulated("Draw a .png, .svg or .html file.", metavar="FILE", file="written")
     # fmt: on
 

@@ -233,7 +233,7 @@ def _one(job: _Job) -> list[Row]:
 
 
 def _setup(goal: Goal, ratings: Ratings, settings: SimulationSettings, budget: int) -> Setup:
-    own = {name: getattr(settings, name) for name in ("delta", "mode", "objective", "margin")}
+    own = {name: getattr(settings, name) for name in ("delta", "mode", "margin")}
     return goal.setup(own, budget, variances=ratings.variances)
 
 

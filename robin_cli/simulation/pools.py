@@ -13,10 +13,10 @@ from robin_cli.datasets.votes import VotePool
 from robin_cli.goals.checks import check_verdicts
 from robin_cli.goals.making import goal_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, SCORE, named_in
+from robin_cli.model.decision import BEST, SCORE, SYSTEM, named_in
 from robin_cli.model.errors import InputError
 from robin_cli.model.groups import check_groups
-from robin_cli.model.records import COMPARE, ORDERS, PREFERENCE, Pair, Scale
+from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.questions.inquiry import Inquiry
@@ -59,7 +59,7 @@ class Recorded(Inquiry):
     def systems(self) -> Systems:
         """Raise InputError: no pool records which system answered which prompt."""
         raise InputError(
-            f"--objective {COMPARE}: a pool does not say which system answered which prompt, so no comparison is simulated; "
+            f"--decide {SYSTEM}: a pool does not say which system answered which prompt, so no comparison is simulated; "
             "robin compare RUN says how many prompts settle a difference"
         )
 
@@ -88,7 +88,7 @@ def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
             raise InputError(
                 f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out"
             )
-    check_verdicts(settings.decide, settings.objective, settings.margin)
+    check_verdicts(settings.decide, settings.margin)
     pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
     subjects = []
     for pool in pools:
@@ -116,7 +116,7 @@ def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subje
 
 def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence[Pool]:
     named: list[Pool] = _named(pools, settings, "not")
-    if settings.decide is None or settings.decide.strip() == BEST:
+    if settings.decide is None or settings.decide.strip() in {BEST, SYSTEM}:
         return named
     wanted = set(named_in(settings.decide)) - {SCORE}
     if len(wanted) > 1:

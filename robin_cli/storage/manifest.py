@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
 from robin_cli.files.local import whole_file
-from robin_cli.model.decision import Decision, decision_of
+from robin_cli.model.decision import Decision, decision_of, is_of_systems
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
 from robin_cli.model.records import Scale
 from robin_cli.questions.base import Kind
@@ -42,7 +42,6 @@ _FARTHEST = 2**31
 _NEEDED = (
     "base_url",
     "model",
-    "objective",
     *(name for name, each in TABLE.items() if each.always and each.default is not None),
 )
 
@@ -151,7 +150,7 @@ class Manifest:
     def decision(self) -> Decision | None:
         """The decision to make; None without one."""
         own = self.own_settings
-        if own["decide"] is None:
+        if own["decide"] is None or is_of_systems(own["decide"]):
             return None
         return decision_of(
             own["decide"],

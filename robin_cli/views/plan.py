@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -28,7 +27,7 @@ _MULTIPLES = (0.5, 1.0, 2.0)
 _USUAL_CALLS = 10.0
 """Calls per arm by which a request is estimated before the budget is known."""
 
-_OF_POLICIES = ("delta", "mode", "margin", "objective")
+_OF_POLICIES = ("delta", "mode", "margin")
 _PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
 
 
@@ -51,7 +50,7 @@ class Plan:
         self._prompts, self._dataset = prompts_of(config), dataset
         check_plan(config, self._prompts.scales)
         self._prompts.check_references(dataset.pairs)
-        self.config = replace(config, objective=config.wanted_objective)
+        self.config = config
         self.space = planned_space(config, self._prompts, dataset)
         self.goal: Goal = wanted_goal(self.config, self.space, dataset.pairs, notify)
         self.run = earlier_run(config.variances)

@@ -133,7 +133,7 @@ def check_plan(config: Settings, scales: Sequence[Scale]) -> None:
     """Raise InputError for settings that judge refuses, or that say neither a budget nor a goal to find one for."""
     check_together(config)
     check_target(config, scales)
-    finds_it = (config.pairwise, config.decide, config.target_error, config.objective == "compare")
+    finds_it = (config.pairwise, config.decide, config.target_error)
     if not (config.budget or config.max_cost or any(finds_it)):
         raise InputError(
             "--budget is missing: say what budget to plan for, for example --budget 50000, or what to reach, for example "

@@ -19,7 +19,7 @@ from tests.model.test_matches import matches, tournament
         ({"pairwise": True, "variances": "runs/a"}, "not with --variances"),
         ({"pairwise": True, "group": "topic"}, "not with --group"),
         ({"pairwise": True, "decide": "score>=3"}, "--decide best"),
-        ({"pairwise": True, "objective": "compare"}, "systems are ranked as it is"),
+        ({"pairwise": True, "decide": "system"}, "systems are ranked as it is"),
         ({"pairwise": True, "mode": "theory"}, "not with --mode theory"),
         ({"pairwise": True, "attribute": "helpfulness,verbosity"}, "one criterion"),
     ],
@@ -35,7 +35,7 @@ def test_refuses_what_does_not_go_with_comparisons(settings: dict[str, object], 
         {},
         {"pairwise": True},
         {"pairwise": True, "decide": "best", "attribute": "helpfulness"},
-        {"pairwise": True, "no_ties": True, "objective": "mean-error"},
+        {"pairwise": True, "no_ties": True},
     ],
 )
 def test_takes_what_goes_together(settings: dict[str, object]) -> None:

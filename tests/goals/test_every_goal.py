@@ -56,7 +56,7 @@ GOALS = {
         tables=("preferences", "labels-wanted"),
         planned="To decide everything (best) takes ",
     ),
-    "compare": Case(("--objective", "compare")),
+    "compare": Case(("--decide", "system")),
     "preference": Case(
         ("--scheduler", "uniform"),
         PREFERENCES,

@@ -99,7 +99,7 @@ class ShareAbove(Estimate):
 def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() -> None:
     rng = np.random.default_rng(0)
     space = ArmSpace([str(each) for each in range(40)], ["a"], ["j"], [Scale(0, 4)])
-    goal = ShareAbove(space, "worst-case")
+    goal = ShareAbove(space)
     subject = Subject("pool", tuple(rng.integers(0, 5, (40, 9))), goal)
     settings = SimulationSettings(schedulers=("uniform",), budget=(40, 4000), runs=20)
     few, many = conduct([subject], settings, lambda *_: None)
@@ -109,7 +109,6 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
     own = {
         "delta": 0.01,
         "mode": "practice",
-        "objective": "worst-case",
         "margin": None,
     }
     policy = make_policy("uniform", goal.setup(own, 4000))

@@ -109,7 +109,7 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         "simulate": "simulate run --decide best --budget 60,120 --runs 8",
     },
     "comparison": {
-        "judge": f"{_RATED} --budget 200 --objective compare",
+        "judge": f"{_RATED} --budget 200 --decide system",
         **_SCREEN,
         **_READ,
         **_OF_SYSTEMS,

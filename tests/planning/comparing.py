@@ -36,12 +36,8 @@ def comparisons(
     return matches_of(space, prompt, text, names, 0, wants_best=wants_best)
 
 
-def policy_for(
-    matches: Matches, name: str, budget: int = 1000, objective: str = "worst-case"
-) -> Policy:
-    return make_policy(
-        name, Setup(len(matches.space), budget, VOTES, matches=matches, objective=objective)
-    )
+def policy_for(matches: Matches, name: str, budget: int = 1000) -> Policy:
+    return make_policy(name, Setup(len(matches.space), budget, VOTES, matches=matches))
 
 
 def planner_of(

@@ -113,11 +113,6 @@ def test_spreads_what_is_left_when_nothing_varies() -> None:
     assert np.bincount(asked).tolist() == [50, 50, 50, 50]
 
 
-def test_shares_calls_by_the_deviation_for_the_mean_error() -> None:
-    asked = play(Robin(np.array([1.0, 4.0]), "mean-error"), [[0], [0]], 300)
-    assert np.bincount(asked).tolist() == [100, 200]  # Neyman: n ∝ σ
-
-
 # ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

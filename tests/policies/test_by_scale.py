@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import OBJECTIVES, Setup
+from robin_cli.policies.base import Setup
 from robin_cli.policies.by_scale import ByScale, policy_by_scale
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.registry import make_policy
@@ -26,14 +25,13 @@ def mixed(arms: int) -> list[tuple[Scale, IntArray]]:
     return [(SHORT, np.arange(0, arms, 2)), (LONG, np.arange(1, arms, 2))]
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
 @given(
     ratings=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=2, max_size=8)
 )
 def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
-    objective: str, ratings: list[list[int]]
+    ratings: list[list[int]],
 ) -> None:
-    setup = Setup(len(ratings), 1000, SHORT, delta=0.3, objective=objective)
+    setup = Setup(len(ratings), 1000, SHORT, delta=0.3)
     stretched = [
         [2 * each + 10 for each in mine] if arm % 2 else mine for arm, mine in enumerate(ratings)
     ]

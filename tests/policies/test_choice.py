@@ -12,11 +12,11 @@ from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import chosen, make_policy, policy_named
 from tests.planning.comparing import comparisons
 from tests.policies.test_deciding import task_for
-from tests.policies.test_paired import each_answered_all, systems_for
+from tests.policies.test_systems import each_answered_all, systems_for
 
 SCORES = Setup(100, 3000, Scale(0, 4))
 THEORY = replace(SCORES, budget=10**6, mode="theory")
-COMPARE = replace(SCORES, objective="compare", systems=systems_for(each_answered_all(5)))
+COMPARE = replace(SCORES, systems=systems_for(each_answered_all(5)))
 SIDES = replace(SCORES, task=task_for("a>=3", 2))
 BEST = replace(SCORES, task=task_for("best", 2, group=[0, 0]))
 
@@ -34,8 +34,8 @@ def pairwise(systems: int, *, wants_best: bool = False, named: bool = True) -> S
         (THEORY, "robin-hood", "--mode theory is its own"),
         (
             COMPARE,
-            "auto",
-            "for --objective compare, it asks prompts not asked yet before it repeats any",
+            "uniform",
+            "for --decide system, it asks whole prompts, in random order, before it repeats any",
         ),
         (SIDES, "auto", "for --decide with thresholds"),
         (BEST, "auto", "for --decide best"),
@@ -67,7 +67,6 @@ def test_chooses_a_scheduler_by_what_is_wanted_and_says_why(
         ("robin", SCORES, "--variances RUN"),
         ("robin-hood", replace(SCORES, delta=1.5), "at most 1"),
         ("robin-hood", replace(SCORES, mode="practise"), "practice, theory"),
-        ("uniform", replace(SCORES, objective="mean"), "worst-case, mean-error, compare"),
         ("auto", replace(SCORES, mode="theory"), "theory mode needs"),
         ("auto", replace(SIDES, mode="theory"), "--decide: not with --mode theory"),
         ("apt", SIDES, "known schedulers are"),

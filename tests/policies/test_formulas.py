@@ -53,10 +53,6 @@ def even_variance(scale: Scale) -> float:
     return float(np.var(np.arange(scale.low, scale.high + 1)))
 
 
-# what one more call does, by objective: σ²/k is the variance of a mean of k ratings
-EFFECT = {"worst-case": lambda v, k: v / k, "mean-error": lambda v, k: v / k - v / (k + 1)}
-
-
 def test_uniform_asks_the_arm_with_the_fewest_calls() -> None:
     keys = {
         (n, pending): worth(Uniform(), [3] * n, pending)
@@ -128,7 +124,6 @@ def two_priors(ratings: list[int], prior: Sequence[int], pooled: float, alike: f
     return (1 - alike) * stats.gmean([dirichlet_variance(ratings, prior), usual]) + alike * pooled
 
 
-@pytest.mark.parametrize("objective", EFFECT)
 @given(
     drawn=scaled_ratings,
     pooled=st.floats(0.01, 4),
@@ -136,36 +131,36 @@ def two_priors(ratings: list[int], prior: Sequence[int], pooled: float, alike: f
     pending=st.integers(0, 9),
 )
 def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_has(
-    objective: str, drawn: tuple[Scale, list[int]], pooled: float, alike: float, pending: int
+    drawn: tuple[Scale, list[int]], pooled: float, alike: float, pending: int
 ) -> None:
     scale, ratings = drawn
     ends, n, c = (scale.low, scale.high), len(ratings), len(ratings) / 3
     even, others = range(scale.low, scale.high + 1), [*ratings[1:], *ends]
     moments = float(np.mean(others)), float(np.mean(np.square(others)))
     for policy, variance, off in (
-        (Robin(np.array([0.3]), objective), 0.3, 1e-9),
+        (Robin(np.array([0.3])), 0.3, 1e-9),
         # the bound is the variance that would be seen as σ̂² if it fell short by its share √(c/n)
         (
-            RobinHood(c=c, warm_up=1, objective=objective),
+            RobinHood(c=c, warm_up=1),
             float(np.var(ratings)) / (1 - math.sqrt(c / n)),
             1e-9,
         ),
         # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
         (
-            TwoPriors(scale, objective, pooled, alike, *moments),
+            TwoPriors(scale, pooled, alike, *moments),
             two_priors(ratings, others, pooled, alike),
             0.003,
         ),
-        (begun(scale, objective), two_priors(ratings, even, even_variance(scale), 0.0), 0.003),
+        (begun(scale), two_priors(ratings, even, even_variance(scale), 0.0), 0.003),
     ):
-        expected = EFFECT[objective](variance, n + pending)
+        expected = variance / (n + pending)
         assert worth(policy, ratings, pending) == pytest.approx(expected, rel=off, abs=1e-12), (
             policy
         )
 
 
-def begun(scale: Scale, objective: str = "worst-case", evidence: float = 0.0) -> TwoPriors:
-    return TwoPriors.of(Setup(5, 1000, scale, objective=objective, evidence=evidence))
+def begun(scale: Scale, evidence: float = 0.0) -> TwoPriors:
+    return TwoPriors.of(Setup(5, 1000, scale, evidence=evidence))
 
 
 def moments_of(arms: list[list[int]], evidence: float, scale: Scale) -> tuple[float, float]:

@@ -74,7 +74,7 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("several_scales", [False, True])
 def test_asks_the_same_arms_in_a_simulation_as_in_a_run(*, several_scales: bool) -> None:
-    check_asks_the_same_arms("shrinkage", several_scales=several_scales, objective="worst-case")
+    check_asks_the_same_arms("shrinkage", several_scales=several_scales)
 
 
 @pytest.mark.usefixtures("importable")

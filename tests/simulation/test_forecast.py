@@ -36,7 +36,7 @@ def space_of(pairs: int) -> ArmSpace:
 
 
 def estimating(pairs: int) -> Goal:
-    return Estimate(space_of(pairs), "worst-case")
+    return Estimate(space_of(pairs))
 
 
 def deciding(pairs: int, text: str, group: IntArray | None = None) -> Goal:

@@ -33,7 +33,6 @@ SETTINGS = {
     "scheduler": "uniform",
     "delta": 0.007,
     "mode": "practice",
-    "objective": "worst-case",
     "model": "m",
 }
 SETTINGS |= {

@@ -13,8 +13,9 @@ from robin_cli.goals.differences import better_lines, each_of, letters_of, table
 from robin_cli.goals.found import Found, View
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
+from robin_cli.model.decision import SYSTEM
 from robin_cli.model.errors import InputError, typed
-from robin_cli.model.records import COMPARE, SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
 from robin_cli.questions.inquiry import Inquiry
@@ -80,7 +81,7 @@ class Comparison(Rated):
 class Compare(Rating):
     """The differences of systems, over the prompts that they answered."""
 
-    asked_by: ClassVar[str] = f"--objective {COMPARE}"
+    asked_by: ClassVar[str] = f"--decide {SYSTEM}"
     figures: ClassVar[Mapping[str, str]] = {}
     asks_all: ClassVar[bool] = False
     says: ClassVar[type[Found]] = Comparison
@@ -91,8 +92,12 @@ class Compare(Rating):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if systems are to be compared by ratings."""
-        asked = source.own["objective"] == COMPARE and source.own["decide"] is None
-        return cls(source.space, source.systems) if asked else None
+        return cls(source.space, source.systems) if source.compares_systems else None
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        """The decision, without blanks."""
+        return {"decide": SYSTEM}
 
     def without_systems(self, why: str) -> list[str]:
         return [f"{why}."]

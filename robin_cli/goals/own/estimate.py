@@ -13,19 +13,14 @@ from robin_cli.questions.inquiry import Inquiry
 
 @dataclass(frozen=True)
 class Estimate(Rating):
-    """The score of each pair, as certain as the budget allows.
-
-    Attributes:
-        objective: the error to reduce, one of :data:`~robin_cli.policies.base.OBJECTIVES`.
-    """
+    """The score of each pair, as certain as the budget allows."""
 
     is_usual: ClassVar[bool] = True
     simulated: ClassVar[tuple[str, ...]] = (BASELINE, "two-priors", "robin-hood", "robin")
 
     space: ArmSpace
-    objective: str
 
     @classmethod
     def of(cls, source: Inquiry) -> Self:
         """Return the goal of a run that names no other."""
-        return cls(source.space, str(source.own["objective"]))
+        return cls(source.space)

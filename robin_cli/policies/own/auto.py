@@ -7,7 +7,6 @@ from robin_cli.policies.base import Choice, Policy, Setup
 from robin_cli.policies.of_goals.apt import Apt
 from robin_cli.policies.of_goals.duels import Duels
 from robin_cli.policies.of_goals.lucb import Lucb
-from robin_cli.policies.of_goals.paired import Paired
 from robin_cli.policies.of_goals.tournament import Tournament
 
 
@@ -33,6 +32,11 @@ class Auto(Policy):
             return Choice("auto", of_goal[1])
         if setup.matches is not None:
             return Choice("uniform", "it asks every comparison equally often, in both orders")
+        if setup.systems is not None:
+            return Choice(
+                "uniform",
+                "for --decide system, it asks whole prompts, in random order, before it repeats any",
+            )
         if is_theory:
             return Choice("robin-hood", f"--mode {setup.mode} is its own")
         return Choice(
@@ -56,10 +60,5 @@ def policy_of_goal(setup: Setup) -> tuple[type[Policy], str] | None:
         return (
             Tournament,
             f"with {len(matches.names)} systems it asks what settles most of their order",
-        )
-    if setup.systems is not None:
-        return (
-            Paired,
-            "for --objective compare, it asks prompts not asked yet before it repeats any",
         )
     return None

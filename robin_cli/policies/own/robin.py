@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.policies.base import Policy, Setup, urgency
+from robin_cli.policies.base import Policy, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,6 @@ class Robin(Policy):
     starves: ClassVar[bool] = True
 
     variances: FloatArray
-    objective: str = "worst-case"
     warm_up: int = 1
 
     @classmethod
@@ -32,7 +31,7 @@ class Robin(Policy):
             raise InputError(
                 "--scheduler robin: needs variances known beforehand; name an earlier run with --variances RUN"
             )
-        return cls(setup.variances, setup.objective)
+        return cls(setup.variances)
 
     def priority(
         self,
@@ -43,4 +42,4 @@ class Robin(Policy):
         arm: IntArray,
     ) -> FloatArray:
         """Return σ² / (n + pending), whatever the ratings."""
-        return urgency(self.variances[arm], n + pending, self.objective)
+        return self.variances[arm] / (n + pending)

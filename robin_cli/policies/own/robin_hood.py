@@ -23,7 +23,6 @@ class RobinHood(Estimating):
 
     c: float
     warm_up: int
-    objective: str = "worst-case"
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
@@ -42,7 +41,7 @@ class RobinHood(Estimating):
             )
         if setup.mode == "practice":
             c = practice_constant(delta)
-            return cls(c=c, warm_up=math.floor(c) + 1, objective=setup.objective)
+            return cls(c=c, warm_up=math.floor(c) + 1)
         if setup.mode != "theory":
             raise InputError(f'--mode "{setup.mode}": known modes are {", ".join(MODES)}')
         warm_up = theory_warm_up(arms, budget, delta)
@@ -54,7 +53,6 @@ class RobinHood(Estimating):
         return cls(
             c=4.0 * math.log(4.0 * arms * budget / delta),
             warm_up=warm_up,
-            objective=setup.objective,
         )
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:

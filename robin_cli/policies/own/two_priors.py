@@ -42,7 +42,6 @@ class TwoPriors(Estimating):
     """
 
     scale: Scale
-    objective: str
     pooled: float | FloatArray
     alike: float | FloatArray
     first: float | FloatArray
@@ -54,7 +53,7 @@ class TwoPriors(Estimating):
     def of(cls, setup: Setup) -> Self:
         """For the ratings of the run's scale."""
         (first, second), even = setup.scale.even_moments, setup.scale.even_variance
-        return cls(setup.scale, setup.objective, even, 0.0, first, second, evidence=setup.evidence)
+        return cls(setup.scale, even, 0.0, first, second, evidence=setup.evidence)
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """Return (1 − h) √(E[σ²] · σ²_{0.9}) + h g."""

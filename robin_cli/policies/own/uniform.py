@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
+from robin_cli.model.systems import Systems
 from robin_cli.policies.base import Policy, Setup
 
 
@@ -18,17 +19,20 @@ class Uniform(Policy):
     adapts: ClassVar[bool] = False
 
     warm_up: int = 2**40
-    matches: Matches | None = None
+    order: Matches | Systems | None = None
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy; comparisons have an order of their own."""
-        return cls(matches=setup.matches)
+        """Return the policy; comparisons, and systems to be compared, have an order of their own."""
+        return cls(order=setup.systems if setup.matches is None else setup.matches)
 
     @property
     def turn(self) -> IntArray | None:
-        """In a pairwise run that of :attr:`Matches.turn`: a budget that ends within a round skips no order."""
-        return None if self.matches is None else self.matches.turn
+        """The order within a round, see :attr:`Matches.turn` and :attr:`Systems.turn`; None for that of the data.
+
+        So a budget that ends within a round skips neither an order of a comparison nor a response to a prompt.
+        """
+        return None if self.order is None else self.order.turn
 
     def priority(self, n: FloatArray, pending: FloatArray, *_: object) -> FloatArray:
         """Return 1 / (n + pending), whatever the ratings."""
