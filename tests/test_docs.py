@@ -47,7 +47,7 @@ while args:
     elif asks and arg == "--budget":
         least = 190 if kept[0] == "resume" else 130
         kept += [arg, str(min(int(args[0]), least + int(args.pop(0)) // 200))]
-    elif asks and arg == "--max-cost" and "--budget" not in [*kept, *args] and kept[0] != "resume":
+    elif asks and arg == "--max-cost" and "--budget" not in [*kept, *args]:
         kept += [arg, str(0.02 + float(args.pop(0)) / 1000)]
     else:
         kept.append(arg)
