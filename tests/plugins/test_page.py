@@ -1,4 +1,4 @@
-"""What docs/plug-ins.md shows, installed as a package of those entry points."""
+"""What docs/plug-ins.md shows, and a carrier, installed as a package of those entry points."""
 
 from __future__ import annotations
 
@@ -29,6 +29,26 @@ from tests.test_docs import blocks
 
 PAIRS = DEMO / "pairs.jsonl"
 
+# A carrier that makes the calls here.
+CARRIER = """
+from functools import partial
+
+from robin_cli.runner.carrying import Carrying
+from robin_cli.runner.connection import endpoints_of
+from robin_cli.runner.engine import Engine
+
+
+class ThisMachine:
+    @staticmethod
+    def check(address, secret):
+        pass
+
+    @staticmethod
+    def carrying(settings, store, keys, notify):
+        judges, prices = endpoints_of(settings, store.manifest, keys, notify)
+        return Carrying(partial(Engine, judges=judges), closing=judges, prices=prices)
+"""
+
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -39,12 +59,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         if "robin.judge(" not in block
     ]
     points = "".join(blocks(ROOT / "docs" / "plug-ins.md", "text"))
-    put_package(
-        tmp_path / "site",
-        "my-package",
-        "\n".join(code),
-        tomllib.loads(points)["project"]["entry-points"],
-    )
+    entry_points = tomllib.loads(points)["project"]["entry-points"]
+    entry_points["robin.carriers"] = {"ray": "my_package:ThisMachine"}
+    put_package(tmp_path / "site", "my-package", "\n".join([*code, CARRIER]), entry_points)
     monkeypatch.syspath_prepend(tmp_path / "site")
     plugins.cache_clear()
     importlib.invalidate_caches()
@@ -72,7 +89,7 @@ def test_the_log_of_the_page_is_known_by_its_samples(tmp_path: Path) -> None:
         assert (pair.prompt, pair.response, pair.columns["system"]) == ("q", "a", "m")
 
 
-def test_the_carrier_of_the_page_makes_calls(
+def test_a_carrier_of_a_package_makes_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replay_url: str
 ) -> None:
     given: dict[str, Any] = {
