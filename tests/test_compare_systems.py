@@ -1,4 +1,4 @@
-"""robin judge --objective compare as a user runs it: real processes, over HTTP, and in Python."""
+"""robin judge --decide system as a user runs it: real processes, over HTTP, and in Python."""
 
 from __future__ import annotations
 

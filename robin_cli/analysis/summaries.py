@@ -103,7 +103,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
 
 def _even_ratings(run: RunData) -> int | None:
     """Return the number of ratings that nearly every arm has, if the arm's own ratings decided how many; None if all count."""
-    if run.inquiry.compares_systems or not traits_of(run.manifest.settings["scheduler"]).adapts:
+    if not traits_of(run.manifest.settings["scheduler"]).adapts:
         return None
     arms = run.fold.arms
     counts = arms.counts[(arms.counts > 0) & ~arms.retired_mask]

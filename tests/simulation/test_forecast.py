@@ -110,7 +110,7 @@ def test_reads_calls_between_budgets_in_logarithms() -> None:
 
 @pytest.mark.parametrize(
     ("policy", "goal"),
-    [("apt", deciding(60, "score>=2")), ("lucb", deciding(24, "best", np.arange(24) // 4))],
+    [("auto", deciding(60, "score>=2")), ("auto", deciding(24, "best", np.arange(24) // 4))],
 )
 def test_most_runs_decide_everything_within_the_calls_to_the_end(policy: str, goal: Goal) -> None:
     pairs = len(goal.space)
