@@ -45,7 +45,7 @@ READ_AT_WORK = {
         "OTHER_KEY",
         "JUDGE_URL",
     ),
-    *("BATCHES_URL", "VOTES_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL"),
+    *("BATCHES_URL", "PAIRWISE_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL"),
 }
 READ_AT_WORK |= {
     "CHECKOUT",

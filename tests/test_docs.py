@@ -22,6 +22,7 @@ import yaml
 from nbclient import NotebookClient
 
 from tests.batch_server import batch_server
+from tests.comparing_judge import comparing
 from tests.conftest import DEMO, REPLAY_MODEL, ROOT, environment, replaying
 from tests.starting import Robin
 
@@ -55,8 +56,8 @@ if asks:
     # what was sent to the batch service is read there
     batches = "--batch" in kept or (kept[0] == "resume" and os.path.isdir(kept[1] + "/batches"))
     pairwise = "--pairwise" in kept
-    kept += ["--base-url", os.environ["VOTES_URL" if pairwise else "BATCHES_URL" if batches else "JUDGE_URL"]]
-    for model in (["replay:votes"] if pairwise else {models!r})[: max(1, models)] * (kept[0] != "resume"):
+    kept += ["--base-url", os.environ["PAIRWISE_URL" if pairwise else "BATCHES_URL" if batches else "JUDGE_URL"]]
+    for model in (["m"] if pairwise else {models!r})[: max(1, models)] * (kept[0] != "resume"):
         kept += ["--model", model]
     if "--ray" in kept:  # tests/plugins/ray has a cluster
         at = kept.index("--ray")
@@ -145,15 +146,15 @@ def judges_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def votes_url() -> Iterator[str]:
+def pairwise_url() -> Iterator[str]:
     """A judge of two responses, with an order's effect."""
-    with replaying(DEMO / "votes.parquet", "--first-place", "0.3") as url:
+    with comparing(order_effect=0.3) as url:
         yield url
 
 
 @pytest.fixture
 def desk(
-    tmp_path: Path, judges_url: str, batches_url: str, votes_url: str
+    tmp_path: Path, judges_url: str, batches_url: str, pairwise_url: str
 ) -> tuple[Path, dict[str, str]]:
     """A folder with the demo's pairs and tools' logs, and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
@@ -178,7 +179,7 @@ def desk(
     logs = ROOT / "tests" / "plugins" / "logs" / "written"
     for kind, place in {"inspect": "logs", "lm-eval": "results"}.items():
         shutil.copytree(logs / kind, folder / place)
-    urls = {"JUDGE_URL": judges_url, "BATCHES_URL": batches_url, "VOTES_URL": votes_url}
+    urls = {"JUDGE_URL": judges_url, "BATCHES_URL": batches_url, "PAIRWISE_URL": pairwise_url}
     return folder, environment(PATH=f"{programs}:{os.environ['PATH']}", **urls)
 
 

@@ -19,7 +19,8 @@ import pytest
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
 from robin_cli.analysis import pairwise
-from tests.conftest import DEMO, has, refuses, replaying, robin
+from tests.comparing_judge import comparing
+from tests.conftest import DEMO, has, refuses, robin
 from tests.judges.wire import Answer, completion, error, serving
 
 Rows = list[dict[str, Any]]
@@ -351,7 +352,7 @@ def test_refuses_what_is_of_ratings_and_says_what_there_is(tmp_path: Path) -> No
     for command, step in REFUSED:
         done = robin(*command, cwd=tmp_path, exits=2)
         assert step in said_in(done.stderr), command
-    refuses(RobinError, r"Run\.scores\(\), Run\.ranking\(\), Run\.preferences\(\)", run.decisions)
+    refuses(RobinError, "--what ranking, --what preferences", run.decisions)
     refuses(RobinError, "--wide", run.scores, wide=True)
 
 
@@ -680,7 +681,7 @@ def test_finds_the_order_effect_that_was_planted(
         "7",
         *([] if ties else ["--no-ties"]),
     )
-    with replaying(DEMO / "votes.parquet", "--first-place", "0.3", "--seed", "1") as url:
+    with comparing(order_effect=0.3) as url:
         judge = (
             "judge",
             DEMO / "responses.jsonl",
@@ -688,20 +689,12 @@ def test_finds_the_order_effect_that_was_planted(
             "--base-url",
             url,
             "--model",
-            "replay:votes",
+            "m",
         )
         robin(*judge, "--run", "r", *how, cwd=tmp_path, exits=0)
     (effect,) = status_of(tmp_path)["order_effects"]
     assert effect["effect"] == pytest.approx(0.3, abs=0.1)  # three standard errors
     assert effect["ci_low"] > 0
-
-
-def test_has_no_first_place_in_recorded_ratings(tmp_path: Path) -> None:
-    done = robin("serve", DEMO / "ratings.parquet", "--first-place", "0.3", cwd=tmp_path, exits=2)
-    assert (
-        "--first-place: is for recorded verdicts on two responses, and ratings.parquet holds ratings"
-        in done.stderr
-    )
 
 
 def test_gates_sums_up_compares_and_labels_preferences_from_0_to_1(tmp_path: Path) -> None:

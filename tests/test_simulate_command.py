@@ -16,10 +16,11 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from tests.conftest import ROOT, robin
+from tests.comparing_judge import verdict_on
+from tests.conftest import DEMO, ROOT, robin
 
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
-VOTES, RATINGS = (ROOT / "configs" / "demo" / f"{name}.parquet" for name in ("votes", "ratings"))
+RATINGS = DEMO / "ratings.parquet"
 COLUMNS = "attribute,scheduler,budget,wce_mean,wce_std,wce_sem,runs"
 VOTE_COLUMNS = "attribute,scheduler,budget,what,asked_mean,calls_mean,wrong_mean,wrong_sem,any_mean,order_effect_mean,runs"
 PICTURES_TOO = [
@@ -370,14 +371,31 @@ def workers_of(session: int) -> list[str]:
     return [line for line in listed if "spawn_main" in line and not line.startswith("Z")]
 
 
-def simulated(cwd: Path, *flags: object) -> tuple[pd.DataFrame, str]:
-    done = robin("simulate", VOTES, "--pairwise", *map(str, flags), cwd=cwd)
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 600 comparisons, with two verdicts on each in each order."""
+    rng = np.random.default_rng(1)
+    folder = tmp_path_factory.mktemp("verdicts") / "votes"
+    robin_cli.judge(
+        DEMO / "responses.jsonl",
+        judge=lambda messages: f"Verdict: {verdict_on(str(messages), rng)}",
+        pairwise=True,
+        scheduler="uniform",
+        budget=2400,
+        run=folder,
+        quiet=True,
+    )
+    return folder
+
+
+def simulated(run: Path, *flags: object) -> tuple[pd.DataFrame, str]:
+    done = robin("simulate", run, "--pairwise", *map(str, flags), cwd=run.parent)
     assert done.returncode == 0, done.stderr
     return pd.read_csv(io.StringIO(done.stdout)), done.stderr
 
 
-def test_compares_rankings_with_those_of_an_even_spread(tmp_path: Path) -> None:
-    table, said = simulated(tmp_path, "--budget", "200,400", "--runs", "40")
+def test_compares_rankings_with_those_of_an_even_spread(verdicts: Path) -> None:
+    table, said = simulated(verdicts, "--budget", "200,400", "--runs", "40")
     assert ",".join(table.columns) == VOTE_COLUMNS
     assert list(zip(table["scheduler"], table["budget"], strict=True)) == [
         (name, budget) for name in ("uniform", "auto") for budget in (200, 400)
@@ -385,17 +403,17 @@ def test_compares_rankings_with_those_of_an_even_spread(tmp_path: Path) -> None:
     assert set(table["what"]) == {"couples of systems"}
     assert table["asked_mean"].round(2).tolist()[:2] == [0.17, 0.33]
     assert (table["wrong_mean"] < 0.1).all()
-    assert "votes · auto at 200: " in said
+    assert " · auto at 200: " in said
 
 
-def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> None:
+def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> None:
     best, _ = simulated(
-        tmp_path, "--decide", "best", "--budget", "900", "--runs", "3", "--limit", "90"
+        verdicts, "--decide", "best", "--budget", "900", "--runs", "3", "--limit", "90"
     )
     assert best["scheduler"].tolist() == ["uniform", "auto"]
     assert set(best["what"]) == {"prompts"}
     single, _ = simulated(
-        tmp_path,
+        verdicts,
         "--budget",
         "40",
         "--runs",
@@ -419,23 +437,7 @@ def test_simulates_the_best_responses_and_single_preferences(tmp_path: Path) -> 
         ((POOL, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
         ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
         ((RATINGS, *SMALL, "--delta", "2"), "at most 1"),
-        ((VOTES, "--budget", "100"), "add --pairwise"),
-        ((RATINGS, "--pairwise", "--budget", "100"), "holds no verdicts"),
-        (
-            (VOTES, "--pairwise", "--budget", "1"),
-            "does not pay for a comparison for each of 6 systems",
-        ),
-        (
-            (VOTES, "--pairwise", "--budget", "100", "--schedulers", "robin"),
-            "has schedulers of its own",
-        ),
-        ((VOTES, "--pairwise", "--budget", "100", "--scale", "0-2"), "not with --scale"),
-        ((VOTES, "--pairwise", "--budget", "100", "--decide", "score>=3"), "--decide best"),
-        (
-            (VOTES, "--pairwise", "--decide", "best", "--budget", "100", "--margin", "1"),
-            "below 0.5",
-        ),
-        ((VOTES, "--pairwise", "--budget", "100", "--attribute", "me"), "no judge in"),
+        ((RATINGS, "--pairwise", "--budget", "100"), "name a run of robin judge --pairwise"),
     ],
 )
 def test_says_what_cannot_be_simulated(
@@ -445,3 +447,22 @@ def test_says_what_cannot_be_simulated(
     assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (2, True, False), (
         done.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("", "simulate this one with --pairwise"),
+        ("--pairwise --budget 1", "does not pay for a comparison for each of 6 systems"),
+        ("--pairwise --schedulers robin", "has schedulers of its own"),
+        ("--pairwise --scale 0-2", "not with --scale"),
+        ("--pairwise --decide score>=3", "--decide best"),
+        ("--pairwise --decide best --margin 1", "below 0.5"),
+        ("--pairwise --attribute me", "no judge in"),
+    ],
+)
+def test_says_what_cannot_be_simulated_of_verdicts(verdicts: Path, flags: str, said: str) -> None:
+    done = robin(
+        "simulate", verdicts, "--budget", "100", *flags.split(), cwd=verdicts.parent, exits=2
+    )
+    assert said in done.stderr

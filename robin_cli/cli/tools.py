@@ -13,9 +13,6 @@ import typer
 from robin_cli.cli import options as opt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robin_cli.datasets.pools import Pool
     from robin_cli.judges.replay_server import Replay
 
 
@@ -27,8 +24,7 @@ def serve(
     pool: Annotated[
         str,
         typer.Argument(
-            help="Recorded ratings: a table pair_id, rating[, attribute, group], or a run. "
-            "Or verdicts: prompt, response_a, response_b, verdict.",
+            help="Recorded ratings: a table pair_id, rating[, attribute, group], or a run.",
             show_default=False,
         ),
     ],
@@ -39,54 +35,27 @@ def serve(
     seed: Annotated[
         int | None, typer.Option(help="Of draws for requests without a seed.", min=0)
     ] = None,
-    first_place: Annotated[
-        float | None,
-        typer.Option(
-            help="Of verdicts: how much oftener a response is preferred because it comes first.",
-            min=-0.5,
-            max=0.5,
-            show_default=False,
-        ),
-    ] = None,
 ) -> None:
     """Replay recorded ratings as an OpenAI-compatible judge, on this machine only; no model is asked.
 
     Each set of ratings is a model of that name. A prompt gets the ratings of some recorded pair, always the same one: ids are
-    not matched. Recorded verdicts are for robin judge --pairwise: a question gets those on its own prompt and responses. When
-    it is ready, the address is printed on standard output.
+    not matched. When it is ready, the address is printed on standard output.
     """
     import asyncio
 
-    from robin_cli.datasets.votes import VotePool, holds_votes, load_votes
     from robin_cli.judges.replay_server import Replay
-    from robin_cli.model.errors import InputError
     from robin_cli.model.records import MODEL_PREFIX
     from robin_cli.storage.pools import load_pools
 
-    source, replays_votes = Path(pool).name, holds_votes(pool)
-    if first_place is not None and not replays_votes:
-        raise InputError(
-            f"--first-place: is for recorded verdicts on two responses, and {source} holds ratings; leave it out"
-        )
-    pools: Mapping[str, Pool | VotePool] = (
-        load_votes(pool) if replays_votes else load_pools(pool, grouped=False)
-    )
+    pools, source = load_pools(pool, grouped=False), Path(pool).name
     for each in pools.values():
-        if isinstance(each, VotePool):
-            what = f"recorded verdicts on {len(each.pairs):,} comparisons"
-            further = f"; the first place is worth {first_place:+g}" if first_place else ""
-        else:
-            what = f"{each.size:,} recorded ratings of {len(each.pair_ids):,} pairs"
-            further = (
-                f"; {each.constant:,} pairs have one rating, and never vary"
-                if each.constant
-                else ""
-            )
+        what = f"{each.size:,} recorded ratings of {len(each.pair_ids):,} pairs"
+        further = (
+            f"; {each.constant:,} pairs have one rating, and never vary" if each.constant else ""
+        )
         said = f'"{MODEL_PREFIX}{each.name}" replays {what} from {source}; no model reads the prompts{further}'
         typer.echo(f"robin serve: {said}", err=True)
-    replay = Replay(
-        pools, source=source, latency_s=latency_ms / 1000, seed=seed, first_place=first_place or 0.0
-    )
+    replay = Replay(pools, source=source, latency_s=latency_ms / 1000, seed=seed)
     asyncio.run(_serve(replay, port))
 
 

@@ -1,7 +1,7 @@
-"""``robin serve``: an OpenAI-compatible judge on loopback that answers with recorded ratings or verdicts.
+"""``robin serve``: an OpenAI-compatible judge on loopback that answers with recorded ratings.
 
-It is a real HTTP server, but no model reads anything: a hash of the prompt chooses the recorded pair whose rating answers it;
-recorded verdicts are found by their texts. It is for demos, tests and load tests, and every answer says so.
+It is a real HTTP server, but no model reads anything: a hash of the prompt chooses the recorded pair whose rating answers it.
+It is for demos, tests and load tests, and every answer says so.
 """
 
 from __future__ import annotations
@@ -9,125 +9,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import orjson
 from aiohttp import web
 
-from robin_cli.datasets.chats import readable_turns
 from robin_cli.datasets.pools import Pool
-from robin_cli.datasets.votes import VotePool
 from robin_cli.model.records import MODEL_PREFIX
-
-_WORDS = ("B", "tie", "A")
-_MARKS = ((":\n", "\n"), ("\n", "\n"), ("", ""))
-"""The texts before and after a prompt or response in a question, the most specific first."""
-
-_TIE = re.compile(r"\btie\b", re.IGNORECASE)
-
-
-class Asked(NamedTuple):
-    """A recorded comparison, its order in a question (0 if its A comes first), and whether a tie is allowed."""
-
-    comparison: int
-    order: int
-    ties: bool
-
-
-class Votes:
-    """Finds recorded comparisons in questions, and draws verdicts on them.
-
-    Args:
-        pool: recorded verdicts.
-        first_place: the preference for the first place, −½ to ½: with a probability of twice its absolute value, the first
-            response is preferred whatever was recorded, or the second if it is negative.
-    """
-
-    def __init__(self, pool: VotePool, first_place: float = 0.0) -> None:
-        self._pool, self._first_place = pool, first_place
-        self._of_prompt: dict[str, list[int]] = {}
-        for number, pair in enumerate(pool.pairs):
-            self._of_prompt.setdefault(pair.prompt, []).append(number)
-        self._shown = {prompt: readable_turns(prompt) for prompt in self._of_prompt}
-
-    def asked(self, messages: Sequence[object]) -> Asked | None:
-        """Return the recorded comparison in a question: the one whose prompt and two responses have the longest texts.
-
-        It looks for whole lines after a label first, as in robin's template, then for whole lines, then anywhere.
-        """
-        text = "\n" + "\n".join(_contents(messages)) + "\n"
-        for marks in _MARKS:
-            found = [
-                each for prompt in self._of_prompt for each in self._found(text, prompt, *marks)
-            ]
-            if found:
-                _, comparison, order, rest = max(found, key=lambda each: each[0])
-                return Asked(comparison, order, ties=_TIE.search(rest) is not None)
-        return None
-
-    def _found(
-        self, text: str, prompt: str, mark: str, end: str
-    ) -> Iterator[tuple[int, int, int, str]]:
-        """Yield the comparisons of a prompt that are in a question: length of the texts, number, order, rest of the text."""
-        shown = self._shown[prompt]
-        asked = _after(text, mark, shown, end)
-        if asked is None:
-            return
-        before, rest = asked
-        for number in self._of_prompt[prompt]:
-            a, b = self._pool.pairs[number].response, self._pool.pairs[number].other or ""
-            for order, (first, second) in enumerate(((a, b), (b, a))):
-                one = _after(rest, mark, first, end)
-                two = one and _after(one[1], mark, second, end)
-                if one and two:
-                    yield (
-                        len(shown) + len(a) + len(b),
-                        number,
-                        order,
-                        "\n".join((before, one[0], *two)),
-                    )
-                    break
-
-    def verdict(self, asked: Asked, rng: np.random.Generator) -> str:
-        """Draw a verdict: A, B or tie, as the question names its responses."""
-        if rng.random() < 2 * abs(self._first_place):
-            return "A" if self._first_place > 0 else "B"
-        points = int(rng.choice(self._pool.points[asked.order][asked.comparison]))
-        if points == 1 and not asked.ties:
-            points = 2 * int(rng.integers(2))
-        return _WORDS[2 - points if asked.order else points]
-
-
-def _after(text: str, mark: str, sought: str, end: str) -> tuple[str, str] | None:
-    """Return the texts before and after ``sought`` between two marks; None if it is not there."""
-    at = text.find(f"{mark}{sought}{end}")
-    return None if at < 0 else (text[: at + len(mark)], text[at + len(mark) + len(sought) :])
-
-
-def answer_of(verdict: str, feedback: str, asked: object) -> str:
-    """Return the text of an answer: JSON if the request asks for it, else two lines."""
-    if isinstance(asked, dict) and str(asked.get("type")).startswith("json"):
-        return orjson.dumps({"feedback": feedback, "verdict": verdict}).decode()
-    return f"Feedback: {feedback}\nVerdict: {verdict}"
-
-
-def _contents(messages: Sequence[object]) -> Iterator[str]:
-    for message in messages:
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, str):
-            yield content
-        elif isinstance(content, list):
-            yield from (
-                part["text"]
-                for part in content
-                if isinstance(part, dict) and isinstance(part.get("text"), str)
-            )
-
 
 _MAX_BODY = 64 * 2**20
 _MAX_SAMPLES = 128
@@ -142,7 +34,6 @@ class _Request(msgspec.Struct):
     n: Annotated[int, msgspec.Meta(ge=1, le=_MAX_SAMPLES)] | None = None
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
     stream: Any = None
-    response_format: Any = None
 
 
 def _refusal(
@@ -160,24 +51,17 @@ class Replay:
         source: the source of the ratings, which every answer names.
         latency_s: the time for every answer, at least 0.
         seed: for the draws of requests without a seed.
-        first_place: for pools of verdicts, see :class:`Votes`.
     """
 
     def __init__(
         self,
-        pools: Mapping[str, Pool | VotePool],
+        pools: Mapping[str, Pool],
         *,
         source: str,
         latency_s: float = 0.0,
         seed: int | None = None,
-        first_place: float = 0.0,
     ) -> None:
         self._pools = {MODEL_PREFIX + name: pool for name, pool in pools.items()}
-        self._votes = {
-            name: Votes(pool, first_place)
-            for name, pool in self._pools.items()
-            if isinstance(pool, VotePool)
-        }
         self._source = source
         self._latency_s = latency_s
         self._rng = np.random.default_rng(seed)
@@ -227,10 +111,7 @@ class Replay:
         number = next(self._number)
         # No two answers are the same to the letter, as with a real judge; with a seed, they depend on the seed alone.
         label = f"{number}." if seed is None else f"of seed {seed}."
-        if isinstance(pool, VotePool):
-            texts = self._verdicts(pool, body, samples, seed, label)
-        else:
-            texts = self._ratings(pool, prompt, samples, seed, label)
+        texts = self._ratings(pool, prompt, samples, seed, label)
         return _json(_completion(pool.name, number, prompt, texts))
 
     def _ratings(
@@ -244,31 +125,6 @@ class Replay:
             for letter, rating in enumerate(
                 rng.choice(pool.ratings[pair], size=samples).tolist(), start=1
             )
-        ]
-
-    def _verdicts(
-        self, pool: VotePool, body: _Request, samples: int, seed: int | None, label: str
-    ) -> list[str]:
-        votes = self._votes[MODEL_PREFIX + pool.name]
-        asked = votes.asked(body.messages)
-        if asked is None:
-            raise _refusal(
-                f"The messages hold no comparison recorded in {self._source}: a prompt, and after it two responses",
-                "not_recorded",
-            )
-        rng = (
-            self._rng
-            if seed is None
-            else np.random.default_rng([seed, asked.comparison, asked.order])
-        )
-        return [
-            answer_of(
-                votes.verdict(asked, rng),
-                f"Replay {label}{letter} of a recorded verdict on {pool.pairs[asked.comparison].pair_id} in {self._source}; no "
-                "model read these responses.",
-                body.response_format,
-            )
-            for letter in range(1, samples + 1)
         ]
 
 

@@ -349,7 +349,7 @@ class SimulationSettings:
         (), by_commas=True,
         check=(lambda value: min(value, default=0) > 0, "a whole number, at least 1, or several by commas"),
         tidy=_rising)
-    pairwise: bool = _simulated("The pool holds verdicts: which of two responses is better. Rankings are simulated.",
+    pairwise: bool = _simulated("The pool is a run of judge --pairwise. Rankings are simulated.",
         default=False)
     schedulers: tuple[str, ...] = _simulated("By commas.",
         (), by_commas=True,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from robin_cli.datasets.pools import Pool
-from robin_cli.datasets.votes import VotePool
 from robin_cli.goals.checks import check_verdicts
 from robin_cli.goals.making import goal_of
 from robin_cli.model.arms import IntArray
@@ -22,7 +21,7 @@ from robin_cli.model.systems import Systems
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.settings.table import SIMULATION, SimulationSettings
 from robin_cli.simulation.experiment import Subject
-from robin_cli.storage.pools import holds_votes, load_pools, load_votes
+from robin_cli.storage.pools import VerdictPool, load_pools, load_verdicts
 
 _NOT_OF_VERDICTS = {
     "group": "is for ratings",
@@ -89,7 +88,7 @@ def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
                 f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out"
             )
     check_verdicts(settings.decide, settings.margin)
-    pools: list[VotePool] = _named(load_votes(settings.pool or ""), settings, "no judge")
+    pools: list[VerdictPool] = _named(load_verdicts(settings.pool or ""), settings, "no judge")
     subjects = []
     for pool in pools:
         pairs = pool.pairs[: settings.limit]
@@ -106,10 +105,6 @@ def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subje
     wants_best = settings.decide is not None and settings.decide.strip() == BEST
     if settings.group is not None and not wants_best:
         raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
-    if holds_votes(settings.pool or ""):
-        raise InputError(
-            f"{settings.pool}: holds verdicts on two responses, and no ratings; add --pairwise"
-        )
     pools = load_pools(settings.pool or "", settings.group, grouped=wants_best)
     return [subject_of(pool, settings, scale) for pool in _wanted(pools, settings)]
 

@@ -1,26 +1,45 @@
-"""Recorded ratings and verdicts to draw from, from a run or from files."""
+"""Recorded ratings to draw from, of a run or of files, and the verdicts of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from robin_cli.datasets import pools, votes
+from robin_cli.datasets import pools
 from robin_cli.datasets.pools import Pool, pools_of, with_groups
-from robin_cli.datasets.votes import VotePool
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError
+from robin_cli.model.records import Pair
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.pair_files import StoredPairs, read_pair_batches, read_pair_names
 from robin_cli.storage.reader import distinct_judgments, read_run
 from robin_cli.storage.schema import JUDGMENTS
 
 _COLUMNS = ("pair_id", "attribute", "rating", "judge")
+
+Points = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictPool:
+    """The verdicts of one judge in a run, comparison by comparison.
+
+    Attributes:
+        name: the judge's.
+        pairs: K comparisons in the order of the run's data.
+        points: for each of ORDERS the verdicts on each comparison, shape (at least 1,): 2 if A was better, 1 for a tie, 0 if
+            B was, whichever the judge read first.
+    """
+
+    name: str
+    pairs: tuple[Pair, ...]
+    points: tuple[tuple[Points, ...], tuple[Points, ...]]
 
 
 def load_pools(
@@ -37,6 +56,11 @@ def load_pools(
     run = Path(name)
     if not _is_run(name):
         return pools.load_pools(name, group, grouped=grouped)
+    if _has_verdicts(run):
+        raise InputError(
+            f"{run}: holds verdicts on two responses, and no ratings; name a run of ratings, "
+            "or simulate this one with --pairwise"
+        )
     if group:
         raise InputError(
             f"--group {group}: {run} is a run, whose pairs have the groups it was made with; leave it out"
@@ -52,24 +76,17 @@ def load_pools(
     )
 
 
-def holds_votes(name: str) -> bool:
-    """Return whether a run or files hold verdicts on two responses; see :func:`robin_cli.datasets.votes.holds_votes`."""
-    if _is_run(name):
-        return len(read_manifest(Path(name)).kind.variants) > 1
-    return votes.holds_votes(name)
-
-
-def load_votes(name: str) -> Mapping[str, VotePool]:
-    """Return the verdicts of a run by judge, or those of files as :func:`robin_cli.datasets.votes.load_votes`.
-
-    Only a run's comparisons with verdicts in both orders are used.
+def load_verdicts(name: str) -> Mapping[str, VerdictPool]:
+    """Return the verdicts of a run by judge, of its comparisons with verdicts in both orders.
 
     Raises:
-        InputError: the run has no such comparison, or its verdicts are probabilities; or as there.
+        InputError: not a run of verdicts; it has no such comparison, or its verdicts are probabilities.
         RunError, StorageError: the folder is not a run, or is damaged.
     """
-    if not _is_run(name):
-        return votes.load_votes(name)
+    if not _is_run(name) or not _has_verdicts(Path(name)):
+        raise InputError(
+            f"{name}: holds no verdicts; name a run of robin judge --pairwise, or leave --pairwise out"
+        )
     run = read_run(Path(name))
     low, high = run.space.ends
     points = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), np.float64)
@@ -80,7 +97,7 @@ def load_votes(name: str) -> Mapping[str, VotePool]:
     )
     if (points != np.rint(points)).any():
         raise InputError(
-            f"{name}: its verdicts are probabilities, and a simulation draws whole verdicts; name another pool"
+            f"{name}: its verdicts are probabilities, and a simulation draws whole verdicts; name another run"
         )
     order = np.argsort(arm, kind="stable")
     counts = np.bincount(arm, minlength=len(run.space))
@@ -91,20 +108,24 @@ def load_votes(name: str) -> Mapping[str, VotePool]:
         whole = np.asarray((counts[arms] > 0).all(axis=1))
         by_order = [tuple(of_arms[each] for each in column) for column in arms[whole].T]
         if whole.any():
-            found[model] = VotePool(
+            found[model] = VerdictPool(
                 model,
                 tuple(run.pairs[at] for at in np.flatnonzero(whole).tolist()),
                 (by_order[0], by_order[1]),
             )
     if not found:
         raise InputError(
-            f"{name}: holds no comparison with verdicts in both orders; judge more of it, or name another pool"
+            f"{name}: holds no comparison with verdicts in both orders; judge more of it, or name another run"
         )
     return found
 
 
 def _is_run(name: str | Path) -> bool:
     return not remote.scheme_of(str(name)) and Path(name).is_dir()
+
+
+def _has_verdicts(run: Path) -> bool:
+    return len(read_manifest(run).kind.variants) > 1
 
 
 def _ratings(run: Path) -> pa.Table:

@@ -12,17 +12,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.comparing_judge import comparing
 from tests.conftest import DEMO, replaying, robin
 
 DATA = Path(__file__).parent / "data"
 OUTPUTS = Path(__file__).parent / "outputs"
-URL, VOTES_URL = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
+URL, PAIRWISE_URL = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 """What the outputs say in place of the addresses that the judges got this time."""
 
 _JUDGE = "--base-url {url} --concurrency 1 --seed 7"
 _ONE = f"{_JUDGE} --model replay:mild"
 _RATED = f"judge pairs.jsonl -a helpfulness {_ONE} --run run"
-_PAIRWISE = "judge responses.jsonl --pairwise --base-url {votes_url} --concurrency 1 --seed 7 --model replay:votes --run run"
+_PAIRWISE = "judge responses.jsonl --pairwise --base-url {pairwise_url} --concurrency 1 --seed 7 --model m --run run"
 
 
 _SCREEN = {"screen": "resume run --format table 2>&1"}
@@ -121,7 +122,7 @@ SCENES: Mapping[str, Mapping[str, str]] = {
         **_READ,
         **_ANSWERS,
         **_PREFERENCES,
-        "simulate": "simulate votes.parquet --pairwise --budget 500 --runs 2",
+        "simulate": "simulate run --pairwise --budget 60 --runs 2",
     },
     "pairwise-best": {
         "judge": f"{_PAIRWISE} --limit 24 --budget 120 --decide best",
@@ -150,12 +151,10 @@ SCENES: Mapping[str, Mapping[str, str]] = {
 
 @contextmanager
 def judges(scene: str) -> Iterator[tuple[str, str]]:
-    """Addresses of a judge that rates and of one that compares; the one that the scene asks replays recorded answers."""
-    compares = any("{votes_url}" in command for command in SCENES[scene].values())
-    with replaying(
-        DEMO / "votes.parquet" if compares else DATA / "ratings.csv", "--seed", "1"
-    ) as url:
-        yield (URL, url) if compares else (url, VOTES_URL)
+    """Addresses of a judge that rates and of one that compares; only the one that the scene asks is there."""
+    compares = any("{pairwise_url}" in command for command in SCENES[scene].values())
+    with comparing() if compares else replaying(DATA / "ratings.csv", "--seed", "1") as url:
+        yield (URL, url) if compares else (url, PAIRWISE_URL)
 
 
 def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -169,13 +168,12 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
         DATA / "labels.csv",
         DATA / "answers.jsonl",
         DEMO / "responses.jsonl",
-        DEMO / "votes.parquet",
     ):
         shutil.copy(file, folder)
     for output, command in SCENES[name].items():
         before = {path for path in folder.iterdir() if path.is_file()}
         typed, both = command.removesuffix(" 2>&1"), command.endswith(" 2>&1")
-        done = robin(*shlex.split(typed.format(url=urls[0], votes_url=urls[1])), cwd=folder)
+        done = robin(*shlex.split(typed.format(url=urls[0], pairwise_url=urls[1])), cwd=folder)
         # What went wrong is said on standard error; of what went well the words there are golden where that is asked for.
         text = f"$ robin {command}\nexit {done.returncode}\n"
         text += f"{done.stderr}\n" if done.returncode not in {0, 5, 6} else "\n"
@@ -214,7 +212,7 @@ _MASKS = (
 def _masked(text: str, folder: Path, urls: tuple[str, str]) -> str:
     """``text`` without what no two runs have in common: places, times and ids."""
     text = text.replace(str(folder), "FOLDER")
-    for url, shown in zip(urls, (URL, VOTES_URL), strict=True):
+    for url, shown in zip(urls, (URL, PAIRWISE_URL), strict=True):
         text = text.replace(url, shown).replace(url.removesuffix("/v1"), shown.removesuffix("/v1"))
     for mask, shown in _MASKS:
         text = mask.sub(shown, text)

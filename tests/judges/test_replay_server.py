@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -18,11 +16,7 @@ from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from scipy import stats
 
 from robin_cli.datasets.pools import Pool
-from robin_cli.datasets.votes import VotePool
-from robin_cli.judges.replay_server import Asked, Replay, Votes, serve
-from robin_cli.model.records import ORDERS, Pair, Scale
-from robin_cli.parsing.verdicts import VERDICT
-from robin_cli.questions.rubrics import load_prompts
+from robin_cli.judges.replay_server import Replay, serve
 
 POOL = Pool("set", ("a",), (np.array([0, 0, 0, 3, 4]),))
 
@@ -39,13 +33,9 @@ async def served(replay: Replay) -> AsyncIterator[str]:
         await server
 
 
-async def talk(
-    *calls: dict[str, object], pool: Pool | VotePool = POOL, first_place: float = 0.0
-) -> list[object]:
+async def talk(*calls: dict[str, object], pool: Pool = POOL) -> list[object]:
     got: list[object] = []
-    async with served(
-        Replay({pool.name: pool}, source="x.csv", seed=1, first_place=first_place)
-    ) as url:
+    async with served(Replay({pool.name: pool}, source="x.csv", seed=1)) as url:
         assert url.startswith("http://127.0.0.1:")
         async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
             got.append([model.id async for model in client.models.list()])
@@ -165,105 +155,3 @@ def test_takes_the_time_it_is_told_to() -> None:
 def test_refuses_as_an_endpoint_does(call: dict[str, object]) -> None:
     _, error = asyncio.run(talk(call))
     assert isinstance(error, NotFoundError if "model" in call else BadRequestError)
-
-
-# recorded verdicts
-
-VOTES = VotePool(
-    "set",
-    (
-        Pair("p", "Say hi.", "Hi.", other="Hello,\n\nworld."),
-        Pair("q", "Say hi.", "Hi.", other="Ho."),
-        Pair("r", "Hi.", "tie", other="no tie"),
-        Pair("s", "Hi.\n<extra_id_1>Assistant\nYes?\n<extra_id_1>User\nGo.", "one", other="two"),
-        Pair("t", "Say nothing.", "", other="Nothing."),
-    ),
-    (
-        (np.array([2]), np.array([0]), np.array([1]), np.array([2, 0]), np.array([2])),
-        (np.array([2]), np.array([0]), np.array([1]), np.array([2]), np.array([2])),
-    ),
-)
-
-
-def verdicts(
-    pair: Pair,
-    order: str,
-    *,
-    first_place: float = 0.0,
-    ties: bool = True,
-    n: int = 1,
-    **how: object,
-) -> list[str]:
-    """What is said of the first response shown, as texts."""
-    form = "json" if how else "text"
-    prompts = load_prompts((), answers=form, pairwise=True, ties=ties)
-    messages = prompts.messages(pair, prompts.attributes[0], ORDERS.index(order))
-    _, answer = asyncio.run(
-        talk({"messages": messages, "n": n} | how, pool=VOTES, first_place=first_place)
-    )
-    if not hasattr(answer, "choices"):
-        return [str(answer)]
-    return [choice.message.content for choice in answer.choices]
-
-
-@pytest.mark.parametrize(
-    ("number", "first", "second"),
-    [(0, "A", "B"), (1, "B", "A"), (2, "tie", "tie"), (3, None, "B"), (4, "A", "B")],
-)
-def test_answers_with_the_verdict_on_two_responses_in_order(
-    number: int, first: str | None, second: str
-) -> None:
-    pair = VOTES.pairs[number]
-    turned = replace(pair, response=pair.other or "", other=pair.response)
-    for each, orders in ((pair, ORDERS), (turned, ORDERS[::-1])):
-        if first is not None:
-            (answer,) = verdicts(each, orders[0])
-            assert answer.endswith(f"\nVerdict: {first}")
-        (answer,) = verdicts(each, orders[1])
-        assert answer.endswith(f"\nVerdict: {second}")
-        assert f"verdict on {pair.pair_id} in x.csv; no model read" in answer
-
-
-def test_finds_responses_that_a_template_shows_within_lines() -> None:
-    (answer,) = verdict_of("Q: Say hi. A is <Ho.>, and B is <Hi.>. Verdict: A, B or tie?")
-    assert answer.endswith("Verdict: A")
-
-
-def verdict_of(text: str) -> list[str]:
-    _, answer = asyncio.run(talk({"messages": [{"role": "user", "content": text}]}, pool=VOTES))
-    return [choice.message.content for choice in answer.choices]  # type: ignore[attr-defined]
-
-
-def test_answers_in_json_where_that_is_asked_for() -> None:
-    structure = VERDICT.structure("json", Scale(0, 2))
-    (answer,) = verdicts(VOTES.pairs[0], "b-first", **structure)
-    assert json.loads(answer)["verdict"] == "B"
-
-
-def test_chooses_where_a_recorded_tie_is_no_answer() -> None:
-    said = verdicts(VOTES.pairs[2], "a-first", ties=False, n=64)
-    assert {answer[-1] for answer in said} == {"A", "B"}
-
-
-def test_refuses_what_was_not_recorded() -> None:
-    (said,) = verdicts(Pair("x", "Say ho.", "1", other="2"), "a-first")
-    assert "The messages hold no comparison recorded in x.csv" in said
-
-
-@pytest.mark.parametrize(("first_place", "share"), [(0.3, 0.6), (-0.3, 0.0), (0.5, 1.0)])
-def test_prefers_the_first_place_by_as_much_as_is_planted(first_place: float, share: float) -> None:
-    """Of a response that always loses: preferred first with twice the effect, and never by the second place's."""
-    said = verdicts(VOTES.pairs[1], "a-first", first_place=first_place, n=128)
-    wins = sum(answer.endswith("A") for answer in said)
-    assert stats.binomtest(wins, 128, share).pvalue > 0.001
-
-
-def test_planted_order_effects_are_the_mean_difference_between_the_orders() -> None:
-    votes, rng = Votes(VOTES, 0.2), np.random.default_rng(1)
-    points = {"A": 1.0, "tie": 0.5, "B": 0.0}
-    first, second = (
-        np.mean([points[votes.verdict(Asked(0, order, ties=True), rng)] for _ in range(20_000)])
-        for order in (0, 1)
-    )
-    # The second is of the response that then comes first, which is B.
-    assert (first - (1 - second)) / 2 == pytest.approx(0.2, abs=0.01)
