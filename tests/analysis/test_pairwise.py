@@ -79,7 +79,6 @@ def run_of(
         attributes=(PREFERENCE,),
         budget=1000,
         scale=scale,
-        format=2,
     )
     rows = [
         replace(

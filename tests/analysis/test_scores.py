@@ -70,7 +70,6 @@ def run_of(
         attributes=attributes,
         budget=1000,
         scale=scale if len(set(scale.values())) > 1 else next(iter(scale.values())),
-        format=2 if len(set(scale.values())) > 1 else 1,
     )
     rows = [
         replace(
