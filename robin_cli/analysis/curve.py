@@ -41,13 +41,13 @@ class Curve:
     arms: int
 
 
-def curve_of(run: RunData, *, points: int = _POINTS) -> Curve:
+def curve_of(run: RunData) -> Curve:
     """Return the curve of ``run``; empty if no arm has a rating."""
     space, arm, arms = run.space, run.arm, run.fold.arms
     is_kept = arms.counts > 0
     kept = np.flatnonzero(is_kept)
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
-    calls = _looks(len(rated), 2 * len(kept), points)
+    calls = _looks(len(rated), 2 * len(kept), _POINTS)
     variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / space.units**2)[kept]
     measured = []
     for count in calls:

@@ -10,9 +10,9 @@ bounds of bounded values (``clustered.py``).
 
 Repeated looks at it, until it leaves 0 out, find a difference without any in a third of cases.
 
-The prompts that show a difference: one prompt's difference varies over prompts (``variance_between``) and by the judge's noise
-(``noise``, which falls with more calls per response). A true difference D shows, two-sided at α and with this power, if
-    (t_{G−1, 1−α/2} + t_{G−1, power}) · √((variance_between + noise) / G) ≤ |D|,
+The prompts that show a difference: a true difference D of G prompts with this variance shows, two-sided at α and with this
+power, if
+    (t_{G−1, 1−α/2} + t_{G−1, power}) · √(variance / G) ≤ |D|,
 as in any text on sample sizes, with t for z: within one or two prompts of the power of the noncentral t.
 """
 
@@ -43,62 +43,29 @@ FEWEST = 2
 """Prompts that a standard error needs."""
 
 
-def prompts_for(
-    difference: float,
-    variance_between: float,
-    noise: float,
-    *,
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> float:
-    """Return the prompts that a difference needs to show; whole, at least 2; inf for none, nan if a variance is.
+def prompts_for(difference: float, variance: float, *, alpha: float) -> float:
+    """Return the prompts that show a difference, 4 times in 5; whole, at least 2; inf for none.
 
     Args:
         difference: the true one, of either sign.
-        variance_between: that of the true paired differences over prompts.
-        noise: the judge's noise variance of one prompt's difference.
+        variance: that of the paired differences over prompts, with the judge's noise.
         alpha: probability to find a difference, either way, if there is none.
-        power: probability to find this one.
     """
-    variance = variance_between + noise
-    if math.isnan(difference) or math.isnan(variance):
-        return math.nan
-    if difference == 0 or math.isinf(variance):
+    from scipy.special import stdtrit
+
+    if difference == 0:
         return math.inf
 
     def is_shown(prompts: int) -> bool:
-        return difference_shown(prompts, variance_between, noise, alpha=alpha, power=power) <= abs(
-            difference
-        )
+        freedom = prompts - 1.0
+        quantiles = float(stdtrit(freedom, 1.0 - 0.5 * alpha) + stdtrit(freedom, _POWER))
+        return quantiles * math.sqrt(variance / prompts) <= abs(difference)
 
     return float(FEWEST + bisect_left(range(FEWEST, sys.maxsize), True, key=is_shown))  # noqa: FBT003
 
 
-def difference_shown(
-    prompts: float,
-    variance_between: float,
-    noise: float,
-    *,
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> float:
-    """Return the smallest difference that ``prompts`` would show, as :func:`prompts_for`; inf below 2."""
-    if prompts < FEWEST:
-        return math.inf
-    from scipy.special import stdtrit
-
-    freedom = prompts - 1.0
-    quantiles = float(stdtrit(freedom, 1.0 - 0.5 * alpha) + stdtrit(freedom, power))
-    return quantiles * math.sqrt((variance_between + noise) / prompts)
-
-
-def variance_range(prompts: float) -> tuple[float, float]:
-    """Return the 95 % limits of a variance over its estimate from ``prompts``: (G − 1) / χ², for normal differences."""
-    from scipy.special import chdtri
-
-    freedom = prompts - 1.0
-    return tuple(freedom / float(chdtri(freedom, tail)) for tail in (0.025, 0.975))  # type: ignore[return-value]
-
+_POWER = 0.8
+"""How often the prompts that are named show a difference as large as it looks."""
 
 MORE_CALLS = 5
 """More calls per response, whose effect on the interval is reported."""
@@ -352,7 +319,7 @@ def prompts_needed(each: FloatArray, low: float, high: float, alpha: float) -> f
         More than there are; nan for none, or for too many.
     """
     count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
-    needed = prompts_for(mean, variance, 0.0, alpha=alpha)
+    needed = prompts_for(mean, variance, alpha=alpha)
     if needed < MOST_TIMES * count:
         ends = (low, high) if mean > 0 else (-high, -low)
         needed = max(needed, _needed_by_bounds(each * np.sign(mean), *ends, alpha))
@@ -379,60 +346,3 @@ def _needed_by_bounds(each: FloatArray, low: float, high: float, alpha: float) -
 
 _LESS = 0.84
 _FEW_KINDS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class PairedSpread:
-    """The variance of the difference of two systems over the prompts that both answered, in squared units.
-
-    Attributes:
-        prompts: their number.
-        difference: their mean difference.
-        total: the sample variance of the differences, as rated.
-        noise_then: the judge's noise in it; nan with too few repeated ratings.
-        noise: the judge's noise with one call of each judge for each response; nan likewise.
-    """
-
-    attribute: str
-    a: str
-    b: str
-    prompts: int
-    difference: float
-    total: float
-    noise_then: float
-    noise: float
-
-    @property
-    def between(self) -> float:
-        """The variance of the true differences, at least 0; with the noise, if that is unknown."""
-        return self.total if math.isnan(self.noise) else max(0.0, self.total - self.noise_then)
-
-    def noise_at(self, calls: float) -> float:
-        """Return the judge's noise at ``calls`` of each judge for each response; nan if unknown."""
-        if math.isnan(self.noise):
-            return 0.0 if calls == 1 else math.nan
-        return self.noise / calls
-
-
-def paired_spreads(
-    attribute: str, systems: Sequence[str], responses: Responses, *, unit: float = 1.0
-) -> list[PairedSpread]:
-    """Return the spread of every two of ``systems`` with enough common prompts; differences are in ``unit`` points."""
-    # The error variance of a mean of n ratings is n times smaller than that of one.
-    at_one_call = replace(responses, noise=responses.noise * responses.ratings)
-    as_rated, once = (differences(each, len(systems)) for each in (responses, at_one_call))
-    spreads = []
-    for now, then in zip(as_rated, once, strict=True):
-        if now.n_prompts < FEWEST_PROMPTS:
-            continue
-        is_known = not math.isnan(now.noise_share)
-        noises = (
-            float(each.noise_by_prompt.mean()) / unit**2 if is_known else math.nan
-            for each in (now, then)
-        )
-        total = float(now.by_prompt.var(ddof=1)) / unit**2
-        a, b = systems[now.a], systems[now.b]
-        spreads.append(
-            PairedSpread(attribute, a, b, now.n_prompts, now.difference / unit, total, *noises)
-        )
-    return spreads

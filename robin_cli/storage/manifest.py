@@ -454,8 +454,9 @@ def _time(text: str) -> datetime | str:
     return time if time.tzinfo else text
 
 
-def newest_run(folder: Path = Path("runs")) -> Path:
-    """Return the newest run in ``folder`` that can be read. InputError if there is none."""
+def newest_run() -> Path:
+    """Return the newest run in ``runs/`` that can be read. InputError if there is none."""
+    folder = Path("runs")
     made: list[tuple[str, Path]] = []
     for path in folder.glob(f"*/{FILE}"):
         with suppress(RunError):

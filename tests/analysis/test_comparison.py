@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robin_cli.analysis import curve as curve_module
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.intervals import Part, sum_intervals
 from robin_cli.analysis.side_by_side import side_by_side
@@ -55,13 +56,16 @@ def test_compares_what_both_runs_score_with_intervals_that_hold_together(tmp_pat
     assert [row["differ"] for row in found] == [True, False, True, False]
 
 
-def test_says_how_sure_each_run_was_as_its_calls_were_spent(tmp_path: Path) -> None:
+def test_says_how_sure_each_run_was_as_its_calls_were_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ratings: Rated = {
         ("p0", "style", "a"): [1, 5, 3, 3, 2, 4, 1, 1, 5, 2, 2, 3],
         ("p1", "style", "a"): [2, None, 2, 2],
         ("p2", "style", "a"): [],
     }
-    curve = curve_of(run_of(tmp_path, ratings), points=3)
+    monkeypatch.setattr(curve_module, "_POINTS", 3)
+    curve = curve_of(run_of(tmp_path, ratings))
     x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p1", "style", "a"])
     # from twice the arms that have ratings up to all ratings, evenly in logarithms; the answers came arm by arm
     assert curve.calls.tolist() == [4, round(math.sqrt(4 * 15)), 15]
@@ -78,7 +82,7 @@ def test_says_how_sure_each_run_was_as_its_calls_were_spent(tmp_path: Path) -> N
 
 def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) -> None:
     ratings: Rated = {("p0", "style", "a"): [1, 5, 3], ("p0", "stars", "a"): [1, 10, 4, 5]}
-    curve = curve_of(run_of(tmp_path, ratings), points=2)
+    curve = curve_of(run_of(tmp_path, ratings))
     x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p0", "stars", "a"])
     assert curve.error[-1] == pytest.approx(
         max(x.std(ddof=1) / math.sqrt(3) / 4, y.std(ddof=1) / math.sqrt(4) / 9)

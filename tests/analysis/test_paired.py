@@ -162,7 +162,7 @@ def test_says_how_many_prompts_would_settle_it_were_the_difference_as_large_as_i
     scores[0] = scores[1] + np.random.default_rng(6).normal(0.05, 1.0, scores[0].shape)
     found = one(scores)
     assert not found.is_settled
-    by_t = prompts_for(found.difference, float(found.by_prompt.var(ddof=1)), 0.0)
+    by_t = prompts_for(found.difference, float(found.by_prompt.var(ddof=1)), alpha=ALPHA)
     assert by_t <= found.prompts_needed < 1.5 * by_t
     assert found.prompts_needed > 30
     settled = one(drawn(5) + np.array([1.0, 0.0])[:, None, None])
@@ -274,9 +274,7 @@ def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corre
     assert [each.p_adjusted for each in found] == pytest.approx(holm(p))
     open_ = next(each for each in found if not each.is_settled)
     variance = float(open_.by_prompt.var(ddof=1))
-    assert open_.prompts_needed >= max(
-        41, prompts_for(open_.difference, variance, 0.0, alpha=ALPHA / 3)
-    )
+    assert open_.prompts_needed >= max(41, prompts_for(open_.difference, variance, alpha=ALPHA / 3))
 
 
 def test_names_the_one_or_two_prompts_that_carry_the_variance() -> None:

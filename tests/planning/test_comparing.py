@@ -178,7 +178,7 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
     strength = [0.0, 0.8, 1.6, 2.4, 3.2, 4.0]
     wrong = {"uniform": 0, "auto": 0}
     for name in wrong:
-        for seed in range(12):
+        for seed in range(8):
             matches = comparisons(6, 60)
             arms = WritableArms(len(matches.space))
             list(

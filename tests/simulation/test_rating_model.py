@@ -44,7 +44,7 @@ def near(point: int, levels: int) -> FloatArray:
 @pytest.mark.parametrize("levels", [2, 5, 9])
 def test_its_pairs_are_normal_variables_rounded_to_the_scale(levels: int) -> None:
     nothing = np.zeros((1, levels), dtype=np.int64)
-    for point in range(0, 500, 7):
+    for point in range(0, 500, 23):
         (drawn,) = draw_distributions(nothing, alone(point), np.random.default_rng(0))
         off = np.abs(near(point, levels) - drawn).max(axis=1).min()
         assert off < 0.02, POINTS[point]

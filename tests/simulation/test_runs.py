@@ -29,7 +29,7 @@ from robin_cli.simulation.runs import Ratings, simulate
 from tests.planning.played import work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
-PAIRS, WORLDS = 23, 2
+PAIRS, WORLDS = 13, 2
 
 
 def recorded(rng: np.random.Generator, *, several_scales: bool) -> Ratings:
@@ -119,9 +119,8 @@ TASKS = {
 @pytest.mark.parametrize(
     ("kind", "name", "judges"),
     [
-        ("best", "uniform", 1),
         ("best", "two-priors", 2),
-        ("thresholds", "robin-hood", 1),
+        ("thresholds", "uniform", 1),
         ("thresholds", "auto", 2),
         ("best", "auto", 1),
         ("thresholds", "auto after one call", 1),
@@ -266,7 +265,7 @@ def check_asks_the_same_in_rounds(
 
 @pytest.mark.parametrize(
     ("name", "several_scales", "rounds"),
-    by_every_policy((False, 1), (True, 3), (False, 6), (True, 6)),
+    by_every_policy((False, 1), (True, 6)),
 )
 def test_asks_the_same_arms_in_the_rounds_of_a_simulation_as_in_those_of_a_run(
     name: str, *, several_scales: bool, rounds: int
@@ -285,8 +284,6 @@ def test_asks_the_same_arms_in_the_rounds_of_a_simulation_as_in_those_of_a_run(
     ("kind", "name", "judges"),
     [
         ("best", "uniform", 1),
-        ("thresholds", "uniform", 2),
-        ("best", "two-priors", 2),
         ("thresholds", "two-priors", 1),
         ("best", "auto", 1),
         ("thresholds", "auto", 2),

@@ -72,7 +72,7 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
 
     covered = told = 0
     uniform: list[Row] = []
-    for _ in range(20):
+    for _ in range(8):
         uniform = [
             row("uniform", budget, 40 / budget**0.5)
             for budget in (250, 500, 1000, 2000, 4000, 8000)
@@ -85,8 +85,8 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
         told += same.is_significant
         assert half.low < half.share < half.high
 
-    assert covered >= 16  # 19 are to be expected, and 1
-    assert told <= 4
+    assert covered >= 6
+    assert told <= 2
     assert np.isnan(saved([*uniform, row("best", 1000, 0.1)], "a", "best", 1000).share)
     # by hand: the 2.5 % and 97.5 % quantiles of resampled runs lie this far apart, about 4 standard errors of the share
     spread = math.exp(2 * 0.2 * math.sqrt(2 / 30)) - 1

@@ -20,7 +20,7 @@ _SMALLEST_POOLED = 1e-3
 class TwoPriors(Estimating):
     """The geometric mean of two optimistic variance estimates, over n; robin's own.
 
-    The first has a Dirichlet prior of mass 2, like :class:`Dirichlet`, and finds arms that flip rarely. Its mean and mean
+    The first has a Dirichlet prior of mass 2, and finds arms that flip rarely. Its mean and mean
     square are not those of an even draw but of the ratings of all arms: m₁ = mean_i(Σx/n_i) and m₂ = mean_i(Σx²/n_i). The
     second takes the pooled within-arm variance g of all arms for a scaled inverse-χ² prior of weight a = 8, and the upper tenth
     of the posterior: (SS + a g) / χ²_{0.1}(n − 1 + a), SS being the arm's sum of squares about its mean. It reflects usual arms
