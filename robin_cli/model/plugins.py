@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 OWN = "robin-judge"
 """robin's own package; some of its parts are found in the same way as plug-ins."""
 
-USED: set[str] = set()
-"""Names of other packages' plug-ins whose loading has begun: any module imported from then on may be theirs."""
-
 
 class Plugin(NamedTuple):
     """The entry points with one name; using it is an error if there are two."""
@@ -44,8 +41,6 @@ class Plugin(NamedTuple):
         Errors of robin's own and of type ``passing`` go through unchanged.
         """
         package = self.package(place, verb)
-        if package != OWN:
-            USED.add(self.name)
         try:
             yield self.entries[0].load()
         except (RobinError, passing):

@@ -379,21 +379,13 @@ def test_says_which_judges_there_are_and_which_two_have_one_name(install: Instal
     refuses(InputError, said, registry.check_known, "twim")
 
 
-RATES_BY_PANDAS = "    return f'Rating: {len(pandas.Series([1]))}'\n"
-
-
 @pytest.fixture(scope="module")
 def with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starts]:
-    """Robin where packages with judges are installed, two of which use pandas."""
+    """Robin where a package with a judge is installed."""
     folder = tmp_path_factory.mktemp("packages")
     site = folder / "site"
-    for name, code in (
-        ("length", "def judge(messages):\n    return f'Rating: {len(messages) % 5}'\n"),
-        ("at-once", "import pandas\ndef judge(messages):\n" + RATES_BY_PANDAS),
-        ("as-asked", "def judge(messages):\n    import pandas\n" + RATES_BY_PANDAS),
-    ):
-        module = name.replace("-", "_")
-        put_package(site, name, code, {"robin.judges": {name: f"{module}:judge"}})
+    code = "def judge(messages):\n    return f'Rating: {len(messages) % 5}'\n"
+    put_package(site, "length", code, {"robin.judges": {"length": "length:judge"}})
     with starts(folder, path=site) as started:
         yield started
 
@@ -432,28 +424,6 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(
     done = start(*arguments[:-4], "--run", "other")
     assert done.returncode == 2
     assert "a robin.toml that robin found does not decide who judges" in done.stderr
-
-
-@pytest.mark.parametrize("name", ["at-once", "as-asked"])
-def test_lets_the_judge_of_a_package_use_pandas(
-    name: str, with_packages: Starts, tmp_path: Path
-) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 2)
-    command = (
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness",
-        "--budget",
-        "4",
-        "--run",
-        "r",
-        "--judge",
-        name,
-    )
-    done = with_packages.robin(*command, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert set(open_run(tmp_path / "r").judgments()["rating"]) == {1}
 
 
 def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
