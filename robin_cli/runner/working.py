@@ -55,8 +55,6 @@ async def work(
     def note(line: str) -> None:
         notify(f"note: {line}")
 
-    for line in store.notes:
-        note(line)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
     keep_hosts(store.manifest.run_id, settings)
     if ledger.open and not settings.batch:  # first finish the batches under way

@@ -61,7 +61,6 @@ class RunStore(StoredRun):
         super().__init__(path, manifest)
         if pairs is not None:  # a new run's pairs are not read back
             self.pairs = pairs  # type: ignore[assignment]  # it lacks only what readers use
-        self.notes: list[str] = []
         self._lock = lock
         self._is_announced = False
         self._characters = 0  # of answers since the last segment
