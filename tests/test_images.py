@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -77,6 +78,11 @@ def good(_number: int, _body: object) -> Any:
     return completion()
 
 
+def judged(folder: Path, url: str, budget: int, exits: int = 0) -> CompletedProcess[str]:
+    how = ("--budget", str(budget), "--base-url", url, *JUDGED)
+    return robin("judge", "data/pairs.jsonl", *how, cwd=folder, exits=exits)
+
+
 def asked(wire: Wire) -> list[Any]:
     """The content of the user's message of each request."""
     return [body["messages"][-1]["content"] for body in wire.bodies]
@@ -88,17 +94,7 @@ def test_sends_the_images_of_messages_in_their_order(folder: Path) -> None:
     )
     put(folder, row)
     with serving(good) as wire:
-        done = robin(
-            "judge",
-            "data/pairs.jsonl",
-            "--budget",
-            "2",
-            "--base-url",
-            wire.url,
-            *JUDGED,
-            cwd=folder,
-            exits=0,
-        )
+        done = judged(folder, wire.url, 2)
     for said, *images in asked(wire):
         has(said["text"], "Compare\n[image 1]\nwith\n[image 2]\n[image 3]", "A cat.")
         assert images == [part(SENT, detail="low"), part(ADDRESS), part(SENT)]
@@ -151,7 +147,7 @@ HOSTILE: dict[str, tuple[object, str]] = {
     ),
     "no image": ("pairs.jsonl", "is no PNG, JPEG, GIF or WebP by its first bytes"),
     "named like one": ("keys.png", "is no PNG, JPEG, GIF or WebP by its first bytes"),
-    "a pipe": ("pipe.png", "cannot be read (it is no regular file)"),
+    "a pipe": ("pipe.png", "is no regular file"),
     "a folder": ("cats", "cannot be read"),
     "too large": ("large.png", "cannot be read (it is longer than 20 MiB)"),
     "not there": ("cats/9.png", "cannot be read (No such file or directory)"),
@@ -287,17 +283,7 @@ REFUSALS = {
 def test_ends_with_one_error_where_the_model_takes_no_images(folder: Path, name: str) -> None:
     put(folder, *(chat(text(f"{number}"), part("cats/1.png")) for number in range(3)))
     with serving(lambda _number, _body: error(*REFUSALS[name])) as wire:
-        done = robin(
-            "judge",
-            "data/pairs.jsonl",
-            "--budget",
-            "9",
-            "--base-url",
-            wire.url,
-            *JUDGED,
-            cwd=folder,
-            exits=3,
-        )
+        done = judged(folder, wire.url, 9, exits=3)
     has(done.stderr, "the model eyes does not accept images", REFUSALS[name][1][:20], "--model")
     assert len(wire.bodies) == 1
 
@@ -314,34 +300,14 @@ def test_gives_up_the_pair_alone_whose_image_is_refused(folder: Path) -> None:
         )
 
     with serving(handler) as wire:
-        robin(
-            "judge",
-            "data/pairs.jsonl",
-            "--budget",
-            "4",
-            "--base-url",
-            wire.url,
-            *JUDGED,
-            cwd=folder,
-            exits=0,
-        )
+        judged(folder, wire.url, 4)
     assert sum(ADDRESS in json.dumps(sent) for sent in asked(wire)) == 1
 
 
 def test_goes_on_with_the_files_as_they_were_and_with_no_others(folder: Path) -> None:
     put(folder, chat(part("cats/1.png")))
     with serving(good) as wire:
-        robin(
-            "judge",
-            "data/pairs.jsonl",
-            "--budget",
-            "1",
-            "--base-url",
-            wire.url,
-            *JUDGED,
-            cwd=folder,
-            exits=0,
-        )
+        judged(folder, wire.url, 1)
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
         robin("resume", folder / "run", "--budget", "2", cwd=elsewhere, exits=0)
@@ -435,17 +401,7 @@ def test_names_images_in_render_and_in_the_report(folder: Path) -> None:
     )
     assert large not in shown
     with serving(good) as wire:
-        robin(
-            "judge",
-            "data/pairs.jsonl",
-            "--budget",
-            "1",
-            "--base-url",
-            wire.url,
-            *JUDGED,
-            cwd=folder,
-            exits=0,
-        )
+        judged(folder, wire.url, 1)
     robin("report", "run", "-o", "report.html", cwd=folder, exits=0)
     page = (folder / "report.html").read_text(encoding="utf-8")
     data = json.loads(re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0])

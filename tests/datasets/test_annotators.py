@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import tempfile
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.datasets.pairs import load_pairs
-from tests.conftest import robin
 from tests.datasets.writing import HELPSTEER, as_lines, as_parquet, complaint, written
 
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
@@ -70,20 +68,6 @@ def test_takes_the_mean_of_those_who_rated(tmp_path: Path) -> None:
     assert load_pairs(written(tmp_path, "p.jsonl", as_lines([row]))).pairs[0].human == {
         "helpfulness": 2.5
     }
-
-
-def test_merges_what_workers_say_of_one_summary(tmp_path: Path) -> None:
-    file = written(tmp_path, "axis1.json", as_lines(WORKERS))
-    data = load_pairs(file)
-    assert data.merged == 2
-    assert [pair.response for pair in data.pairs] == ["Short.", "Shorter."]
-    assert data.pairs[0].human == {
-        "overall": 5.0,
-        "accuracy": 6.5,
-        "coverage": 6.0,
-        "coherence": 4.0,
-    }
-    assert tuple(sorted(data.pairs[1].human)) == tuple(sorted(AXES))
 
 
 def test_merges_workers_of_several_files_and_beyond_the_limit(tmp_path: Path) -> None:
@@ -143,13 +127,3 @@ def test_gives_a_summary_the_mean_of_its_workers(
             {name: fmean(values) for name, values in expected.items() if values}
         )
     assert data.merged == sum(text in texts for text, _ in rated) - len(texts)
-
-
-def test_plans_with_the_published_files_by_a_glob_in_a_variable(tmp_path: Path) -> None:
-    (tmp_path / "my axes").mkdir()
-    written(tmp_path / "my axes", "cnndm1.json", as_lines(WORKERS[:2]))
-    written(tmp_path / "my axes", "tldr1.json", as_lines(WORKERS[2:]))
-    planned = ("plan", "--budget", "40", "-a", "overall", "--model", "gpt-4.1-nano", "--json")
-    done = robin(*planned, cwd=tmp_path, ROBIN_DATA="'my axes/*.json'", exits=0)
-    assert done.stderr.count("2 rows merged with earlier ones") == 1
-    assert json.loads(done.stdout)["pairs"] == 2

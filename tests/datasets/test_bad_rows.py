@@ -225,14 +225,6 @@ def test_names_and_counts_the_rows_that_it_leaves_out(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "said"), [(None, "null"), (float("nan"), "NaN"), (3.0, "a number")]
-)
-def test_refuses_what_is_no_text_in_parquet(tmp_path: Path, value: float | None, said: str) -> None:
-    found = refused(tmp_path, [{"prompt": "p", "response": value}], "pairs.parquet")
-    assert found.startswith(f'pairs.parquet:row 1: field "response" is {said}')
-
-
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_suggests_the_nearest_field_for_a_misspelt_one(tmp_path: Path, suffix: str) -> None:
     rows = [{"question": "q", "answer": "a", "uid": "u", "score": 3}]
@@ -246,20 +238,6 @@ def test_suggests_the_nearest_field_for_a_misspelt_one(tmp_path: Path, suffix: s
             "found question, answer, uid, score.",
         )
         assert said.endswith(f"Use --columns {name}={theirs}.")
-
-
-def test_suggests_columns_that_work(tmp_path: Path) -> None:
-    rows = [{"input": {"text": "q"}, "Answer": "a", "n": 1}]
-    flag = refused(tmp_path, rows).partition("--columns ")[2].rstrip(".")
-    assert (
-        read(tmp_path, rows, columns=dict(item.split("=") for item in flag.split(",")))
-        .pairs[0]
-        .response
-        == "a"
-    )
-    assert refused(tmp_path, [GOOD], columns={"prompt": "xyz"}).endswith(
-        "Use --columns prompt=prompt."
-    )
 
 
 def test_names_the_field_that_is_bad_by_where_it_stands(tmp_path: Path) -> None:

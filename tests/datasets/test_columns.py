@@ -377,18 +377,6 @@ def test_keeps_no_column_whose_name_stands_twice(tmp_path: Path) -> None:
     assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
 
 
-def test_says_on_stderr_what_is_not_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path, "pairs.jsonl", as_lines([row(page="x" * 40_000)]))
-    robin_cli.judge(path, attribute="helpfulness", budget=4, judge=rate, run=str(tmp_path / "r"))
-    assert (
-        'pairs.jsonl: not kept: column "page" (a text of more than 32,768 characters)'
-        in capsys.readouterr().err
-    )
-    assert not (tmp_path / "r" / "columns.parquet").exists()
-
-
 def bytes_of(path: Path, column: str) -> slice:
     """Where the bytes of a column of a Parquet file are."""
     group = pq.ParquetFile(path).metadata.row_group(0)

@@ -91,15 +91,6 @@ def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -
     assert pair.columns == {"system_a": "x", "system_b": "y"}
 
 
-def test_takes_two_responses_out_of_a_table(tmp_path: Path) -> None:
-    rows = [
-        {"prompt": "q", "response_a": "one", "response_b": "two"},
-        {"prompt": "r", "response_a": "", "response_b": "x"},
-    ]
-    found = load_comparisons(written(tmp_path, rows, "data.csv"))
-    assert [(pair.response, pair.other) for pair in found.pairs] == [("one", "two"), ("", "x")]
-
-
 def test_takes_conversations_that_end_in_two_answers(tmp_path: Path) -> None:
     def chat(answer: str, asked: str = "Hi.") -> list[dict[str, str]]:
         return [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
@@ -356,12 +347,6 @@ def test_says_which_systems_are_in_no_comparison(tmp_path: Path) -> None:
         tmp_path, [*responses("x", "y"), {"prompt": "alone", "response": "r", "system": "w"}]
     )
     assert found.notes[-1].endswith("in no comparison, and not ranked: w")
-
-
-def test_reads_comparisons_in_memory() -> None:
-    found = load_comparisons(BytesIO(json.dumps([TWO]).encode()), called="mine")
-    assert found.source == "mine"
-    assert len(found.pairs) == 1
 
 
 # whatever comes

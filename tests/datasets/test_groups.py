@@ -46,7 +46,7 @@ def sha(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".tsv", ".parquet", ".csv.gz"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
 def test_reads_groups_from_any_format(tmp_path: Path, suffix: str) -> None:
     file = written(tmp_path, f"p{suffix}", WRITERS[suffix](ROWS))
     assert groups(load_pairs(file, group="set").pairs) == ["x", "y", "y", "x"]
@@ -55,17 +55,6 @@ def test_reads_groups_from_any_format(tmp_path: Path, suffix: str) -> None:
     assert groups(
         load_pairs(written(tmp_path, f"n{suffix}", WRITERS[suffix](numbered)), group="set").pairs
     ) == list("0123")
-
-
-def test_reads_groups_inside_objects_and_of_conversations(tmp_path: Path) -> None:
-    chat = [{"role": "user", "content": "p"}, {"role": "assistant", "content": "r"}]
-    rows = [
-        {"messages": chat, "meta": {"set": 7}},
-        {"prompt": "p", "response": "s", "meta": {"set": "7"}, "other": 1},
-    ]
-    assert groups(
-        load_pairs(written(tmp_path, "p.jsonl", as_lines(rows)), group="meta.set").pairs
-    ) == ["7", "7"]
 
 
 NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.'
@@ -234,11 +223,10 @@ def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
 LONG = [("b", 1, "v"), ("a", 2, "w"), ("c", 3, "v"), ("b", 4, "v")]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("column", ["group", "set"])
-def test_finds_the_groups_of_a_long_table(tmp_path: Path, suffix: str, column: str) -> None:
+def test_finds_the_groups_of_a_long_table(tmp_path: Path, column: str) -> None:
     rows = [{"pair_id": pair, "rating": rating, column: group} for pair, rating, group in LONG]
-    file = written(tmp_path, f"p.{suffix}", WRITERS[f".{suffix}"](rows))
+    file = written(tmp_path, "p.csv", rows)
     found = load_pools(file)["p"].groups
     if column == "set":
         assert found is None

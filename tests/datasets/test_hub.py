@@ -65,20 +65,6 @@ def test_takes_the_only_split_with_columns_mapped_into_objects(here: Path) -> No
     )
 
 
-def test_keeps_texts_and_numbers_of_a_data_set(here: Path) -> None:
-    more = {
-        "model": "m",
-        "meta": {"tokens": 3},
-        "vector": [0.5],
-        "image": b"PNG",
-        "both": {"a": 1, "b": [1]},
-    }
-    (more_of_them := here / "me" / "more").mkdir()
-    written(more_of_them, "train.parquet", as_parquet([{**RATED[0], **more}]))
-    data = load_pairs("hf://me/more")
-    assert data.pairs[0].columns == {"model": "m", "meta.tokens": 3}
-
-
 @pytest.mark.parametrize(
     ("url", "fact", "step"),
     [
@@ -129,15 +115,6 @@ def test_says_where_a_damaged_shard_ends_the_reading(here: Path) -> None:
     said = said_of("hf://me/asked.v1", columns={"prompt": "q", "response": "a.text"})
     assert "hf://me/asked.v1: cannot be read: " in said
     assert said.isprintable()
-
-
-def test_says_which_row_of_a_data_set_is_bad(here: Path) -> None:
-    written(
-        here / "me" / "birds",
-        "train-00000-of-00001.parquet",
-        as_parquet([{"prompt": "p", "response": None}]),
-    )
-    assert said_of("hf://me/birds?split=train").startswith("hf://me/birds?split=train:row 1: ")
 
 
 def test_names_the_extra_where_the_library_is_missing(

@@ -21,7 +21,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("fmt", ["csv", "tsv", "jsonl", "parquet", "xlsx"])
+@pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet", "xlsx"])
 @pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
 def test_reads_its_own_files(tmp_path: Path, fmt: str) -> None:
     def judge(_: Any) -> str:

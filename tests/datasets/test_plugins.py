@@ -17,7 +17,7 @@ from robin_cli.datasets import registry
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
-from tests.conftest import has, robin, robin_afresh
+from tests.conftest import has, judging, robin, robin_afresh
 from tests.datasets.writing import as_lines, written
 from tests.judges.wire import completion, serving
 from tests.packages import put_example, put_package
@@ -61,33 +61,9 @@ def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
         database.commit()
     site = {"PYTHONPATH": str(tmp_path / "site")}
 
-    shown = robin_afresh(
-        "render",
-        "answers.db",
-        "--pair",
-        "b",
-        "-a",
-        "helpfulness",
-        "--columns",
-        "id=uid",
-        cwd=tmp_path,
-        **site,
-    )
-    assert "Wren." in shown.stdout, shown.stderr
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
-        endpoint = ("--model", "m", "--base-url", wire.url, "--run", "r", "--format", "jsonl")
-        done = robin_afresh(
-            "judge",
-            "answers.db",
-            "-a",
-            "helpfulness",
-            "-b",
-            "4",
-            *endpoint,
-            cwd=tmp_path,
-            **site,
-            exits=0,
-        )
+        asked = judging(wire.url, "answers.db", 4, "--run", "r", "--format", "jsonl")
+        done = robin_afresh(*asked, cwd=tmp_path, **site, exits=0)
     assert [json.loads(line)["human"] for line in done.stdout.splitlines()] == [4, None]
     without = robin("render", "answers.db", "--pair", "b", "-a", "helpfulness", cwd=tmp_path)
     assert "answers.db: the format is not known by this name." in without.stderr

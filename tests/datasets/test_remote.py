@@ -19,7 +19,7 @@ import pytest
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.files import remote
 from robin_cli.model.errors import InputError
-from tests.conftest import robin, write_pairs
+from tests.conftest import judging, robin, write_pairs
 from tests.datasets.writing import HELPSTEER, as_csv, as_lines, as_parquet
 from tests.judges.wire import completion, serving
 
@@ -158,25 +158,8 @@ def test_tells_nothing_of_a_signature_or_a_password(server: Server, tmp_path: Pa
     server.files["/p.jsonl"] = (tmp_path / "p.jsonl").read_bytes()
     signed = f"{server.url}/p.jsonl?X-Signature={SECRET}"
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
-        done = robin(
-            *(
-                "judge",
-                signed,
-                "-a",
-                "helpfulness",
-                "-b",
-                "4",
-                "--model",
-                "m",
-                "--base-url",
-                wire.url,
-                "--run",
-                "r",
-            ),
-            cwd=tmp_path,
-            OPENAI_API_KEY="",
-            exits=0,
-        )
+        asked = judging(wire.url, signed, 4, "--run", "r")
+        done = robin(*asked, cwd=tmp_path, OPENAI_API_KEY="", exits=0)
     assert any(SECRET in path for _, path, _ in server.asked)
     data = json.loads((tmp_path / "r" / "manifest.json").read_text(encoding="utf-8"))["data"]
     assert data["source"] == f"{server.url}/p.jsonl?…"
@@ -280,19 +263,7 @@ def test_fetches_nothing_that_only_a_received_run_or_a_found_file_names(
     address = f"{server.url}/p.jsonl"
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         endpoint = ("--model", "m", "--base-url", wire.url)
-        robin(
-            "judge",
-            address,
-            "-a",
-            "helpfulness",
-            "-b",
-            "4",
-            *endpoint,
-            "--run",
-            "r",
-            cwd=tmp_path,
-            exits=0,
-        )
+        robin(*judging(wire.url, address, 4, "--run", "r"), cwd=tmp_path, exits=0)
         server.asked.clear()
         robin(
             "resume", "r", "-b", "8", "-o", "scores.csv", cwd=tmp_path, exits=0

@@ -6,7 +6,6 @@ import codecs
 import warnings
 from pathlib import Path
 
-import openpyxl
 import pytest
 
 from robin_cli.datasets.labels import load_labels
@@ -15,9 +14,7 @@ from robin_cli.datasets.pools import load_pools
 from robin_cli.model.errors import ReadAs
 from robin_cli.model.records import Scale
 from tests.conftest import has, robin
-from tests.datasets.test_sheets import workbook
 from tests.datasets.writing import complaint, written
-from tests.render.test_spreadsheets import office
 
 WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
 MARKS = {
@@ -80,29 +77,6 @@ def test_takes_the_first_lines_word_for_the_separator(tmp_path: Path) -> None:
     path = written(tmp_path, "pairs.csv", b"sep=^\r\nprompt^response\r\np,x;y^r\r\n^r\r\n")
     with pytest.warns(ReadAs, match=r"pairs.csv: read as UTF-8, separated by \^"):
         assert complaint(path).startswith('pairs.csv:4: field "prompt" is empty.')
-
-
-@pytest.mark.external
-def test_reads_what_a_german_office_saves(tmp_path: Path) -> None:
-    rows: list[list[object]] = [
-        ["prompt", "response", "helpfulness", "price"],
-        ["Où?\nÀ Æ", "L’été, là", 3.5],
-        ["b", "3,5", 2, "1,5"],
-    ]
-    book = workbook(
-        tmp_path / "pairs.xlsx", [(number, tuple(row)) for number, row in enumerate(rows, 1)]
-    )
-    edited = openpyxl.load_workbook(book)
-    edited["Data"]["D2"].number_format = "[$-407]0.0"  # as in Germany
-    edited.save(book)
-    saved = office(book, "csv:Text - txt - csv (StarCalc):59,34,1,1,,1031,false,true").read_bytes()
-    assert b";3,5" in saved
-    path = written(
-        tmp_path, "pairs.csv", b"\n".join(line.removeprefix(b";") for line in saved.split(b"\n"))
-    )
-    assert said_of(path) == [
-        "pairs.csv: read as Windows-1252, separated by semicolons, decimal comma"
-    ]
 
 
 AMBIGUOUS = {

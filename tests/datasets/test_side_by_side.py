@@ -8,11 +8,10 @@ from typing import Any
 import openpyxl
 import pytest
 
-import robin_cli
 from robin_cli.datasets.comparisons import load_comparisons
 from robin_cli.datasets.pairs import load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
-from tests.conftest import has, refuses, robin
+from tests.conftest import has, refuses
 from tests.datasets.writing import complaint, written
 
 COLUMNS = {"response": "gpt 4|wren", "helpfulness": "stars|wren_stars"}
@@ -113,23 +112,3 @@ def test_compares_every_two_of_a_prompt(tmp_path: Path) -> None:
         for pair in pairs
     }
     assert systems == {("gpt 4", "wren"), ("gpt 4", "owl"), ("owl", "wren")}
-
-
-def test_compares_the_systems_of_a_run(tmp_path: Path) -> None:
-    def judge(messages: Any) -> str:
-        return f"Feedback: fine\nRating: {4 if 'a1' in messages[-1]['content'] else 2}"
-
-    run = robin_cli.judge(
-        str(table(tmp_path)), judge=judge, attribute="helpfulness", budget=24, columns={"response": "gpt 4|wren"},
-        run=str(tmp_path / "run"), scheduler="uniform", quiet=True,
-    )  # fmt: skip
-    (row,) = robin_cli.compare(run.path, by="system").to_dict("records")
-    assert {row["a"], row["b"]} == {"gpt 4", "wren"}
-    assert row["n_prompts"] == 6
-
-
-def test_takes_the_columns_from_robin_toml(tmp_path: Path) -> None:
-    table(tmp_path)
-    settings = 'data = "wide.csv"\nattribute = "helpfulness"\nbudget = 60\ncolumns = { response = "gpt 4|wren" }\n'
-    (tmp_path / "robin.toml").write_text(settings)
-    has(robin("plan", cwd=tmp_path, exits=0).stdout, "12 pairs")

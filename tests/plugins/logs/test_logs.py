@@ -18,9 +18,8 @@ from robin_cli.datasets.rows import Row, Wanted
 from robin_cli.datasets.sources import opened
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
-from tests.conftest import refuses, robin
+from tests.conftest import refuses
 from tests.datasets.writing import as_array, as_lines, complaint, written
-from tests.judges.wire import completion, serving
 
 LOGS = Path(__file__).parent / "written"
 INSPECT, UNUSUAL = LOGS / "inspect", LOGS / "inspect-unusual"
@@ -289,25 +288,3 @@ def test_says_what_to_install_where_the_readers_of_logs_are_not(
         )
     finally:
         plugins.cache_clear()
-
-
-def test_renders_and_judges_samples_of_a_log(tmp_path: Path) -> None:
-    logs = str(INSPECT / "*.eval")
-    pair = load_pairs(logs).pairs[0].pair_id
-    shown = robin("render", logs, "--pair", pair, "-a", "helpfulness", cwd=tmp_path, exits=0)
-    assert "What is the capital of France?" in shown.stdout
-    with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
-        flags = (
-            "-a",
-            "helpfulness",
-            "-b",
-            "6",
-            "--model",
-            "m",
-            "--base-url",
-            wire.url,
-            "--format",
-            "jsonl",
-        )
-        done = robin("judge", logs, *flags, "--run", "r", cwd=tmp_path, exits=0)
-    assert json.loads(done.stdout.partition("\n")[0])["pair_id"] == pair

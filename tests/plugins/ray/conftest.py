@@ -66,15 +66,6 @@ class Nodes:
         self.raylets[told["node"]] = told["raylet"]
         return int(told["node"])
 
-    def remove(self, node: int) -> None:
-        """Switch a node off."""
-        self.say("remove", node=node)
-        del self.raylets[node]
-
-    def workers(self, node: int) -> list[int]:
-        """The processes of robin's workers on a node."""
-        return workers_of(self.raylets[node])
-
 
 def processes() -> Iterator[tuple[int, int, str]]:
     """Each process of this machine, the process that began it, and its command line."""

@@ -12,9 +12,6 @@ import logging
 import sys
 from typing import Any
 
-import ray
-from ray._common.usage.usage_constants import CLUSTER_METADATA_KEY
-from ray._raylet import GcsClient  # type: ignore[attr-defined]  # it is compiled
 from ray.cluster_utils import Cluster
 
 
@@ -28,34 +25,11 @@ class Nodes:
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.nodes: list[Any] = []
 
-    def add(self, cpus: int = 1, env: dict[str, str] | None = None) -> dict[str, int]:
+    def add(self, cpus: int = 1) -> dict[str, int]:
         """Begin a node; its number, and the process that its workers are children of."""
-        node = self.cluster.add_node(num_cpus=cpus, env_vars=env)
+        node = self.cluster.add_node(num_cpus=cpus)
         self.nodes.append(node)
         return {"node": len(self.nodes) - 1, "raylet": node.all_processes["raylet"][0].process.pid}
-
-    def remove(self, node: int) -> None:
-        """End a node, as if its machine was switched off."""
-        self.cluster.remove_node(self.nodes[node], allow_graceful=False)
-
-    def say_versions(
-        self, ray_version: str | None = None, python_version: str | None = None
-    ) -> None:
-        """Have the cluster say that it is of these versions; of its own again where none are given."""
-        own = {
-            "ray_version": ray.__version__,
-            "python_version": ".".join(map(str, sys.version_info[:3])),
-        }
-        said = own | {
-            name: value
-            for name, value in (("ray_version", ray_version), ("python_version", python_version))
-            if value is not None
-        }
-        client = GcsClient(address=self.cluster.address)
-        before = json.loads(client.internal_kv_get(CLUSTER_METADATA_KEY, namespace=b"cluster"))
-        client.internal_kv_put(
-            CLUSTER_METADATA_KEY, json.dumps(before | said).encode(), True, namespace=b"cluster"
-        )
 
 
 def main() -> None:

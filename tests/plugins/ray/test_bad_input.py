@@ -17,7 +17,6 @@ from robin_cli.model.errors import EndpointError, InputError
 from robin_ray import on_ray
 from robin_ray.crew import Node
 from tests.conftest import robin, write_pairs
-from tests.plugins.ray.conftest import judging_on, ray_nodes
 from tests.plugins.ray.judge import judge
 
 ASKING = (
@@ -94,16 +93,8 @@ def test_refuses_what_is_no_address(data: Path, address: str) -> None:
     assert "local, or the HOST:PORT that ray start --head printed" in refused(data, address)
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        ({"batch": True}, "--batch in rounds"),
-    ],
-)
-def test_refuses_what_does_not_go_with_workers_elsewhere(
-    data: Path, more: dict[str, Any], why: str
-) -> None:
-    assert why in refused(data, "local", **more)
+def test_refuses_batches_beside_workers_elsewhere(data: Path) -> None:
+    assert "--batch in rounds" in refused(data, "local", batch=True)
 
 
 @pytest.mark.parametrize(
@@ -154,43 +145,3 @@ def test_says_what_a_node_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     version = robin_cli.__version__
     monkeypatch.setattr(robin_cli, "__version__", "0.0.1")
     assert lacks() == f"has robin 0.0.1, and this is {version}; install the same on both"
-
-
-def other_robin(folder: Path, source: str) -> dict[str, str]:
-    """The environment of a machine on which robin is something else."""
-    package = folder / "robin_cli"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(source)
-    return {"PYTHONPATH": str(folder)}
-
-
-@pytest.mark.external
-@pytest.mark.slow
-@pytest.mark.whole
-def test_says_what_machines_of_the_cluster_lack_before_anything_is_paid_for(
-    data: Path, tmp_path: Path
-) -> None:
-    with ray_nodes() as nodes, judge() as asked:
-        command = judging_on(nodes, asked, data, 20)
-
-        def said(status: int) -> str:
-            told = robin(*command, cwd=tmp_path, **nodes.env, exits=status)
-            assert not asked.arrivals
-            return told.stderr
-
-        nodes.say("say_versions", python_version="3.8.1")
-        assert "Python: 3.8.1" in said(3)
-        nodes.say("say_versions", ray_version="2.9.0")
-        assert "install the same Ray and Python here and there" in said(3)
-        nodes.say("say_versions")
-        nodes.add(env=other_robin(tmp_path / "older", "__version__ = '0.0.1'"))
-        nodes.add(
-            env=other_robin(tmp_path / "broken", "raise ModuleNotFoundError('no robin_cli here')")
-        )
-        told = said(2)
-        assert "has robin 0.0.1, and this is" in told
-        assert "robin cannot be imported there (ModuleNotFoundError: no robin_cli here)" in told
-        assert f"--ray: node {nodes.address.partition(':')[0]}:" in told
-        token = {**nodes.env, "RAY_AUTH_TOKEN": "0" * 64}
-        robin(*command, cwd=tmp_path, **token, exits=3)
-        assert not asked.arrivals

@@ -27,7 +27,7 @@ from robin_ray.crew import shared_out
 from robin_ray.wire import Came, Group, Posed, Run, Texts
 from robin_ray.worker import Worker
 from tests.conftest import refuses, robin
-from tests.judges.wire import completion, error, serving
+from tests.judges.wire import error, serving
 from tests.packages import put_package
 from tests.plugins.ray.here import Plan
 from tests.plugins.ray.judge import Asked, judge
@@ -307,24 +307,6 @@ def test_asks_again_what_failed_and_spends_the_budget_to_the_call(
         run = judged(asked.url, tmp_path / "run", 150)
     assert sorted(run.judgments()["request_id"]) == sorted(asked.sent)
     assert len(run.judgments()) == 150
-
-
-def test_learns_what_an_endpoint_does_not_take(plan: Plan, tmp_path: Path) -> None:
-    def answer(_: int, body: dict[str, Any]) -> Any:
-        if "seed" in body:
-            return error(
-                400, "Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter"
-            )
-        return completion('{"feedback": "Fine.", "rating": 2}')
-
-    with serving(answer) as wire:
-        run = judged(wire.url, tmp_path / "run", 60, seed=4, answers="json")
-    assert len(run.judgments()) == 60
-    assert set(run.judgments()["rating"]) == {2}
-    assert (
-        sum("seed" in body for body in wire.bodies) <= 2 * 8
-    )  # once each for those under way then, at each of two workers
-    assert all("response_format" in body for body in wire.bodies)
 
 
 def test_ends_and_says_so_where_the_key_is_refused(

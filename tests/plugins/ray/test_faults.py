@@ -153,28 +153,6 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
 
 
 @pytest.mark.whole
-def test_goes_on_without_a_node_that_leaves_and_with_one_that_joins(
-    nodes: Nodes, tmp_path: Path
-) -> None:
-    with judge() as asked:
-        asked.held_after = 60
-        leaving = nodes.add()
-        with begun(nodes, asked, tmp_path) as process:
-            wait_until(
-                lambda: len(asked.arrivals) == 76 and bool(nodes.workers(leaving)),
-                process,
-                WITHIN_S,
-            )
-            joining = nodes.add()
-            wait_until(lambda: bool(nodes.workers(joining)), process, WITHIN_S)
-            nodes.remove(leaving)
-            asked.held_after = None
-            ended(process, tmp_path)
-        nodes.remove(joining)
-        check_books(asked, tmp_path, most_lost=16)
-
-
-@pytest.mark.whole
 def test_goes_on_with_a_run_whose_deciding_process_was_killed(nodes: Nodes, tmp_path: Path) -> None:
     with judge() as asked:
         asked.held_after = 150
