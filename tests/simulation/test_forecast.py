@@ -110,7 +110,7 @@ def test_reads_calls_between_budgets_in_logarithms() -> None:
 
 @pytest.mark.parametrize(
     "goal",
-    [deciding(30, "score>=2"), deciding(12, "best", np.arange(12) // 4)],
+    [deciding(30, "score>=2"), deciding(8, "best", np.arange(8) // 2)],
 )
 def test_most_runs_decide_everything_within_the_calls_to_the_end(goal: Goal) -> None:
     pairs = len(goal.space)
