@@ -119,7 +119,7 @@ def test_fills_a_round_to_one_level() -> None:
     stats = planner.arms
     sums = (stats.totals, stats.totals_sq, np.arange(arms))
     before, after = (
-        policy.priority(stats.counts.astype(float), (made + more).astype(float), *sums)
+        planner._policy.priority(stats.counts.astype(float), (made + more).astype(float), *sums)
         for more in (-1.0, 0.0)
     )
     assert before[made > 0].min() >= after.max(), "no call would have done more for another arm"
