@@ -13,9 +13,8 @@ _HEAD = """<!-- Generated: python -m robin_cli.results > docs/columns.md -->
 
 # Columns
 
-Each table that robin writes, with its columns in their order, for CSV, TSV, JSON lines, Parquet, Excel and Python. Names stay;
-columns may be added. An empty cell, NaN in Python, is no value. Scores and decisions end with
-[the data's own columns](data-and-rubrics.md#further-columns) and, with `--with-text`, the texts.
+Every table, with its columns in order. Names stay; columns may be added. An empty cell (NaN in Python) is no value. Scores and
+decisions end with [the data's columns](data-and-rubrics.md#further-columns) and, with `--with-text`, the texts.
 """
 
 
