@@ -129,7 +129,7 @@ AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judg
     Column("n", "Pairs.", "count", "pairs", rank=1),
     Column("n_prompts", "Their prompts.", "count", "prompts", rank=2),
     Column("resamples", "Bootstrap resamples.", "count", rank=5),
-    Column("why", "Why a value or interval is missing.", "name", hide="empty"),
+    Column("why", "Why one is missing.", "name", hide="empty"),
 ), terminal=("attribute", "coefficient", "value", "ci_low", "n", "n_prompts", "resamples", "why"))
 
 CALIBRATION = declared("calibration", "Human ratings by score", "attribute and level of the scale that pairs have", (
