@@ -62,7 +62,7 @@ def test_names_the_columns_there_are_where_one_is_not(tmp_path: Path) -> None:
     none = read_run(made(tmp_path / "none", [Pair("p0", "p", "r")]))
     assert list(none.column_names) == []
     assert none.pairs[0].columns == {}
-    said = r'no column "system": it keeps only prompts, .* make a new one from'
+    said = r'no column "system": its data had only prompts, .*; make a new run from'
     refuses(InputError, said, none.column, "system")
 
 
