@@ -155,12 +155,7 @@ def judging(url: str, data: str | Path, budget: int, *more: str | Path) -> list[
     """The command that spends ``budget`` calls of the replay judge at ``url`` on ``data``, each answered alike every time."""
     judge = ("--base-url", url, "--model", REPLAY_MODEL, "--seed", "3")
     return [
-        "judge",
-        str(data),
-        "--budget",
-        str(budget),
-        "-a",
-        "helpfulness",
+        *("judge", str(data), "--budget", str(budget), "-a", "helpfulness"),
         *judge,
         *map(str, more),
     ]
@@ -263,20 +258,8 @@ def llama_server(log: Path, *args: str) -> Iterator[str]:
     model = ROOT / "tests" / "servers" / "tiny-judge.gguf"
     # 8 slots of 2,048 tokens, the model's limit: the paper's prompt takes some 1,800 of this tokenizer's
     command = [
-        program,
-        "-m",
-        model,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-        "-t",
-        1,
-        "--offline",
-        "-c",
-        16384,
-        "-np",
-        8,
+        *(program, "-m", model, "--host", "127.0.0.1", "--port", port, "-t", 1, "--offline", "-c"),
+        *(16384, "-np", 8),
     ]
     with (
         log.open("wb") as out,

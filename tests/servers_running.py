@@ -67,14 +67,7 @@ def litellm_proxy(log: Path, upstream: str) -> Iterator[str]:
     config = ROOT / "tests" / "servers" / "litellm" / "litellm.yaml"
     command = [
         _program("litellm"),
-        "--config",
-        config,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-        "--telemetry",
-        "False",
+        *("--config", config, "--host", "127.0.0.1", "--port", port, "--telemetry", "False"),
     ]
     env = {"ROBIN_TEST_UPSTREAM": upstream, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     with _running([*map(str, command)], f"http://127.0.0.1:{port}/health/liveliness", log, **env):

@@ -40,16 +40,7 @@ def with_logprobs(likely: dict[str, float], drawn: str = "3") -> dict[str, Any]:
 
 def judge(url: str, data: Path, *more: str) -> list[str | Path]:
     command: list[str | Path] = [
-        "judge",
-        data,
-        "-a",
-        "helpfulness",
-        "-b",
-        "24",
-        "--base-url",
-        url,
-        "--model",
-        "m",
+        *("judge", data, "-a", "helpfulness", "-b", "24", "--base-url", url, "--model", "m"),
     ]
     return [*command, "--run", "r", "--concurrency", "1", *more]
 

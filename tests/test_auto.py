@@ -18,14 +18,7 @@ POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 def judging(url: str, budget: int, *more: str) -> list[str]:
     judge = ("--base-url", url, "--model", REPLAY_MODEL, "--seed", "1")
     return [
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness",
-        "--budget",
-        str(budget),
-        "--run",
-        "r",
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", str(budget), "--run", "r"),
         *judge,
         *more,
     ]
@@ -100,12 +93,7 @@ def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
     kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "200", "--runs", "40")
 
     done = robin(
-        "simulate",
-        POOL,
-        "--budget",
-        budgets,
-        "--schedulers",
-        "uniform,auto",
+        *("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto"),
         *kind,
         cwd=tmp_path,
         exits=0,

@@ -42,21 +42,12 @@ def judging(
 ) -> list[str]:
     data = write_pairs(folder / "pairs.jsonl", pairs)
     asked = [
-        "judge",
-        str(data),
-        "--budget",
-        str(budget),
-        "-a",
-        "helpfulness",
-        "--base-url",
+        *("judge", str(data), "--budget", str(budget), "-a", "helpfulness", "--base-url"),
         server.url,
     ]
     return [
         *asked,
-        "--model",
-        "m",
-        "--batch",
-        "--run",
+        *("--model", "m", "--batch", "--run"),
         str(folder / "run"),
         "-o",
         str(folder / "s.csv"),
@@ -136,16 +127,8 @@ def test_asks_most_where_the_ratings_vary_also_in_rounds(tmp_path: Path) -> None
         rows = [{"id": str(n), "prompt": f"of pair {n} ", "response": "yes"} for n in range(10)]
         data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         asked = [
-            "judge",
-            str(data),
-            "--budget",
-            "200",
-            "-a",
-            "helpfulness",
-            "--base-url",
-            server.url,
-            "--model",
-            "m",
+            *("judge", str(data), "--budget", "200", "-a", "helpfulness", "--base-url", server.url),
+            *("--model", "m"),
         ]
         robin(
             *asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv", cwd=tmp_path, exits=0

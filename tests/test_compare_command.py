@@ -418,14 +418,7 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
     told = [float(row[f"corrected_{name}"]) for name in ("difference", "low", "high")]
     assert told == pytest.approx([wanted.estimate, wanted.low, wanted.high])
     shown = robin(
-        "compare",
-        "kind",
-        "--by",
-        "system",
-        "--labels",
-        "labels.csv",
-        "--format",
-        "table",
+        *("compare", "kind", "--by", "system", "--labels", "labels.csv", "--format", "table"),
         cwd=tmp_path,
     ).stdout
     assert re.search(r"\nA − B .* A  +[+-]0\.\d\d  -0\.\d\d to \+0\.\d\d  not settled\b", shown)

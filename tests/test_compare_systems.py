@@ -65,16 +65,8 @@ def rated() -> Callable[[int, dict[str, Any]], Answer]:
 
 def judging(url: str, budget: int, *more: str) -> list[str]:
     judge = [
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness",
-        "-b",
-        str(budget),
-        "--base-url",
-        url,
-        "--model",
-        "m",
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url),
+        *("--model", "m"),
     ]
     return [*judge, "--columns", "system=model", "--decide", "system", "--run", "r", *more]
 

@@ -180,14 +180,7 @@ def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
         ),
     ):
         done = robin(
-            "judge",
-            "p.jsonl",
-            "-b",
-            "1",
-            "-a",
-            "helpfulness",
-            "--model",
-            "m",
+            *("judge", "p.jsonl", "-b", "1", "-a", "helpfulness", "--model", "m"),
             cwd=tmp_path,
             **{name: value},
             exits=2,

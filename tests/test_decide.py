@@ -78,16 +78,8 @@ def rated(
 
 def judging(url: str, *more: str, budget: int = 3_000) -> list[str]:
     judge = [
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness",
-        "-b",
-        str(budget),
-        "--base-url",
-        url,
-        "--model",
-        "m",
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url),
+        *("--model", "m"),
     ]
     return [*judge, "--run", "r", *more]
 
@@ -287,10 +279,7 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
     )
     with serving(rated([2.0, 2.0])) as wire:
         margin = (
-            "--margin",
-            "0.001",
-            "--error-rate",
-            "0.0001",
+            *("--margin", "0.001", "--error-rate", "0.0001"),
         )  # at 0.05 one run in twenty may end by chance
         done = robin(
             *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300),

@@ -49,16 +49,8 @@ def judge() -> Iterator[tuple[Wire, list[str]]]:
 def command(url: str, run: str | Path, budget: int, *more: str) -> list[str]:
     """To judge pairs.jsonl, eight calls at a time."""
     base = [
-        "judge",
-        "pairs.jsonl",
-        "-b",
-        str(budget),
-        "-a",
-        "helpfulness",
-        "--base-url",
-        url,
-        "--model",
-        "judge",
+        *("judge", "pairs.jsonl", "-b", str(budget), "-a", "helpfulness", "--base-url", url),
+        *("--model", "judge"),
     ]
     return [*base, "--run", str(run), "--concurrency", "8", "-o", "scores.csv", *more]
 

@@ -43,15 +43,7 @@ sys.addaudithook(guarded)
 def run(url: str, cwd: Path, *more: str, **env: str) -> Any:
     write_pairs(cwd / "pairs.jsonl", 8)
     command = (
-        "judge",
-        "pairs.jsonl",
-        "-b",
-        "60",
-        "-a",
-        "helpfulness",
-        "--base-url",
-        url,
-        "--model",
+        *("judge", "pairs.jsonl", "-b", "60", "-a", "helpfulness", "--base-url", url, "--model"),
         "judge",
         *more,
     )

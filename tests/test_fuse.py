@@ -74,10 +74,7 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     assert all(
         way in said
         for way in (
-            "--answers json",
-            "robin resume r",
-            "robin check shows a raw reply",
-            "is kept in r",
+            *("--answers json", "robin resume r", "robin check shows a raw reply", "is kept in r"),
         )
     )
     assert "\x1b" not in said
@@ -87,15 +84,8 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
 def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> None:
     with serving(lambda *_: completion(TALK)) as wire:
         asked = (
-            "judge",
-            DEMO / "responses.jsonl",
-            "--pairwise",
-            "-b",
-            "600",
-            "--base-url",
-            wire.url,
-            "--model",
-            "m",
+            *("judge", DEMO / "responses.jsonl", "--pairwise", "-b", "600", "--base-url", wire.url),
+            *("--model", "m"),
         )
         stopped = robin(
             *asked, "--concurrency", str(AT_A_TIME), "--run", "r", cwd=tmp_path, exits=3
@@ -113,14 +103,7 @@ def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:
         lambda _, body: completion("No." if body["model"] == "mute" else "Rating: 2")
     ) as wire:
         judges = (
-            "--base-url",
-            wire.url,
-            "--model",
-            "talks",
-            "--model",
-            "mute",
-            "--concurrency",
-            "4",
+            *("--base-url", wire.url, "--model", "talks", "--model", "mute", "--concurrency", "4"),
         )
         done = robin(
             "judge", data, "-b", "900", "-a", "helpfulness", *judges, cwd=tmp_path, exits=3

@@ -124,14 +124,7 @@ def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rat
     )
     robin("gate", "r", "--require", "all(score>=4)", "--error-rate", "0.5", cwd=tmp_path, exits=0)
     robin(
-        "gate",
-        "r",
-        "--require",
-        "all(score>=4)",
-        "--margin",
-        "0.9",
-        "--error-rate",
-        "0.1",
+        *("gate", "r", "--require", "all(score>=4)", "--margin", "0.9", "--error-rate", "0.1"),
         cwd=tmp_path,
         exits=0,
     )

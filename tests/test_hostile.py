@@ -42,20 +42,11 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
             CORPUS,
             "-b",
             str(4 * len(TEXTS)),
-            "-a",
-            "helpfulness",
-            "--base-url",
-            wire.url,
+            *("-a", "helpfulness", "--base-url", wire.url),
         )
         done = robin(
             *command,
-            "--model",
-            "m",
-            "--run",
-            "r",
-            "-o",
-            "scores.csv",
-            "--skip-bad-rows",
+            *("--model", "m", "--run", "r", "-o", "scores.csv", "--skip-bad-rows"),
             cwd=folder,
         )
     assert "2 bad rows of" in done.stderr

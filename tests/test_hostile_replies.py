@@ -71,10 +71,7 @@ def test_hears_that_it_is_to_end_while_long_errors_come(tmp_path: Path, address:
     write_pairs(tmp_path / "pairs.jsonl", 64)
     args = [
         *command(f"{address}/50-mb-error/v1", 500),
-        "--max-retries",
-        "50",
-        "--concurrency",
-        "8",
+        *("--max-retries", "50", "--concurrency", "8"),
     ]
     with Robin(args, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -29,16 +29,7 @@ SENT, OTHER_SENT = (
 )
 ADDRESS = "https://images.example/cat.jpg?size=[3]"
 JUDGED = (
-    "-a",
-    "helpfulness",
-    "--seed",
-    "1",
-    "--concurrency",
-    "1",
-    "--model",
-    "eyes",
-    "--run",
-    "run",
+    *("-a", "helpfulness", "--seed", "1", "--concurrency", "1", "--model", "eyes", "--run", "run"),
 )
 
 
@@ -330,17 +321,8 @@ def test_compares_responses_with_images_in_both_orders(folder: Path) -> None:
     path = put(folder, {"prompt": said, **row})
     with serving(lambda *_: completion("Verdict: A")) as wire:
         more = (
-            "--budget",
-            "2",
-            "--pairwise",
-            "--seed",
-            "1",
-            "--model",
-            "eyes",
-            "--run",
-            "run",
-            "--base-url",
-            wire.url,
+            *("--budget", "2", "--pairwise", "--seed", "1", "--model", "eyes", "--run", "run"),
+            *("--base-url", wire.url),
         )
         robin("judge", path, *more, cwd=folder, exits=0)
     sent = {tuple(each["image_url"]["url"] for each in content[1:]) for content in asked(wire)}

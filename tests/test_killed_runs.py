@@ -47,13 +47,7 @@ def kill_and_resume(
     run = folder / "run"
     data = write_pairs(folder / "pairs.jsonl", 20)
     judge = [
-        "judge",
-        str(data),
-        "--budget",
-        str(budget),
-        "--attribute",
-        "helpfulness",
-        "--base-url",
+        *("judge", str(data), "--budget", str(budget), "--attribute", "helpfulness", "--base-url"),
         record.url,
     ]
     judge += [

@@ -235,26 +235,14 @@ def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_
     nowhere = f"http://127.0.0.1:{free_port()}/v1"
     robin(
         *command,
-        "-b",
-        "50",
-        "--base-url",
-        replay_url,
-        "--model",
-        REPLAY_MODEL,
+        *("-b", "50", "--base-url", replay_url, "--model", REPLAY_MODEL),
         cwd=tmp_path,
         exits=0,
     )
 
     typo = robin(
         *command,
-        "-b",
-        "60",
-        "--base-url",
-        nowhere,
-        "--model",
-        REPLAY_MODEL,
-        "--max-retries",
-        "0",
+        *("-b", "60", "--base-url", nowhere, "--model", REPLAY_MODEL, "--max-retries", "0"),
         cwd=tmp_path,
     )
     assert (typo.returncode, "has not answered a single call" in typo.stderr) == (3, True)
@@ -319,15 +307,7 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path, replay_url: str) -> N
     )
     assert "bill" not in done.stderr
     unknown = (
-        "judge",
-        data,
-        "-a",
-        "helpfulness",
-        "-b",
-        "50",
-        "--base-url",
-        replay_url,
-        "--model",
+        *("judge", data, "-a", "helpfulness", "-b", "50", "--base-url", replay_url, "--model"),
         "gpt-9",
     )
     has(
@@ -397,10 +377,7 @@ def test_parses_recorded_answers(tmp_path: Path) -> None:
     ]
 
     done = robin(
-        "parse",
-        "-",
-        "--scale",
-        "0-4",
+        *("parse", "-", "--scale", "0-4"),
         cwd=tmp_path,
         stdin="".join(json.dumps(line) + "\n" for line in lines),
     )
@@ -490,13 +467,7 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
     with llama_server(tmp_path / "server.log", "--api-key", "sk-local-test-key") as url:
         command: list[str | Path] = [
             *(
-                "judge",
-                DEMO / "pairs.jsonl",
-                "--limit",
-                "12",
-                "--budget",
-                "24",
-                "-a",
+                *("judge", DEMO / "pairs.jsonl", "--limit", "12", "--budget", "24", "-a"),
                 "correctness",
             ),
             *("--base-url", url),
@@ -522,16 +493,7 @@ def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Pat
         "id,prompt,response\na,p,r\nb,q,\nc,,r\na,s,t\n", encoding="utf-8"
     )
     command = (
-        "judge",
-        "pairs.csv",
-        "-b",
-        "8",
-        "-a",
-        "helpfulness",
-        "--model",
-        "m",
-        "--run",
-        "r",
+        *("judge", "pairs.csv", "-b", "8", "-a", "helpfulness", "--model", "m", "--run", "r"),
         "--skip-bad-rows",
     )
     with serving(lambda number, body: completion(f"Rating: {number % 5}")) as wire:

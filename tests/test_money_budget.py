@@ -154,12 +154,7 @@ def test_says_what_a_call_may_cost_where_the_budget_pays_for_none(
     data = write_pairs(tmp_path / "pairs.jsonl", 3)
     asked = ("--base-url", two_judges, "--model", DEAR, "--price-in", "1", "--price-out", "20")
     done = robin(
-        "judge",
-        data,
-        "-a",
-        "helpfulness",
-        "--run",
-        "r",
+        *("judge", data, "-a", "helpfulness", "--run", "r"),
         *asked,
         "--max-cost",
         "0.02",
@@ -169,12 +164,7 @@ def test_says_what_a_call_may_cost_where_the_budget_pays_for_none(
     assert "--max-cost 0.02: no call was made, as one may cost up to $0.02" in done.stderr
 
     robin(
-        "judge",
-        data,
-        "-a",
-        "helpfulness",
-        "--run",
-        "r",
+        *("judge", data, "-a", "helpfulness", "--run", "r"),
         *asked,
         "--max-cost",
         "0.03",

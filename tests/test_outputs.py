@@ -144,15 +144,7 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
     for data in ("pairs.jsonl", "p*.jsonl"):
         done = robin(
             *(
-                "judge",
-                data,
-                "-a",
-                "helpfulness",
-                "-b",
-                "1",
-                "--model",
-                "m",
-                "--base-url",
+                *("judge", data, "-a", "helpfulness", "-b", "1", "--model", "m", "--base-url"),
                 "http://127.0.0.1:9/v1",
             ),
             *("-o", "./pairs.jsonl"),

@@ -89,18 +89,11 @@ def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(
     command: list[str | Path] = [
         "judge",
         pairs(tmp_path, reference=True),
-        "--rubric",
-        "match.toml",
-        "--budget",
-        "36",
+        *("--rubric", "match.toml", "--budget", "36"),
     ]
     command += [
         *(
-            "--template",
-            "with-reference",
-            "--columns",
-            "reference=gold",
-            "--scheduler",
+            *("--template", "with-reference", "--columns", "reference=gold", "--scheduler"),
             "two-priors",
         ),
         *("--run", "r"),
@@ -109,12 +102,7 @@ def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(
     with serving(lambda number, _: completion(answers[number % 3])) as wire:
         done = robin(
             *command,
-            "--base-url",
-            wire.url,
-            "--model",
-            "m",
-            "--concurrency",
-            "1",
+            *("--base-url", wire.url, "--model", "m", "--concurrency", "1"),
             cwd=tmp_path,
             exits=0,
         )
@@ -134,21 +122,11 @@ def test_compares_with_reference_answers(tmp_path: Path, wire: Wire) -> None:
         *(
             "judge",
             pairs(tmp_path, reference=True),
-            "-a",
-            "correctness",
-            "--template",
-            "with-reference",
+            *("-a", "correctness", "--template", "with-reference"),
         ),
     ]
     where: list[str | Path] = [
-        "--base-url",
-        wire.url,
-        "--model",
-        "m",
-        "--budget",
-        "9",
-        "--run",
-        "r",
+        *("--base-url", wire.url, "--model", "m", "--budget", "9", "--run", "r"),
     ]
 
     lacking = robin(*command, *where, cwd=tmp_path, exits=2)
@@ -176,23 +154,12 @@ def test_settings_in_a_file_count_paths_from_it(tmp_path: Path, wire: Wire) -> N
     )
 
     robin(
-        "judge",
-        "--config",
-        "study/robin.toml",
-        "--base-url",
-        wire.url,
-        "--budget",
-        "6",
+        *("judge", "--config", "study/robin.toml", "--base-url", wire.url, "--budget", "6"),
         cwd=tmp_path,
         exits=0,
     )
     shown = robin(
-        "render",
-        folder / "pairs.jsonl",
-        "--pair",
-        "p2",
-        "--rubric",
-        folder / "stars.toml",
+        *("render", folder / "pairs.jsonl", "--pair", "p2", "--rubric", folder / "stars.toml"),
         cwd=tmp_path,
     )
 
@@ -224,24 +191,14 @@ def test_spends_one_budget_over_several_attributes_and_sets_them_side_by_side(
     command: list[str | Path] = [
         "judge",
         pairs(tmp_path),
-        "-a",
-        "verbosity,coherence",
-        "--model",
-        "m",
-        "--run",
-        "r",
+        *("-a", "verbosity,coherence", "--model", "m", "--run", "r"),
     ]
     with serving(
         lambda number, _body: completion(f"Feedback: ok.\nRating: {1 + number % 3}")
     ) as wire:
         done = robin(
             *command,
-            "--base-url",
-            wire.url,
-            "--budget",
-            "50",
-            "--wide",
-            "--with-text",
+            *("--base-url", wire.url, "--budget", "50", "--wide", "--with-text"),
             cwd=tmp_path,
             exits=0,
         )

@@ -94,17 +94,8 @@ def saying(says: Says = by_name) -> Callable[[int, dict[str, Any]], Answer]:
 
 def judging(url: str, budget: int, *more: str) -> list[str]:
     judge = [
-        "judge",
-        "pairs.jsonl",
-        "--pairwise",
-        "-b",
-        str(budget),
-        "--base-url",
-        url,
-        "--model",
-        "m",
-        "--run",
-        "r",
+        *("judge", "pairs.jsonl", "--pairwise", "-b", str(budget), "--base-url", url, "--model"),
+        *("m", "--run", "r"),
     ]
     return [*judge, "--scheduler", "uniform", "--concurrency", "1", *more]
 
@@ -551,13 +542,7 @@ def test_shows_the_question_in_both_orders(tmp_path: Path) -> None:
     assert asked == [a, b, b, a]
     has(done.stdout, "[user, a-first]", "[user, b-first]", "One of A, B and tie")
     alone = robin(
-        "render",
-        "pairs.jsonl",
-        "--no-ties",
-        "-a",
-        "helpfulness",
-        "--pair",
-        "alpha-0",
+        *("render", "pairs.jsonl", "--no-ties", "-a", "helpfulness", "--pair", "alpha-0"),
         cwd=tmp_path,
         exits=2,
     )
@@ -673,23 +658,12 @@ def test_finds_the_order_effect_that_was_planted(
     tmp_path: Path, answers: str, *, ties: bool
 ) -> None:
     how = (
-        "--budget",
-        "600",
-        "--answers",
-        answers,
-        "--seed",
-        "7",
+        *("--budget", "600", "--answers", answers, "--seed", "7"),
         *([] if ties else ["--no-ties"]),
     )
     with comparing(order_effect=0.3) as url:
         judge = (
-            "judge",
-            DEMO / "responses.jsonl",
-            "--pairwise",
-            "--base-url",
-            url,
-            "--model",
-            "m",
+            *("judge", DEMO / "responses.jsonl", "--pairwise", "--base-url", url, "--model", "m"),
         )
         robin(*judge, "--run", "r", *how, cwd=tmp_path, exits=0)
     (effect,) = status_of(tmp_path)["order_effects"]

@@ -52,14 +52,7 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(
     ]
     done = robin(
         *judge,
-        "--model",
-        HARSH,
-        "--model",
-        MILD,
-        "--run",
-        "r",
-        "--concurrency",
-        "8",
+        *("--model", HARSH, "--model", MILD, "--run", "r", "--concurrency", "8"),
         cwd=tmp_path,
         exits=0,
     )
@@ -134,10 +127,7 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
         again = ["resume", "r", "--budget", "30", "--base-url", one.url]
         done = robin(
             *again,
-            "--model",
-            f"second@{moved.url}",
-            "--model",
-            "first",
+            *("--model", f"second@{moved.url}", "--model", "first"),
             cwd=tmp_path,
             **keys,
             exits=0,
@@ -147,12 +137,7 @@ def test_sends_each_key_to_its_own_judge_alone(tmp_path: Path) -> None:
             assert {headers["Authorization"] for headers in wire.headers} == {f"Bearer {key}"}
         done = robin(
             *again[:2],
-            "--budget",
-            "36",
-            "--model",
-            "first",
-            "--model",
-            "third",
+            *("--budget", "36", "--model", "first", "--model", "third"),
             cwd=tmp_path,
             **keys,
             exits=2,
@@ -204,16 +189,7 @@ def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(
 
     with serving(respond) as wire:
         judge: list[str | Path] = [
-            "judge",
-            data,
-            "-a",
-            "helpfulness",
-            "-b",
-            "8",
-            "--base-url",
-            wire.url,
-            "--run",
-            "r",
+            *("judge", data, "-a", "helpfulness", "-b", "8", "--base-url", wire.url, "--run", "r"),
         ]
         judge += ["--concurrency", "1"]
         wrong = robin(*judge, "--model", "bad", "--model", "worse", cwd=tmp_path, exits=3)
@@ -229,16 +205,7 @@ def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path:
     names = ["=x", 'say "y"', "z\u2028"[:1]]
     with serving(lambda *_: completion()) as wire:
         judge: list[str | Path] = [
-            "judge",
-            data,
-            "-a",
-            "helpfulness",
-            "-b",
-            "12",
-            "--base-url",
-            wire.url,
-            "--run",
-            "r",
+            *("judge", data, "-a", "helpfulness", "-b", "12", "--base-url", wire.url, "--run", "r"),
         ]
         robin(
             *judge, *(each for name in names for each in ("--model", name)), cwd=tmp_path, exits=0

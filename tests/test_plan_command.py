@@ -58,8 +58,7 @@ def test_says_all_it_knows_with_details_and_as_a_file(tmp_path: Path, data: Path
     asked = scores(data, "--budget", "200", *PRICES)
     said = said_by(tmp_path, *asked, "--details", "--max-cost", "0.05", "--rpm", "30")
     for words in (
-        "Requests: 200; time: --rpm 30.",
-        "4 characters a token",
+        *("Requests: 200; time: --rpm 30.", "4 characters a token"),
         "Price: $1 a million tokens in, $2 out (--price-in, --price-out).",
         "--max-cost $0.05 pays for about",
         "--scheduler auto: two-priors; it asks where ratings vary",

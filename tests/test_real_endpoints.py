@@ -160,10 +160,7 @@ def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
     more = ("--samples-per-request", samples, "--max-retries", "20", "--concurrency", "32")
     with serving(any_shape) as wire:
         done = robin(
-            "judge",
-            data,
-            "-b",
-            "300",
+            *("judge", data, "-b", "300"),
             *HELPFUL,
             "--base-url",
             wire.url,
@@ -186,15 +183,9 @@ def test_stops_when_the_key_expires_and_goes_on_with_a_new_one(tmp_path: Path) -
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(expiring) as wire:
         command = (
-            "judge",
-            data,
-            "-b",
-            "200",
+            *("judge", data, "-b", "200"),
             *HELPFUL,
-            "--base-url",
-            wire.url,
-            "--concurrency",
-            "4",
+            *("--base-url", wire.url, "--concurrency", "4"),
         )
         done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="old", exits=3)
         kept = answered(tmp_path / "r")
@@ -213,15 +204,9 @@ def test_stops_when_the_quota_is_used_up_and_never_tries_again(tmp_path: Path) -
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(quota) as wire:
         done = robin(
-            "judge",
-            data,
-            "-b",
-            "200",
+            *("judge", data, "-b", "200"),
             *HELPFUL,
-            "--base-url",
-            wire.url,
-            "--concurrency",
-            "4",
+            *("--base-url", wire.url, "--concurrency", "4"),
             cwd=tmp_path,
             exits=3,
         )
@@ -237,12 +222,7 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     port = free_port()
     serve: list[str | Path] = [
-        "serve",
-        DEMO / "ratings.parquet",
-        "--port",
-        str(port),
-        "--latency-ms",
-        "20",
+        *("serve", DEMO / "ratings.parquet", "--port", str(port), "--latency-ms", "20"),
     ]
 
     def served() -> Robin:
@@ -255,22 +235,10 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
         return server
 
     command = [
-        "judge",
-        str(data),
-        "-b",
-        "400",
-        "-a",
-        "helpfulness",
-        "--model",
-        REPLAY_MODEL,
+        *("judge", str(data), "-b", "400", "-a", "helpfulness", "--model", REPLAY_MODEL),
     ]
     command += [
-        "--base-url",
-        f"http://127.0.0.1:{port}/v1",
-        "--run",
-        "r",
-        "--concurrency",
-        "8",
+        *("--base-url", f"http://127.0.0.1:{port}/v1", "--run", "r", "--concurrency", "8"),
         "--quiet",
     ]
     server = served()
@@ -420,11 +388,7 @@ def test_checks_an_endpoint_that_supports_little(tmp_path: Path) -> None:
 
 def test_leaves_a_check_with_3_where_nobody_answers(tmp_path: Path) -> None:
     done = robin(
-        "check",
-        "--base-url",
-        f"http://127.0.0.1:{free_port()}/v1",
-        "--model",
-        "judge",
+        *("check", "--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "judge"),
         cwd=tmp_path,
         exits=3,
     )

@@ -39,14 +39,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def judge(url: str, model: str, data: Path, budget: int, *more: str | Path) -> list[str | Path]:
     command: list[str | Path] = [
-        "judge",
-        data,
-        "--budget",
-        str(budget),
-        "-a",
-        "helpfulness",
-        "--base-url",
-        url,
+        *("judge", data, "--budget", str(budget), "-a", "helpfulness", "--base-url", url),
     ]
     command += [
         "--model",
@@ -118,12 +111,7 @@ def test_finds_out_what_llama_server_supports_and_takes_several_ratings_a_reques
 
 def check_support(tmp_path: Path, guarded: str) -> None:
     command = (
-        "check",
-        "--base-url",
-        guarded,
-        "--model",
-        "tiny-judge",
-        "--extra-body",
+        *("check", "--base-url", guarded, "--model", "tiny-judge", "--extra-body"),
         json.dumps(GRAMMAR),
         "--json",
     )
@@ -143,16 +131,8 @@ def check_support(tmp_path: Path, guarded: str) -> None:
 def check_several(tmp_path: Path, guarded: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
     command = judge(
-        guarded,
-        "tiny-judge",
-        data,
-        83,
-        "--samples-per-request",
-        "16",
-        "--seed",
-        "3",
-        "--scheduler",
-        "uniform",
+        *(guarded, "tiny-judge", data, 83, "--samples-per-request", "16", "--seed", "3"),
+        *("--scheduler", "uniform"),
     )
     done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e", exits=0)
     assert "asking for" in done.stderr  # its eight slots are fewer than sixteen

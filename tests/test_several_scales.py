@@ -19,13 +19,7 @@ from tests.judges.wire import Wire, completion, serving
 from tests.test_own_prompts import STARS, pairs
 
 ARGUMENTS = [
-    "-a",
-    "helpfulness,stars",
-    "--rubric",
-    "stars.toml",
-    "--model",
-    "m",
-    "--scheduler",
+    *("-a", "helpfulness,stars", "--rubric", "stars.toml", "--model", "m", "--scheduler"),
     "two-priors",
 ]
 
@@ -47,14 +41,7 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
     pairs(tmp_path)
     asked = [
         *ARGUMENTS,
-        "--base-url",
-        wire.url,
-        "--answers",
-        "json",
-        "--run",
-        "r",
-        "--concurrency",
-        "1",
+        *("--base-url", wire.url, "--answers", "json", "--run", "r", "--concurrency", "1"),
     ]
 
     done = robin("judge", "pairs.jsonl", *asked, "-b", "180", "--seed", "1", cwd=tmp_path, exits=0)

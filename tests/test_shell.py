@@ -75,14 +75,7 @@ def test_says_what_is_wrong_with_standard_input(
 def test_takes_a_budget_as_robin_prints_it(tmp_path: Path, replay_url: str) -> None:
     data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
     command = [
-        "judge",
-        data,
-        "-a",
-        "helpfulness",
-        "--base-url",
-        replay_url,
-        "--model",
-        REPLAY_MODEL,
+        *("judge", data, "-a", "helpfulness", "--base-url", replay_url, "--model", REPLAY_MODEL),
         "--budget",
     ]
 
@@ -97,16 +90,8 @@ def test_takes_a_budget_as_robin_prints_it(tmp_path: Path, replay_url: str) -> N
         (["judge", "--bugdet", "5"], "--budget"),
         (
             [
-                "judge",
-                "p.jsonl",
-                "-b",
-                "5",
-                "-a",
-                "helpfullness",
-                "--model",
-                "m",
-                "--base-url",
-                "http://x/v1",
+                *("judge", "p.jsonl", "-b", "5", "-a", "helpfullness", "--model", "m"),
+                *("--base-url", "http://x/v1"),
             ],
             '"helpfulness"?',
         ),

@@ -28,13 +28,7 @@ PICTURES_TOO = [
     for each in (("svg", b"<?xml"), ("html", b"<!doctype html>"))
 ]
 SMALL = (
-    "--limit",
-    "20",
-    "--runs",
-    "6",
-    "--budget",
-    "500,1000",
-    "--attribute",
+    *("--limit", "20", "--runs", "6", "--budget", "500,1000", "--attribute"),
     "gpt-4.1-nano/helpfulness",
 )
 
@@ -106,10 +100,7 @@ def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, sta
         "simulate",
         POOL,
         *SMALL,
-        "--schedulers",
-        "uniform,robin-hood",
-        "--plot",
-        f"p.{suffix}",
+        *("--schedulers", "uniform,robin-hood", "--plot", f"p.{suffix}"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -122,16 +113,8 @@ def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, sta
 def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     done = robin(
-        "simulate",
-        run,
-        "--budget",
-        "400",
-        "--schedulers",
-        "two-priors",
-        "--runs",
-        "5",
-        "--plot",
-        "p.svg",
+        *("simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5"),
+        *("--plot", "p.svg"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -139,16 +122,8 @@ def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) 
     picture = (tmp_path / "p.svg").read_text(encoding="utf-8")
     assert "kendall" in picture
     robin(
-        "simulate",
-        run,
-        "--budget",
-        "400",
-        "--schedulers",
-        "two-priors",
-        "--runs",
-        "5",
-        "--plot",
-        "q.svg",
+        *("simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5"),
+        *("--plot", "q.svg"),
         cwd=tmp_path,
     )
     assert (tmp_path / "q.svg").read_text(encoding="utf-8") == picture
@@ -173,15 +148,7 @@ def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_pa
         "\n".join(["pair_id,group,rating,right", *rows]), encoding="utf-8"
     )
     command = (
-        "simulate",
-        "pool.csv",
-        "--decide",
-        "best",
-        "--budget",
-        "24",
-        "--runs",
-        "3",
-        "--plot",
+        *("simulate", "pool.csv", "--decide", "best", "--budget", "24", "--runs", "3", "--plot"),
         "p.svg",
     )
     done = robin(*command, cwd=tmp_path, exits=0)
@@ -331,13 +298,7 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_simulation_and_its_workers_at_once(tmp_path: Path) -> None:
     hours = (
-        "--limit",
-        "60",
-        "--runs",
-        "100000",
-        "--budget",
-        "50000",
-        "--schedulers",
+        *("--limit", "60", "--runs", "100000", "--budget", "50000", "--schedulers"),
         "uniform,robin-hood,robin",
     )
     process = subprocess.Popen(
@@ -413,15 +374,7 @@ def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> 
     assert best["scheduler"].tolist() == ["uniform", "auto"]
     assert set(best["what"]) == {"prompts"}
     single, _ = simulated(
-        verdicts,
-        "--budget",
-        "40",
-        "--runs",
-        "3",
-        "--limit",
-        "1",
-        "--schedulers",
-        "uniform",
+        *(verdicts, "--budget", "40", "--runs", "3", "--limit", "1", "--schedulers", "uniform"),
     )
     assert set(single["what"]) == {"comparisons"}
     assert (single["calls_mean"] == 40).all()

@@ -225,13 +225,7 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path) -
     (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
     two_scale_pairs(tmp_path)
     asked = [
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness,stars",
-        "--rubric",
-        "stars.toml",
-        "-b",
+        *("judge", "pairs.jsonl", "-a", "helpfulness,stars", "--rubric", "stars.toml", "-b"),
         "20000",
     ]
     with serving(rated) as wire:
@@ -264,25 +258,12 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     with serving(rated) as wire:
         asked = [
-            "judge",
-            str(data),
-            "-a",
-            "helpfulness",
-            "-b",
-            "20000",
-            "--base-url",
-            wire.url,
-            "--run",
-            "r",
+            *("judge", str(data), "-a", "helpfulness", "-b", "20000", "--base-url", wire.url),
+            *("--run", "r"),
         ]
         robin(
             *asked,
-            "--model",
-            "steady",
-            "--model",
-            "rough",
-            "--target-error",
-            "0.5",
+            *("--model", "steady", "--model", "rough", "--target-error", "0.5"),
             cwd=tmp_path,
             exits=0,
         )

@@ -249,13 +249,7 @@ def test_renders_no_template_that_a_received_run_brings(
 
 
 HOSTILE = [
-    "--trust-remote-code",
-    "-m",
-    "a b",
-    "$(touch it)",
-    "`touch it`",
-    "x;touch it",
-    "'",
+    *("--trust-remote-code", "-m", "a b", "$(touch it)", "`touch it`", "x;touch it", "'"),
     "-x=$(touch it)",
     "a\\",
 ]

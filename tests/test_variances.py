@@ -59,14 +59,7 @@ def place(earlier: Path, tmp_path: Path) -> Path:
 
 def asking(url: str, budget: int, *more: str) -> list[str]:
     return [
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness",
-        "--budget",
-        str(budget),
-        "--base-url",
-        url,
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", str(budget), "--base-url", url),
         *MODELS,
         *more,
     ]
@@ -89,14 +82,7 @@ def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
 
 def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge: str) -> None:
     common = (
-        "--variances",
-        "first",
-        "--seed",
-        "3",
-        "--concurrency",
-        "1",
-        "--quiet",
-        "--scheduler",
+        *("--variances", "first", "--seed", "3", "--concurrency", "1", "--quiet", "--scheduler"),
         "robin",
     )
     whole = robin(*asking(judge, 300, "--run", "whole", *common), cwd=place)

@@ -47,13 +47,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
         str(ROOT / "examples" / "robin-policy-shrinkage")
     ]  # the tests of plug-ins have the others
     command = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-compile",
+        *("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile"),
     ]
     subprocess.run(
         [sys.executable, *command, "--target", site, sdist, *examples], check=True, timeout=300

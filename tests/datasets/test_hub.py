@@ -154,12 +154,7 @@ def test_says_of_a_hub_that_it_refuses_or_is_not_there(tmp_path: Path, refusing:
         ({"HF_HUB_OFFLINE": "1"}, "the hub cannot be reached"),
     ):
         done = robin(
-            "render",
-            "hf://no/where?split=x",
-            "--pair",
-            "p",
-            "-a",
-            "helpfulness",
+            *("render", "hf://no/where?split=x", "--pair", "p", "-a", "helpfulness"),
             cwd=tmp_path,
             **env,
             **more,

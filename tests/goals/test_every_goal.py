@@ -203,12 +203,7 @@ def test_is_planned_simulated_and_shown_in_every_form(
     robin("report", "r", "-o", "report.html", cwd=tmp_path, exits=0)
     assert f"{facts['spent']:,}" in (tmp_path / "report.html").read_text(encoding="utf-8")
     simulated = robin(
-        "simulate",
-        "r",
-        "--budget",
-        "80",
-        "--runs",
-        "2",
+        *("simulate", "r", "--budget", "80", "--runs", "2"),
         *case.simulated.split(),
         cwd=tmp_path,
         exits=0,

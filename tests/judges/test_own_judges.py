@@ -396,15 +396,7 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(
     start = partial(with_packages.robin, cwd=tmp_path)
     write_pairs(tmp_path / "pairs.jsonl", 6)
     arguments = (
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness",
-        "--budget",
-        "60",
-        "--run",
-        "r",
-        "-o",
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "60", "--run", "r", "-o"),
         "scores.csv",
     )
 
@@ -504,15 +496,7 @@ def test_stops_a_judge_that_swallows_that_it_is_cancelled(install: Install, tmp_
     install("robin-deaf", code, "deaf")
     write_pairs(tmp_path / "pairs.jsonl", 2)
     command = (
-        "judge",
-        "pairs.jsonl",
-        "-a",
-        "helpfulness",
-        "--budget",
-        "4",
-        "--run",
-        "r",
-        "--judge",
+        *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "4", "--run", "r", "--judge"),
         "deaf",
     )
     env = environment(PYTHONPATH=str(tmp_path / "site"))

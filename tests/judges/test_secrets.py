@@ -255,16 +255,7 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
     with serving(answer) as wire:
         where = ("--base-url", wire.url, "--model", "m")
         command = ("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(calls), *where)
-        more = (
-            "--run",
-            "r",
-            "-o",
-            "s.csv",
-            "--max-retries",
-            "0",
-            "--concurrency",
-            "4",
-        )
+        more = (*("--run", "r", "-o", "s.csv", "--max-retries", "0", "--concurrency", "4"),)
         said = [robin(*command, *more, cwd=tmp_path, **logging)]
         assert len(wire.bodies) >= calls - len(FORMS), said[0].stderr
         said.append(

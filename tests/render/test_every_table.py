@@ -41,10 +41,7 @@ from robin_cli.storage.schema import JUDGMENTS as SCHEMA
 from tests.conftest import ROOT
 
 HOSTILE = [
-    "=1+1",
-    "+A1",
-    "-2",
-    "@x",
+    *("=1+1", "+A1", "-2", "@x"),
     "\t=1",
     "\r=1",
     "<script>",

@@ -61,11 +61,7 @@ def office(file: Path, to: str, *options: str) -> Path:
         profile,
         "--headless",
         *options,
-        "--convert-to",
-        to,
-        "--outdir",
-        str(out),
-        str(file),
+        *("--convert-to", to, "--outdir", str(out), str(file)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
@@ -213,10 +209,7 @@ def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(
 
 
 ACTING = [
-    "=1",
-    "+1",
-    "-1",
-    "@A1",
+    *("=1", "+1", "-1", "@A1"),
     "\t=1",
     "\r=1",
     "＝1",

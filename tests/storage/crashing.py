@@ -319,12 +319,7 @@ def prepared(folder: Path, shape: str) -> list[str]:
         "".join(json.dumps(each) + "\n" for each in pairs), encoding="utf-8"
     )
     return [
-        "judge",
-        "pairs.jsonl",
-        "--budget",
-        str(BUDGET),
-        "--run",
-        "run",
+        *("judge", "pairs.jsonl", "--budget", str(BUDGET), "--run", "run"),
         *ARGUMENTS,
         *SHAPES[shape],
     ]

@@ -216,16 +216,8 @@ def test_keeps_to_the_cap_of_a_command_that_was_killed_as_its_run_appeared(
     write_pairs(tmp_path / "p.jsonl", 3)
     # A call costs a tenth of a dollar.
     cap = (
-        "--max-cost",
-        "1",
-        "--price-in",
-        "1000",
-        "--price-out",
-        "0",
-        "--max-tokens",
-        "10",
-        "--concurrency",
-        "1",
+        *("--max-cost", "1", "--price-in", "1000", "--price-out", "0", "--max-tokens", "10"),
+        *("--concurrency", "1"),
     )
     endpoint = ("--base-url", wire.url, "--model", "m", *cap, "--run", "r")
     command = ["judge", "p.jsonl", "-a", "helpfulness", "--budget", "300", *endpoint]

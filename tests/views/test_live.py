@@ -47,11 +47,7 @@ def on_a_terminal(
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
     process = subprocess.Popen(
         [
-            "setsid",
-            "--ctty",
-            sys.executable,
-            "-m",
-            "robin_cli",
+            *("setsid", "--ctty", sys.executable, "-m", "robin_cli"),
             *map(str, args),
         ],  # so that Ctrl-C reaches it
         cwd=cwd,

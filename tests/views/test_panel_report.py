@@ -25,22 +25,12 @@ def panel(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> Path:
     with serving(lambda number, _body: completion(f"Feedback: ok.\nRating: {number % 3}")) as wire:
         done = robin(
             *(
-                "judge",
-                DEMO / "pairs.jsonl",
-                "-a",
-                "helpfulness,correctness",
-                "--limit",
-                "6",
-                "-b",
-                "120",
+                *("judge", DEMO / "pairs.jsonl", "-a", "helpfulness,correctness", "--limit", "6"),
+                *("-b", "120"),
             ),
             *(
-                "--scheduler",
-                "two-priors",
-                "--model",
-                f"{REPLAY_MODEL}@{replay_url}",
-                "--model",
-                f"reads@{wire.url}",
+                *("--scheduler", "two-priors", "--model", f"{REPLAY_MODEL}@{replay_url}"),
+                *("--model", f"reads@{wire.url}"),
             ),
             *("--run", "r", "-q"),
             cwd=folder,

@@ -88,16 +88,8 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
         json.dumps({"prompt": "p", "response": "r", "topic": "x"}), encoding="utf-8"
     )
     flags = (
-        "--budget",
-        "9",
-        "--base-url",
-        "http://127.0.0.1:1/v1",
-        "--model",
-        "m",
-        "-a",
-        "helpfulness",
-        "--run",
-        "new",
+        *("--budget", "9", "--base-url", "http://127.0.0.1:1/v1", "--model", "m", "-a"),
+        *("helpfulness", "--run", "new"),
     )
     refused = robin(
         "judge", "pairs.jsonl", *flags, "--show", "topics", cwd=tmp_path, exits=2

@@ -156,12 +156,7 @@ def judging_on(nodes: Nodes, asked: Asked, data: Path, budget: int, *more: str |
     """The command that spends ``budget`` calls of a judge by workers on ``nodes``."""
     judge = ("--base-url", asked.url, "--model", "judge", "--ray", nodes.address)
     return [
-        "judge",
-        str(data),
-        "--budget",
-        str(budget),
-        "-a",
-        "helpfulness",
+        *("judge", str(data), "--budget", str(budget), "-a", "helpfulness"),
         *judge,
         *map(str, more),
     ]

@@ -20,14 +20,7 @@ from tests.conftest import robin, write_pairs
 from tests.plugins.ray.judge import judge
 
 ASKING = (
-    "-a",
-    "helpfulness",
-    "--budget",
-    "20",
-    "--base-url",
-    "http://127.0.0.1:9/v1",
-    "--model",
-    "m",
+    *("-a", "helpfulness", "--budget", "20", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"),
 )
 
 

@@ -90,14 +90,7 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
     with judge() as asked, (tmp_path / "said").open("wb") as said:
         asked.held_after = 40
         command = [
-            "judge",
-            str(data),
-            "-a",
-            "helpfulness",
-            "-b",
-            str(BUDGET),
-            "--base-url",
-            asked.url,
+            *("judge", str(data), "-a", "helpfulness", "-b", str(BUDGET), "--base-url", asked.url),
         ]
         command += ["--model", "judge", "--ray", "local", "--concurrency", "8", "--run", "run"]
         env = environment(OPENAI_API_KEY=key)
@@ -137,9 +130,7 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
         line for line in (tmp_path / "said").read_text().splitlines() if " in flight " not in line
     ]
     begin = [
-        "--scheduler auto",
-        "note: --ray: workers are starting",
-        "note: --ray: a worker on node",
+        *("--scheduler auto", "note: --ray: workers are starting", "note: --ray: a worker on node"),
         "stopping: 8 calls",
     ]
     begin += [
@@ -175,16 +166,8 @@ def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
     with judge() as asked, (tmp_path / "said").open("wb") as said:
         asked.held_after = 40
         command = [
-            "judge",
-            str(data),
-            "-a",
-            "helpfulness",
-            "-b",
-            "200",
-            "--base-url",
-            asked.url,
-            "--model",
-            "judge",
+            *("judge", str(data), "-a", "helpfulness", "-b", "200", "--base-url", asked.url),
+            *("--model", "judge"),
         ]
         command += ["--ray", "local", "--concurrency", "8", "--run", "run"]
         with Robin(command, cwd=tmp_path, env=environment(), stdout=said, stderr=said) as process:
