@@ -13,19 +13,26 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.rounds import OWN, PAIRS, scale_of
 from robin_cli.datasets.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray, WritableArms
+from robin_cli.model.records import Scale
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.simulation.runs import Ratings, simulate
 
-RUNS = 60
+PAIRS, RUNS = 1_016, 60
+OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
 CALLS = {"two-priors": (5, 20, 50), "robin-hood": (30, 50)}
 SAMPLES, SAMPLED_RUNS = (2, 5, 10), 20
 SAMPLED_CALLS = {"two-priors": (5, 10, 20, 50), "robin-hood": (50,), "uniform": (10,)}
 _UNDER_WAY = 32
+
+
+def scale_of(pool: Pool) -> Scale:
+    """Return the scale from the pool's lowest rating to its highest."""
+    low, high = (int(end(end(each) for each in pool.ratings)) for end in (min, max))
+    return Scale(low, high)
 
 
 def policy_for(pool: Pool, name: str, pairs: int, a_pair: int) -> Policy:

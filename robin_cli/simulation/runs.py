@@ -5,13 +5,12 @@ recorded ratings. Every run draws its own ratings.
 
 The calls are those of :class:`~robin_cli.planning.planner.Planner` if every answer holds a rating and comes before the next
 block is chosen: whole rounds during the warm-up, then blocks of the most urgent arms, with refits at the same numbers of
-ratings, and decisions tested after the same numbers of calls. In rounds, all answers of one come before the next is chosen.
-Contract tests hold the two equal, call by call, for every policy.
+ratings, and decisions tested after the same numbers of calls. Contract tests hold the two equal, call by call, for every
+policy.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,8 +21,6 @@ from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import contest_of
-from robin_cli.planning.asking import ASKED_FOR_EACH_KNOWN
-from robin_cli.planning.rounds import round_ends
 from robin_cli.planning.stopping import next_look
 from robin_cli.planning.urgency import NEVER, Front, block_of, most_urgent, shared, urgency_by
 from robin_cli.policies.base import Policy
@@ -80,7 +77,6 @@ def simulate(
     *,
     worlds: int = 1,
     court: Callable[[int], Court | None] = lambda _: None,
-    rounds: int | None = None,
     first_fit: int | None = None,
     block: int | None = None,
 ) -> list[Snapshot]:
@@ -90,34 +86,19 @@ def simulate(
         worlds: number of sets of K pairs in ``ratings``, one after another; run r is made on set r mod ``worlds``. A policy
             that knows variances then knows those of all sets, shape (worlds · K,).
         court: returns the decisions of as many runs, or None without decisions. A run ends when everything is decided.
-        rounds: number of rounds in which calls go out; each of ``budgets`` is then a run of its own. None if answers come at
-            once.
         first_fit: ratings at which a pooled policy is fitted first; None for the number of pairs.
         block: pairs chosen at once; None for the number in a run, which is one below 65 pairs.
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
-    made = (ratings, policy, runs, rng, worlds, first_fit, block)
-    if rounds is not None:
-        return [
-            _State(*made, court(runs)).in_rounds(budget, rounds) for budget in sorted(set(budgets))
-        ]
-    state = _State(*made, court(runs))
+    state = _State(ratings, policy, runs, rng, worlds, first_fit, block, court(runs))
     snapshots = []
     for budget in sorted(set(budgets)):
         state.ask_evenly(min(budget, len(ratings.sizes) // worlds * policy.warm_up))
         state.ask_adaptively(budget)
         snapshots.append(state.snapshot(budget))
     return snapshots
-
-
-def round_ends_of(
-    policy: Policy, budget: int, arms: int, rounds: int, *, may_end_early: bool = False
-) -> tuple[int, ...]:
-    """Return the calls spent at the end of each round of a run; an even spread is one round, unless it may end early."""
-    first = 1 if policy.evenly and may_end_early else policy.warm_up
-    return round_ends(budget, arms, rounds, warm_up=first)
 
 
 class _State:
@@ -141,9 +122,7 @@ class _State:
         self._world = np.arange(runs) % worlds
         self._first_row = self._world[:, None] * self._pairs
         self._block = block_of(self._pairs) if block is None else block
-        self.n, self.total, self.total_sq, self.pending = (
-            np.zeros((runs, self._pairs)) for _ in range(4)
-        )
+        self.n, self.total, self.total_sq = (np.zeros((runs, self._pairs)) for _ in range(3))
         self._budget = 0
         self._urgency: FloatArray | None = None
         self._nearness = np.empty(0)
@@ -199,62 +178,6 @@ class _State:
             self._refit_and_decide()
         self._luck = self._luck[:0]
 
-    def in_rounds(self, budget: int, rounds: int) -> Snapshot:
-        """Spend all of ``budget`` in rounds, the first of them even."""
-        ends = round_ends_of(
-            self._policy, budget, self._pairs, rounds, may_end_early=self._court is not None
-        )
-        even = (
-            self._pairs * max(self._policy.warm_up, -(-ends[0] // self._pairs))
-            if self._policy.warm_up
-            else 0
-        )
-        self._refit_at = self._looks_at = np.inf  # fits and decisions come when a round begins
-        for end in itertools.chain(
-            ends, itertools.repeat(budget)
-        ):  # further rounds if some arms could not be asked at once
-            self._begin_round()
-            if self._is_over():
-                break
-            if self._budget < min(even, budget):
-                self.ask_evenly(end)
-            elif not self._ask_a_round(end):
-                break
-        return self.snapshot(budget)
-
-    def _ask_a_round(self, end: int) -> bool:
-        """Ask until ``end`` calls of each run are spent, or none of its arms may be asked; return whether any was."""
-        room = end - self.n.sum(axis=1, keepdims=True)
-        if self._court is not None:
-            room[self._court.done] = 0.0
-        self._urgency = None
-        while room.any():
-            urgency = self._urgencies()
-            made = int(self.pending[0].sum()) + self._budget
-            pair = self._chosen(max(1, min(self._block, int(room.max()))), made)
-            is_asked = (np.arange(pair.shape[1]) < room) & (urgency[self._runs, pair] > NEVER)
-            self.pending[self._runs, pair] += is_asked
-            self._look_at(pair)
-            asked = is_asked.sum(axis=1, keepdims=True)
-            room = np.where(asked > 0, room - asked, 0.0)
-        was_any = bool(self.pending.any())
-        self._budget = end
-        self._answer()
-        return was_any
-
-    def _begin_round(self) -> None:
-        if self._policy.refits and self._budget >= self._first_fit:
-            self._policy = self._policy.fitted(*self._sums())
-        if self._court is not None and self._budget:
-            self._court.look(self._sums(), self._policy)
-
-    def _answer(self) -> None:
-        """Add a rating for each call under way, one after another for each pair."""
-        while self.pending.any():
-            run, pair = np.nonzero(self.pending)
-            self.pending[run, pair] -= 1.0
-            self._add(run, pair, self._ratings.draw(self._first_row[run, 0] + pair, self._rng))
-
     def snapshot(self, budget: int) -> Snapshot:
         """Return all runs as they stand at ``budget`` calls, or at fewer if everything was decided before."""
         with np.errstate(invalid="ignore"):
@@ -307,7 +230,7 @@ class _State:
     def _urgencies(self) -> FloatArray:
         """Return the urgency of each pair of each run, shape (runs, pairs)."""
         if self._urgency is None:
-            columns = [self.n, self.pending, self.total, self.total_sq]
+            columns = list(self._sums())
             arms, place = np.arange(self._pairs), np.arange(self._pairs)
             if self._contests is not None:
                 there, arms = self._contests >= 0, np.maximum(self._contests, 0)
@@ -330,7 +253,7 @@ class _State:
             run, first_row = (
                 np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row)
             )
-        columns = [each[run, pair] for each in (self.n, self.pending, self.total, self.total_sq)]
+        columns = [each[run, pair] for each in self._sums()]
         if there is not None:
             columns = [np.where(there, each, 0.0) for each in columns]
         found = self._computed(columns, first_row + pair)
@@ -345,23 +268,19 @@ class _State:
 
     def _computed(self, columns: list[FloatArray], arm: IntArray) -> list[FloatArray]:
         """How urgent arms are, and how near to certain."""
-        seen, (n, pending, total, total_sq) = (
-            None if self._court is None else self._court.seen,
-            columns,
+        seen = None if self._court is None else self._court.seen
+        n, total, total_sq = columns
+        urgency, nearness = urgency_by(
+            self._policy, seen, n, np.zeros_like(n), total, total_sq, arm
         )
-        urgency, nearness = urgency_by(self._policy, seen, n, pending, total, total_sq, arm)
         return [urgency, np.full(urgency.shape, NEVER) if nearness is None else nearness]
 
     def _hold_back(self, run: IntArray | slice, pair: IntArray | slice) -> None:
-        """Of these, what is settled, or has as many calls under way as it may have."""
+        """Mark those of these pairs that are settled as never urgent."""
         assert self._urgency is not None  # noqa: S101  # they were computed
         if self._court is not None:
-            may_be_asked = self.pending[run, pair] < ASKED_FOR_EACH_KNOWN * np.maximum(
-                self.n[run, pair], 0.5
-            )
-            may_be_urgent = may_be_asked & ~self._court.settled[run, pair]
-            for column, may_be in ((self._urgency, may_be_urgent), (self._nearness, may_be_asked)):
-                column[run, pair] = np.where(may_be, column[run, pair], NEVER)
+            is_settled = self._court.settled[run, pair]
+            self._urgency[run, pair] = np.where(is_settled, NEVER, self._urgency[run, pair])
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return n, Σx and Σx², shape (runs, K)."""

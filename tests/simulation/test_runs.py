@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,8 +17,7 @@ from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
-from robin_cli.planning.planner import Planner, Ticket
-from robin_cli.planning.rounds import first_depth, round_ends
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.of_goals import deciding
@@ -191,133 +188,3 @@ def test_lays_ratings_out_whatever_their_number() -> None:
     assert ratings.variances.tolist() == pytest.approx([each.var() for each in recorded])
     drawn = ratings.draw(np.repeat(np.arange(3), 500), np.random.default_rng(0)).reshape(3, 500)
     assert [set(each) for each in drawn.tolist()] == [set(each.tolist()) for each in recorded]
-
-
-def played_in_rounds(
-    planner: Planner, budget: int, rounds: int, warm_up: int
-) -> Iterator[list[Ticket]]:
-    """The calls of each round, as a run chooses them; who takes them has them answered."""
-    ends = round_ends(budget, len(planner.arms), rounds, warm_up=warm_up)
-    for end in itertools.chain(
-        ends, itertools.repeat(budget)
-    ):  # again, for what could not be asked at once
-        tickets = []
-        while planner.budget.spent + planner.budget.reserved < end and (planned := planner.plan()):
-            tickets += planned
-        yield tickets
-        assert not planner.budget.reserved
-        if end == budget and not tickets:
-            return
-
-
-@dataclass(frozen=True, slots=True)
-class Noted(Ratings):
-    """Ratings that remember whose were drawn."""
-
-    drawn: list[tuple[int, float]] = field(default_factory=list)
-
-    def draw(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
-        found = Ratings.draw(self, pairs, rng)
-        self.drawn.extend(zip(pairs.ravel().tolist(), found.ravel().tolist(), strict=True))
-        return found
-
-
-def check_asks_the_same_in_rounds(
-    ratings: Ratings,
-    policy: Policy,
-    policies: list[Policy],
-    budget: int,
-    rounds: int,
-    arms: int,
-    task: Task | None,
-) -> list[int]:
-    """Whether runs ask as often of each arm in each round as is simulated; the calls of each run."""
-    drawing = Noted(ratings.values, ratings.sizes)
-    (seen,) = simulate(
-        *(drawing, policy, [budget], WORLDS, np.random.default_rng(3)),
-        worlds=WORLDS,
-        court=(lambda _: None) if task is None else partial(Court, task),
-        rounds=rounds,
-    )
-    first = 1 if policy.evenly and task is not None else policy.warm_up
-    spent = []
-    for run, own in enumerate(policies):
-        answers: dict[int, list[float]] = {}
-        for row, rating in drawing.drawn:
-            if row // arms == run:
-                answers.setdefault(row % arms, []).append(rating)
-        verdicts = None if task is None else RunVerdicts(Evidence(task), LevelCounts(task.space))
-        depth = first_depth(budget, arms, rounds, warm_up=first)
-        planner = Planner(
-            WritableArms(arms), own, budget=budget, verdicts=verdicts, round_depth=depth
-        )
-        for tickets in played_in_rounds(planner, budget, rounds, first):
-            for ticket in tickets:
-                planner.tell(ticket, (answers[ticket.arm].pop(0),))
-        assert planner.arms.counts.tolist() == seen.n[run].tolist()
-        assert planner.arms.totals.tolist() == pytest.approx(
-            np.nan_to_num(seen.estimates[run])
-            * seen.n[run]  # an answer too many, or too few, would be of another round
-        )
-        spent.append(planner.budget.spent)
-    return spent
-
-
-@pytest.mark.parametrize(
-    ("name", "several_scales", "rounds"),
-    by_every_policy((False, 1), (True, 6)),
-)
-def test_asks_the_same_arms_in_the_rounds_of_a_simulation_as_in_those_of_a_run(
-    name: str, *, several_scales: bool, rounds: int
-) -> None:
-    ratings = recorded(np.random.default_rng(1), several_scales=several_scales)
-    for budget in (2 * PAIRS + 5, 25 * PAIRS + 7):
-        whole, *parts = (
-            made(name, budget, variances, several_scales=several_scales)
-            for variances in (ratings.variances, *ratings.variances.reshape(WORLDS, PAIRS))
-        )
-        spent = check_asks_the_same_in_rounds(ratings, whole, parts, budget, rounds, PAIRS, None)
-        assert spent == [budget] * WORLDS
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "judges"),
-    [
-        ("best", "uniform", 1),
-        ("thresholds", "two-priors", 1),
-        ("best", "auto", 1),
-        ("thresholds", "auto", 2),
-    ],
-)
-def test_asks_the_same_arms_in_the_rounds_of_a_simulation_where_something_is_to_be_decided(
-    kind: str, name: str, judges: int
-) -> None:
-    text, group = TASKS[kind]
-    scales = (SHORT, LONG)
-    space = ArmSpace(
-        [f"p{number}" for number in range(FEW)],
-        ("a", "b"),
-        [f"j{each}" for each in range(judges)],
-        scales,
-    )
-    task = Task(decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=0.4), space, group)
-    rng = np.random.default_rng(5)
-    rows = []
-    for arm in range(len(space) * WORLDS):
-        scale = space.scale_of(arm % len(space))
-        rows.append(
-            rng.choice(
-                rng.integers(scale.low, scale.high + 1, rng.choice([1, 2])), rng.integers(3, 12)
-            )
-        )
-    budget = 25 * len(space)
-    setup = Setup(len(space), budget, SHORT, delta=0.9, task=task)
-    choice = chosen(name, setup)
-    policy = policy_by_scale(name if choice is None else choice.name, setup, space.by_scale())
-
-    spent = check_asks_the_same_in_rounds(
-        Ratings.of(rows), policy, [policy] * WORLDS, budget, 5, len(space), task
-    )
-
-    if name == "auto":
-        assert min(spent) < budget, "all is decided before the budget is spent"
