@@ -284,13 +284,6 @@ def in_python(run: Path, budget: int, **settings: Any) -> dict[str, Any]:
     return {**asked, "run": run, "budget": budget, **settings}
 
 
-def judged_here(folder: Path, budget: int, name: str = "r", **settings: Any) -> None:
-    LUCK.seed(3)
-    robin_cli.judge(
-        folder / "pairs.jsonl", **in_python(folder / name, budget, quiet=True, **settings)
-    )
-
-
 def test_goes_on_and_refuses_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_rows(tmp_path / "pairs.jsonl")
 

@@ -49,20 +49,22 @@ def test_says_what_a_budget_takes_and_brings(tmp_path: Path, data: Path) -> None
     assert at["seconds"] == 200 * 2 / 4
     assert said.startswith("200 calls cost about $")
     assert f"the worst score is off by about {at['worst_error']:.2f}" in said
-    assert "Assumed: answers of 100 tokens and 2 s an answer, 4 at a time." in said
+    assert "Assumed: ratings vary as those of the paper's two judges do, at helpfulness;" in said
+    assert "; answers have 100 tokens; 2 s an answer, 4 at a time." in said
     assert said.endswith("Nothing was sent.")
     assert not list(tmp_path.glob("runs"))
 
 
 def test_says_all_it_knows_with_details_and_as_a_file(tmp_path: Path, data: Path) -> None:
     asked = scores(data, "--budget", "200", *PRICES)
-    said = said_by(tmp_path, *asked, "--details", "--max-cost", "0.05", "--rpm", "30")
+    said = said_by(tmp_path, *asked, "--details", "--max-cost", "0.001", "--rpm", "30")
     for words in (
         *("Requests: 200; time: --rpm 30.", "4 characters a token"),
         "Price: $1 a million tokens in, $2 out (--price-in, --price-out).",
-        "--max-cost $0.05 pays for about",
+        "--max-cost does not pay for them.",
         "--scheduler auto: two-priors; it asks where ratings vary",
-        "Simulated: the mean of 20 runs, with two digits; no guarantee.",
+        "(in 20 simulated runs).",
+        "Simulated: 20 runs of 20 of 20 scores; figures have two digits.",
     ):
         assert words in said
     robin("plan", *asked, "-o", "plan.csv", cwd=tmp_path, exits=0)

@@ -40,6 +40,7 @@ def plan(
     the goal. --variances RUN plans by the ratings of an earlier run on these pairs: its variance, tokens and pace. With
     --pairwise and for comparisons of systems it says calls, tokens, money and time. --format and -o have its table as a file.
     """
+    from robin_cli.goals.checks import check_together
     from robin_cli.render.json import print_json
     from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.runner.opening import inputs_of
@@ -49,6 +50,7 @@ def plan(
     from robin_cli.views.plan_page import plan_table, print_page
 
     settings = load_settings(ctx.obj, config)
+    check_together(settings)
     given = settings_of_rows(
         ctx, inputs_of(settings) if "output" in ctx.obj else (), by_flags_alone=True
     )

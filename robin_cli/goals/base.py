@@ -176,10 +176,8 @@ class Goal(ABC):
         """Return what is known when a budget is spent, in words; "" if that is not forecast.
 
         Args:
-            row: figures of a forecast by name, None for unknown ones.
+            row: figures of a forecast by name.
         """
-        if row.get("worst_error") is None:
-            return ""
         return f"the worst score is off by about {words(row['worst_error'])}, the average one by {words(row['mean_error'])}"
 
 

@@ -50,8 +50,6 @@ class Preferring(Goal):
     what: ClassVar[str] = "comparisons"
     asks_each: ClassVar[bool] = True
     """Whether an unasked comparison counts as unknown."""
-    aside: ClassVar[str] = ""
-    """A further sentence in a plan."""
 
     space: ArmSpace
     matches: Matches
@@ -125,11 +123,6 @@ class Preferring(Goal):
     def has_win_rates(self) -> bool:
         """Whether win rates are reported."""
         return len(self.matches.names) > 1
-
-    @property
-    def wrongs(self) -> str:
-        """The results that may be wrong, in the plural."""
-        return self.what
 
 
 def share_wrong(truth: FloatArray, found: FloatArray) -> float:

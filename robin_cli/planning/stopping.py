@@ -52,7 +52,9 @@ def reached(goal: Callable[[Arms], bool]) -> StoppingRule:
     return is_over
 
 
-_GROWTH = 1.01
+LOOK_GROWTH = 1.01
+"""Growth of the calls from one look at decisions to the next."""
+
 _MOST = 4_000
 _LOOKS_FROM = 2
 
@@ -94,11 +96,11 @@ def last_look(spent: int, arms: int) -> int:
     return last
 
 
-def next_look(spent: int, arms: int) -> int:
-    """Return the calls spent at the next look at decisions: two per arm first, then whenever they have grown by 1 %.
+def next_look(spent: int, arms: int, growth: float = LOOK_GROWTH) -> int:
+    """Return the calls spent at the next look at decisions: two per arm first, then whenever they have grown by so much.
 
     A look comes after 4,000 more calls at the latest, or a fiftieth of the arms if that is more: a look at more changes would
     hold up the answers meanwhile.
     """
-    grown = min(math.ceil(spent * _GROWTH), spent + max(_MOST, arms // 50))
+    grown = min(math.ceil(spent * growth), spent + max(_MOST, arms // 50))
     return max(_LOOKS_FROM * arms, spent + 1, grown)

@@ -312,6 +312,7 @@ _FIGURES = (
     Column("calls", "With `--decide`: calls spent on average; it may end sooner.", "number"),
     Column("wrong", "With `--decide`: share of wrong decisions.", "number"),
     Column("certified", "With `--decide`: share of decisions certified.", "number"),
+    Column("decisions", "With `--decide`: simulated decisions.", "count"),
 )
 PLANNED = declared("plan", "What budgets buy, simulated: `robin plan`", "budget, rising", (
     Column("budget", "Calls that a run may spend.", "count"),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from robin_cli.goals.base import Goal
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, batch_share, price_of
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
@@ -70,34 +69,39 @@ def usual_answer(longest: int) -> float:
     return min(TOKENS_OF_AN_ANSWER, float(longest))
 
 
-def _lengths(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> FloatArray:
-    """Return the characters of each arm's question, shape (K,): those of its pair, plus the template's with the first pair."""
-    own = np.array([_length(pair) for pair in pairs], dtype=np.float64)
+def tokens_of_prompt(space: ArmSpace, pairs: Sequence[Pair], prompts: PromptSet) -> float:
+    """Return about how many tokens a question has, on average: its pair's, and the template's with the first pair."""
+    lengths = np.array([_length(pair) for pair in pairs], dtype=np.float64)
     around = [
-        sum(len(message["content"]) for message in prompts.messages(pairs[0], attribute)) - own[0]
+        sum(len(message["content"]) for message in prompts.messages(pairs[0], attribute))
+        - lengths[0]
         for attribute in space.attributes
     ]
-    return np.asarray(np.maximum(1.0, own[space.pair] + np.array(around)[space.attribute]))
+    of_arms = np.maximum(1.0, lengths[space.pair] + np.array(around)[space.attribute])
+    return float(of_arms.mean()) / CHARACTERS_PER_TOKEN
 
 
 def _length(pair: Pair) -> int:
     return len(pair.prompt) + len(pair.response) + len(pair.other or "") + len(pair.reference or "")
 
 
-@dataclass(frozen=True, slots=True)
-class Paid:
-    """About how many ``calls`` the money pays for, and the mean dollars per call at ``least``, ``usually`` and at ``most``."""
+def dollars_of_call(prices: Sequence[Price | None], prompt: float, answer: float) -> float | None:
+    """Return the dollars of a call with so many tokens, on average over the judges; None if a price is unknown."""
+    known = [price for price in prices if price is not None]
+    if len(known) < len(prices):
+        return None
+    costs = [prompt * price.cost(_PRICED, 0) + answer * price.cost(0, _PRICED) for price in known]
+    return sum(costs) / _PRICED / len(costs)
 
-    calls: int
-    least: float
-    usually: float
-    most: float
 
-
-def paid_for(
-    settings: Settings, goal: Goal, pairs: Sequence[Pair], prompts: PromptSet, answer: float | None
-) -> Paid:
-    """Return what ``--max-cost`` pays for, as the budget of a run.
+def calls_paid_for(
+    settings: Settings,
+    goal: Goal,
+    pairs: Sequence[Pair],
+    prompts: PromptSet,
+    answer: float | None = None,
+) -> int:
+    """Return about how many calls ``--max-cost`` pays for, as the budget of a run.
 
     Args:
         answer: the tokens of an answer, if they are known.
@@ -113,18 +117,9 @@ def paid_for(
             f"--max-cost: no budget for --mode {settings.mode}, whose guarantee needs a number of calls; give --budget too"
         )
     prices = [prices_at(judge, settings)[0] for judge in judges_of(settings)]
-    a_prompt = float(_lengths(space, pairs, prompts).mean()) / CHARACTERS_PER_TOKEN
-
-    def of_a_call(tokens: float) -> float:
-        costs = [
-            (a_prompt * price.cost(_PRICED, 0) + tokens * price.cost(0, _PRICED)) / _PRICED
-            for price in prices
-            if price is not None
-        ]
-        return sum(costs) / max(1, len(costs))
-
-    answers = (0.0, usual_answer(longest), float(longest)) if answer is None else (answer,) * 3
-    least, usually, most = map(of_a_call, answers)
+    prompt = tokens_of_prompt(space, pairs, prompts)
+    shortest, usual = (0.0, usual_answer(longest)) if answer is None else (answer, answer)
+    least, usually = (dollars_of_call(prices, prompt, each) or 0.0 for each in (shortest, usual))
     if not usually:
         raise InputError(
             "--max-cost: calls cost nothing at these prices, so it would never be spent; give --budget"
@@ -136,7 +131,7 @@ def paid_for(
             f"--max-cost {limit:g}: does not pay for one call for each of {what} (${fewest * least:.3g} for the prompts "
             f"alone); raise it to ${fewest * usually:.2g} or more, or take fewer pairs with --limit"
         )
-    return Paid(max(fewest, int(min(limit / usually, 1e9))), least, usually, most)
+    return max(fewest, int(min(limit / usually, 1e9)))
 
 
 def money_of(

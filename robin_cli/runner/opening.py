@@ -15,7 +15,7 @@ from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.runner.inputs import checked_data, manifest_of, pairs_of, prompts_of, space_of
-from robin_cli.runner.money import paid_for
+from robin_cli.runner.money import calls_paid_for
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.scheduling import with_scheduler
 from robin_cli.runner.variances import earlier_variances
@@ -55,7 +55,7 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     )
     space = space_of(settings, prompts, dataset.pairs.ids)
     goal = wanted_goal(settings, space, dataset.pairs, notify)
-    budget = settings.budget or paid_for(settings, goal, dataset.pairs, prompts, None).calls
+    budget = settings.budget or calls_paid_for(settings, goal, dataset.pairs, prompts)
     settings = replace(settings, **goal.recorded)
     asked = settings.scheduler
     settings, choice = with_scheduler(settings, goal, budget)

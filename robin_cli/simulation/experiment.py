@@ -19,6 +19,7 @@ from robin_cli.analysis.agreement import CORRELATIONS, correlations
 from robin_cli.analysis.court import Snapshot
 from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray
+from robin_cli.planning.stopping import LOOK_GROWTH
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 from robin_cli.settings.table import SimulationSettings
@@ -49,26 +50,27 @@ class World:
 
 def spend(
     world: World,
-    policy_at: Callable[[int], Policy | None],
+    policy_at: Callable[[int], Policy],
     budgets: Sequence[int],
     runs: int,
     rng: np.random.Generator,
     *,
     share: float = 1.0,
     block: int | None = None,
+    look_growth: float = LOOK_GROWTH,
 ) -> Iterator[tuple[int, Snapshot]]:
     """Spend each of ``budgets``, ``runs`` times; budgets with the same policy are parts of one run.
 
     Args:
-        policy_at: returns the policy for a budget; None if it refuses the budget, which is then left out.
+        policy_at: returns the policy for a budget.
         share: the world's share of the arms, and so of each budget.
-        block: see :func:`~robin_cli.simulation.runs.simulate`.
+        block, look_growth: see :func:`~robin_cli.simulation.runs.simulate`.
     """
     groups: dict[tuple[str, int, int | None], tuple[Policy, list[int]]] = {}
     for budget in budgets:
-        if (policy := policy_at(budget)) is not None:
-            key = (policy.full_name, policy.warm_up, budget if policy.by_budget else None)
-            groups.setdefault(key, (policy, []))[1].append(budget)
+        policy = policy_at(budget)
+        key = (policy.full_name, policy.warm_up, budget if policy.by_budget else None)
+        groups.setdefault(key, (policy, []))[1].append(budget)
     for policy, group in groups.values():
         parts = {budget: round(budget * share) for budget in group}
         found = simulate(
@@ -77,6 +79,7 @@ def spend(
             court=world.goal.court,
             first_fit=world.goal.space.first_fit,
             block=block,
+            look_growth=look_growth,
         )
         by_part = {each.budget: each for each in found}
         yield from ((budget, by_part[part]) for budget, part in parts.items())

@@ -30,11 +30,14 @@ QUANTILES = 200
 SHARE_WITHIN = 0.9
 """Share of the simulated runs that end within the forecast calls."""
 
-_MOST_ARMS, _FEWEST_ARMS, _CALLS = 120, 40, 4_000
+_MOST_ARMS, _FEWEST_ARMS, _CALLS = 120, 40, 2_500
 """The arms of a simulated run, and about how many of its calls are simulated if that leaves enough arms."""
 
 _SEARCHED, _SEARCHED_BEST = 100, 30
 """Calls per arm up to which a forecast looks for the goal; for the best of groups, whose evidence takes longer to compute."""
+
+_LOOK_GROWTH, _LOOK_GROWTH_BEST = 1.03, 1.1
+"""Growth of the calls between two looks at decisions, for which a run takes 1 %: a look takes as long as many calls."""
 
 _BLOCKS = 8
 """A simulated run chooses this share of its arms at a time: one by one takes minutes, and brings hardly less."""
@@ -42,8 +45,8 @@ _BLOCKS = 8
 _POINTS = 10
 _FITTED_PAIRS = 20_000
 
-PolicyAt = Callable[[int, World], Policy | None]
-"""Returns the policy of a world's runs for a budget of the whole run; None if it refuses the budget."""
+PolicyAt = Callable[[int, World], Policy]
+"""Returns the policy of a world's runs for a budget of the whole run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,6 @@ class Known:
         return cls(np.zeros((pairs, scale.levels), dtype=np.int64), assumed_mixture(attribute))
 
 
-@dataclass(frozen=True, slots=True)
-class Expected(Measured):
-    """What a budget brings, scaled to all arms; ``is_over``: SHARE_WITHIN of the runs end before it is spent."""
-
-    is_over: bool
-
-
 class Needed(NamedTuple):
     """Calls that reach a goal: ``about`` so many, ``at most`` or ``more than``."""
 
@@ -89,8 +85,8 @@ class Forecast:
         """Return about how many arms are simulated for ``budget`` calls of the whole run."""
         return min(self._arms, max(_FEWEST_ARMS, min(_MOST_ARMS, _CALLS * self._arms // budget)))
 
-    def expected(self, policy_at: PolicyAt, budgets: Sequence[int]) -> dict[int, Expected]:
-        """Return what each of ``budgets`` brings, rising; budgets that the policy refuses are left out."""
+    def expected(self, policy_at: PolicyAt, budgets: Sequence[int]) -> dict[int, Measured]:
+        """Return what each of ``budgets`` brings, scaled to all arms; ``over``: whether a run ends before it is spent."""
         rng = np.random.default_rng(0)
         world = self._world(self.simulated_arms(max(budgets)), rng)
         share = len(world.goal.space) / self._arms
@@ -99,15 +95,15 @@ class Forecast:
             *(world, lambda budget: policy_at(budget, world), budgets, RUNS, rng),
             share=share,
             block=max(1, len(world.goal.space) // _BLOCKS),
+            look_growth=_LOOK_GROWTH if self._goal.groups is None else _LOOK_GROWTH_BEST,
         ):
             measured = world.measured(snapshot)
-            is_over = False
             if "wce" in measured:
                 measured["worst"] = self._worst_of_all(measured.pop("wce"), world.goal)
             if self._goal.ends:
-                is_over = bool((measured["calls"] < snapshot.budget).mean() >= SHARE_WITHIN)
+                measured["over"] = np.array(measured["calls"] < snapshot.budget, np.float64)
                 measured["calls"] = measured["calls"] / share
-            found[budget] = Expected(is_over, measured=measured)
+            found[budget] = Measured(measured=measured)
         return dict(sorted(found.items()))
 
     def calls_for_error(self, policy_at: PolicyAt, error: float) -> Needed:
@@ -115,23 +111,21 @@ class Forecast:
         least, most = self._arms, _SEARCHED * self._arms
         last = min(16 * self._arms, most)
         while True:
-            expected = self.expected(policy_at, self._grid(least, last))
-            needed = calls_for(error, expected) if expected else Needed(last, "more than")
+            grid = np.geomspace(least, last, _POINTS).round().astype(np.int64)
+            needed = calls_for(error, self.expected(policy_at, np.unique(grid).tolist()))
             if needed.relation != "more than" or last >= most:
                 return needed
             least, last = last // 4, min(4 * last, most)
 
-    def calls_to_end(self, policy_at: PolicyAt, expected: Mapping[int, Expected]) -> Needed:
+    def calls_to_end(self, policy_at: PolicyAt, expected: Mapping[int, Measured]) -> Needed:
         """Return the calls within which SHARE_WITHIN of the runs decide everything, looked for beyond ``expected``, too."""
+        most = self._arms * (_SEARCHED if self._goal.groups is None else _SEARCHED_BEST)
         last = max(expected, default=0)
-        found = expected.get(last)
-        if found is None or not found.is_over:
-            searched = _SEARCHED if self._goal.groups is None else _SEARCHED_BEST
-            last = max(last, searched * self._arms)
-            found = self.expected(policy_at, [last]).get(last)
-        if found is None or not found.is_over:
+        if last < most and (not last or expected[last].figure("over_mean") < SHARE_WITHIN):
+            last, expected = most, self.expected(policy_at, [most])
+        if expected[last].figure("over_mean") < SHARE_WITHIN:
             return Needed(two_digits(last), "more than")
-        calls = float(np.quantile(found.measured["calls"], SHARE_WITHIN))
+        calls = float(np.quantile(expected[last].measured["calls"], SHARE_WITHIN))
         return Needed(max(self._arms, two_digits(calls)), "about")
 
     def _world(self, arms: int, rng: np.random.Generator) -> World:
@@ -152,14 +146,10 @@ class Forecast:
 
     def _worst_of_all(self, worst: FloatArray, simulated: Goal) -> FloatArray:
         """Scale the largest error of some arms to that of all, as if errors were normal; at most the scale's width."""
-        size = len(simulated.space)
         low, high = simulated.space.ends
         widest = float(((high - low) / simulated.space.units).max())
-        return np.minimum(widest, worst * largest_normal(self._arms) / largest_normal(size))
-
-    def _grid(self, first: int, last: int) -> list[int]:
-        grid = np.geomspace(first, max(first, last), _POINTS).round().astype(np.int64)
-        return [int(budget) for budget in np.unique(grid)]
+        grown = largest_normal(self._arms) / largest_normal(len(simulated.space))
+        return np.minimum(widest, worst * grown)
 
 
 def _sample(goal: Goal, arms: int, rng: np.random.Generator) -> tuple[IntArray, Goal]:
@@ -168,9 +158,8 @@ def _sample(goal: Goal, arms: int, rng: np.random.Generator) -> tuple[IntArray, 
     group = np.arange(pairs) if goal.groups is None else goal.groups
     sizes = np.bincount(group)
     order = rng.permutation(len(sizes))
-    order = order[
-        np.argsort(sizes[order] < 2, kind="stable")
-    ]  # a group of one has nothing to decide
+    # groups of one come last: they have nothing to decide
+    order = order[np.argsort(sizes[order] < 2, kind="stable")]
     wanted = min(pairs, max(1, arms // space.arms_per_pair))
     enough = int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1
     chosen = np.flatnonzero(np.isin(group, order[:enough]))
@@ -188,7 +177,7 @@ def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
     return values
 
 
-def calls_for(error: float, expected: Mapping[int, Expected]) -> Needed:
+def calls_for(error: float, expected: Mapping[int, Measured]) -> Needed:
     """Return the calls after which the largest error is ``error``, interpolated between the budgets in logarithms."""
     budgets = np.array(list(expected), dtype=np.float64)
     errors = [each.figure("worst_mean") for each in expected.values()]

@@ -21,7 +21,7 @@ from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import contest_of
-from robin_cli.planning.stopping import next_look
+from robin_cli.planning.stopping import LOOK_GROWTH, next_look
 from robin_cli.planning.urgency import NEVER, Front, block_of, most_urgent, shared, urgency_by
 from robin_cli.policies.base import Policy
 
@@ -79,6 +79,7 @@ def simulate(
     court: Callable[[int], Court | None] = lambda _: None,
     first_fit: int | None = None,
     block: int | None = None,
+    look_growth: float = LOOK_GROWTH,
 ) -> list[Snapshot]:
     """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once.
 
@@ -88,11 +89,14 @@ def simulate(
         court: returns the decisions of as many runs, or None without decisions. A run ends when everything is decided.
         first_fit: ratings at which a pooled policy is fitted first; None for the number of pairs.
         block: pairs chosen at once; None for the number in a run, which is one below 65 pairs.
+        look_growth: growth of the calls from one look at decisions to the next.
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
-    state = _State(ratings, policy, runs, rng, worlds, first_fit, block, court(runs))
+    state = _State(
+        *(ratings, policy, runs, rng, worlds, first_fit, block, look_growth, court(runs))
+    )
     snapshots = []
     for budget in sorted(set(budgets)):
         state.ask_evenly(min(budget, len(ratings.sizes) // worlds * policy.warm_up))
@@ -113,6 +117,7 @@ class _State:
         worlds: int,
         first_fit: int | None,
         block: int | None,
+        look_growth: float,
         court: Court | None,
     ) -> None:
         self._ratings = ratings
@@ -132,6 +137,7 @@ class _State:
         self._first_fit = self._pairs if first_fit is None else first_fit
         self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
         self._court = court
+        self._look_growth = look_growth
         self._looks_at = np.inf if court is None else next_look(0, self._pairs)
         turn = np.arange(self._pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
@@ -216,7 +222,7 @@ class _State:
             self._refit_at = next_refit(self._budget, self._first_fit)
             self._urgency = None
         if self._court is not None and self._budget >= self._looks_at:
-            self._looks_at = next_look(self._budget, self._pairs)
+            self._looks_at = next_look(self._budget, self._pairs, self._look_growth)
             if self._court.look(self._sums(), self._policy):
                 self._urgency = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,17 +17,15 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import BASELINE, chosen
 from robin_cli.results.words import error_text
-from robin_cli.runner.inputs import prompts_of
+from robin_cli.runner.inputs import checked_data, prompts_of, space_of
+from robin_cli.runner.money import calls_paid_for
 from robin_cli.runner.variances import known_counts
 from robin_cli.settings.table import Settings
-from robin_cli.simulation.experiment import World
-from robin_cli.simulation.forecast import RUNS, Expected, Forecast, Known, Needed, PolicyAt
-from robin_cli.views.plan_calls import CallCost, call_cost, check_plan, earlier_run, planned_space
+from robin_cli.simulation.experiment import Measured, World
+from robin_cli.simulation.forecast import RUNS, Forecast, Known, Needed
+from robin_cli.views.plan_calls import CallCost, call_cost, earlier_run
 
 _MULTIPLES = (0.5, 1.0, 2.0)
-_USUAL_CALLS = 10.0
-"""Calls per arm by which a request is estimated before the budget is known."""
-
 _OF_POLICIES = ("delta", "mode", "margin")
 _PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
 
@@ -35,9 +34,10 @@ class Plan:
     """The plan of one run; it calls no judge.
 
     Attributes:
-        config: the settings of the run.
-        goal: its goal.
-        needed: the calls that reach the goal, by the scheduler and by an even spread; None without a goal to reach.
+        config: the settings of the run; without --model they name one judge.
+        budget: the calls that are planned.
+        scheduler: the policy's name.
+        because: why it was chosen; None if it was asked for.
 
     Args:
         notify: called with notes on the data.
@@ -47,18 +47,28 @@ class Plan:
     """
 
     def __init__(self, config: Settings, dataset: Dataset, notify: Callable[[str], None]) -> None:
-        self._prompts, self._dataset = prompts_of(config), dataset
-        check_plan(config, self._prompts.scales)
-        self._prompts.check_references(dataset.pairs)
-        self.config = config
-        self.space = planned_space(config, self._prompts, dataset)
-        self.goal: Goal = wanted_goal(self.config, self.space, dataset.pairs, notify)
-        self.run = earlier_run(config.variances)
+        self._models = config.model
+        self.config = config = replace(config, model=config.model or ("judge",))
+        prompts = prompts_of(config)
+        dataset = checked_data(dataset, config, prompts, notify)
+        self.space = space_of(config, prompts, dataset.pairs.ids)
+        self.goal: Goal = wanted_goal(config, self.space, dataset.pairs, notify)
+        self._simulated: dict[str, dict[int, Measured]] = {}
         self._found: Needed | None = None
-        self.budget = self._wanted_budget()
+        # the scheduler robin wants any variances before the simulation has its own
+        self._variances = np.ones(len(self.space)) if config.variances else None
+        run = earlier_run(config.variances)
+        cost_of = partial(call_cost, config, prompts, dataset, self.space, run)
+        if config.budget is None and config.max_cost is not None:
+            answer = cost_of(None, 1.0).completion
+            self.budget = calls_paid_for(config, self.goal, dataset.pairs, prompts, answer)
+        else:
+            self.budget = config.budget or self._calls_for_goal()
         self.goal.check_reach(self.budget)
-        self.scheduler, self._policy = self._chosen(config.scheduler, self._setup(self.budget))
-        self.cost = self._cost(self._policy, self.budget / len(self.space))
+        self.scheduler, self.because = self._choice(config.scheduler, self.budget)
+        policy = self._policy(config.scheduler, self.budget)
+        calls_an_arm = self.budget / len(self.space)
+        self.cost: CallCost = cost_of(policy if self.goal.asks_all else None, calls_an_arm)
 
     @property
     def is_simulated(self) -> bool:
@@ -67,6 +77,7 @@ class Plan:
 
     @cached_property
     def needed(self) -> tuple[Needed, Needed] | None:
+        """The calls that reach the goal, by the scheduler and by an even spread; None without a goal to reach."""
         mine = self._found or self._needed(self.scheduler, self.expected(self.scheduler))
         evenly = self._needed(BASELINE, self.expected(BASELINE))
         return None if mine is None or evenly is None else (mine, evenly)
@@ -74,162 +85,136 @@ class Plan:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """What each budget takes and brings, rising."""
-        mine, evenly = self.expected(self.scheduler), self.expected(BASELINE)
-        return [self._row(budget, mine.get(budget), evenly.get(budget)) for budget in self._budgets]
+        return [self._row(budget) for budget in self._budgets]
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The plan as JSON values."""
-        config, budget = self.config, self.budget
-        choice = chosen(config.scheduler, self._setup(budget))
+        config, goal, calls = self.config, None, self.spent(self.budget)
+        if self.needed is not None:
+            mine, evenly = self.needed
+            goal = {"calls": mine.calls, "calls_are": mine.relation}
+            goal |= {"even_calls": evenly.calls, "even_calls_are": evenly.relation}
+        arms = self._forecast.simulated_arms(max(self._budgets)) if self.is_simulated else None
         return {
             "pairs": len(self.space.pair_ids),
             "attributes": list(self.space.attributes),
-            "judges": list(config.model),
+            "judges": list(self._models),
             "arms": len(self.space),
             "scheduler": self.scheduler,
             "scheduler_asked": config.scheduler,
-            "scheduler_because": None if choice is None else choice.why,
-            "budget": budget,
+            "scheduler_because": self.because,
+            "budget": self.budget,
             "max_cost_usd": config.max_cost,
-            "max_cost_calls_about": config.max_cost and self.cost.calls_for(config.max_cost),
-            **self.cost.facts(self.spent(budget)),
-            "ratings_vary_as": self.prior if self.is_simulated else None,
-            "simulated_runs": RUNS if self.is_simulated else None,
-            "simulated_arms": self._forecast.simulated_arms(max(self._budgets))
-            if self.is_simulated
-            else None,
+            **self.cost.facts(calls, config),
+            "ratings_vary_as": arms and self.prior,
+            "simulated_runs": arms and RUNS,
+            "simulated_arms": arms,
             "errors_are": "shares of the scale" if self.space.has_several_scales else "points",
             "decide": config.decide,
             "target_error": config.target_error,
-            "goal": None if self.needed is None else _needed_facts(*self.needed),
+            "goal": goal,
             "forecast": self.rows,
         }
 
-    def expected(self, scheduler: str) -> dict[int, Expected]:
+    def expected(self, scheduler: str) -> dict[int, Measured]:
         """Return the simulated results of ``scheduler`` by budget; nothing if the goal is not simulated."""
-        if not self.is_simulated:
-            return {}
-        if scheduler not in self._simulated:
+        if self.is_simulated and scheduler not in self._simulated:
             self._simulated[scheduler] = self._forecast.expected(
-                self._policy_at(scheduler), self._budgets
+                partial(self._policy, scheduler), self._budgets
             )
-        return self._simulated[scheduler]
+        return self._simulated.get(scheduler, {})
 
     def spent(self, budget: int) -> int:
         """Return the average calls of a run with ``budget``, which may end early."""
-        expected = self.expected(self.scheduler).get(budget)
-        if expected is None or not self.goal.ends:
+        if not self.is_simulated or not self.goal.ends:
             return budget
-        return max(len(self.space), min(budget, round(expected.figure("calls_mean"))))
+        calls = self.expected(self.scheduler)[budget].figure("calls_mean")
+        return max(len(self.space), min(budget, round(calls)))
 
     @property
     def prior(self) -> str:
         """What the plan takes the ratings to vary like, in words."""
         if self.config.variances is not None:
             return f"as in {self.config.variances}"
-        known = [name for name in self.space.attributes if name in _PAPER_RATED]
-        rated = known if len(known) == len(self.space.attributes) else _PAPER_RATED
+        asked = self.space.attributes
+        rated = asked if set(asked) <= set(_PAPER_RATED) else _PAPER_RATED
         alike = "; the responses of a group are no more alike than others"
-        return f"assumed: as with the two judges of the paper, at {', '.join(rated)}{alike * (self.goal.groups is not None)}"
-
-    @cached_property
-    def _simulated(self) -> dict[str, dict[int, Expected]]:
-        return {}
+        return f"as those of the paper's two judges do, at {', '.join(rated)}{alike * (self.goal.groups is not None)}"
 
     @cached_property
     def _forecast(self) -> Forecast:
         source, space = self.config.variances, self.space
         if source is not None:
             rng = np.random.default_rng(0)
-            return Forecast(
-                [Known.of(each, rng) for each in known_counts(source, space)], self.goal
-            )
-        arms, pairs = space.arms_of_pair(0), len(space.pair_ids)
-        known = [Known.nothing(pairs, space.scale_of(arm), space.attribute_of(arm)) for arm in arms]
+            known = [Known.of(counts, rng) for counts in known_counts(source, space)]
+        else:
+            known = [
+                Known.nothing(len(space.pair_ids), space.scale_of(arm), space.attribute_of(arm))
+                for arm in space.arms_of_pair(0)
+            ]
         return Forecast(known, self.goal)
 
     @property
     def _budgets(self) -> list[int]:
+        """The budgets of the table; theory mode has no smaller one than its own."""
+        multiples = (1.0,) if self.config.mode == "theory" else _MULTIPLES
         least = len(self.space) if self.goal.asks_all else 1
-        return sorted({max(least, round(self.budget * each)) for each in _MULTIPLES})
+        return sorted({max(least, round(self.budget * each)) for each in multiples})
 
-    def _wanted_budget(self) -> int:
-        """Return the budget given, or the one that the money pays for, or the one that reaches the goal."""
-        config = self.config
-        if config.budget is not None:
-            return config.budget
-        if config.max_cost is not None:
-            paid = self._cost(None, _USUAL_CALLS).calls_for(config.max_cost)
-            if paid is None:
-                raise InputError("--max-cost: calls cost nothing at these prices; give --budget")
-            return paid
-        self._found = self._needed(config.scheduler, {}) if self.is_simulated else None
-        return len(self.space) if self._found is None else self._found.calls
+    def _calls_for_goal(self) -> int:
+        """Return the calls that reach the goal, or one of each arm if that is not simulated."""
+        if not self.is_simulated:
+            return len(self.space)
+        self._found = self._needed(self.config.scheduler, {})
+        if self._found is None:
+            raise InputError(
+                "--budget is missing: say what budget to plan for, for example --budget 50000, or what to reach, for example "
+                "--target-error 0.2"
+            )
+        return self._found.calls
 
-    def _needed(self, scheduler: str, expected: dict[int, Expected]) -> Needed | None:
-        """Return the calls that reach the goal; None without one."""
-        if self.is_simulated and self.goal.ends:
-            return self._forecast.calls_to_end(self._policy_at(scheduler), expected)
-        if self.config.target_error is None:
+    def _needed(self, scheduler: str, expected: dict[int, Measured]) -> Needed | None:
+        """Return the calls that reach the goal; None without one, and in theory mode, which takes no smaller budget."""
+        policy_at, error = partial(self._policy, scheduler), self.config.target_error
+        if not self.is_simulated or self.config.mode == "theory":
             return None
-        return self._forecast.calls_for_error(self._policy_at(scheduler), self.config.target_error)
+        if self.goal.ends:
+            return self._forecast.calls_to_end(policy_at, expected)
+        return None if error is None else self._forecast.calls_for_error(policy_at, error)
 
-    def _setup(self, budget: int) -> Setup:
-        """Return a policy's input for a run with ``budget``; the scheduler robin needs any variances here."""
-        variances = np.ones(len(self.space)) if self.config.variances else None
-        return self.goal.setup(self._own_settings, budget, variances)
+    def _policy(self, scheduler: str, budget: int, world: World | None = None) -> Policy:
+        """Return the policy that ``scheduler`` becomes with ``budget``, of the run or of its part in ``world``."""
+        name, _ = self._choice(scheduler, budget)
+        space = self.space if world is None else world.goal.space
+        part = round(budget * len(space) / len(self.space))
+        return policy_by_scale(name, self._setup(part, world), space.by_scale())
 
-    @property
-    def _own_settings(self) -> dict[str, Any]:
-        return {name: getattr(self.config, name) for name in _OF_POLICIES}
+    def _choice(self, scheduler: str, budget: int) -> tuple[str, str | None]:
+        """Return the name of the policy that ``scheduler`` becomes, and why; None if it stays."""
+        choice = chosen(scheduler, self._setup(budget))
+        return (scheduler, None) if choice is None else (choice.name, choice.why)
 
-    def _chosen(self, name: str, setup: Setup) -> tuple[str, Policy]:
-        choice = chosen(name, setup)
-        name = name if choice is None else choice.name
-        return name, policy_by_scale(name, setup, self.space.by_scale())
+    def _setup(self, budget: int, world: World | None = None) -> Setup:
+        own = {name: getattr(self.config, name) for name in _OF_POLICIES}
+        if world is None:
+            return self.goal.setup(own, budget, self._variances)
+        return world.goal.setup(own, budget, world.ratings.variances)
 
-    def _policy_at(self, scheduler: str) -> PolicyAt:
-        """Return the policy of simulated runs for each budget; None if theory mode refuses a budget beside the planned one."""
-
-        def policy_at(budget: int, world: World) -> Policy | None:
-            goal = world.goal
-            part = round(budget * len(goal.space) / len(self.space))
-            setup = goal.setup(self._own_settings, part, world.ratings.variances)
-            try:
-                choice = chosen(scheduler, self._setup(budget))
-                name = scheduler if choice is None else choice.name
-                return policy_by_scale(name, setup, goal.space.by_scale())
-            except InputError:
-                if budget == self.config.budget:
-                    raise
-                return None
-
-        return policy_at
-
-    def _cost(self, policy: Policy | None, calls_an_arm: float) -> CallCost:
-        several = policy if self.goal.asks_all else None
-        return call_cost(self.config, self._dataset, self._prompts, self.run, several, calls_an_arm)
-
-    def _row(self, budget: int, mine: Expected | None, evenly: Expected | None) -> dict[str, Any]:
-        found = {**self._figures(mine, ""), **self._figures(evenly, "even_")}
+    def _row(self, budget: int) -> dict[str, Any]:
+        """Return what ``budget`` takes and brings; figures have two digits, as more are the noise of the simulation."""
+        figures = {
+            f"{prefix}{name}": float(f"{self.expected(scheduler)[budget].figure(column):.2g}")
+            for scheduler, prefix in ((self.scheduler, ""), (BASELINE, "even_"))
+            for name, column in self.goal.figures.items()
+        }
+        if "calls" in figures:  # rounded, they may exceed the budget
+            figures["calls"] = min(figures["calls"], float(budget))
         words = partial(error_text, as_share=self.space.has_several_scales)
         return {
             "budget": budget,
             **self.cost.figures(self.spent(budget), self.config),
             "calls_an_arm": budget / len(self.space),
-            **found,
-            "known_then": self.goal.known_then(found, words) if found else "",
+            **figures,
+            "known_then": self.goal.known_then(figures, words) if figures else "",
         }
-
-    def _figures(self, expected: Expected | None, prefix: str) -> dict[str, Any]:
-        """Return the goal's figures with two digits: more are the noise of the simulation. None if not simulated."""
-        return {
-            f"{prefix}{name}": None if expected is None else float(f"{expected.figure(column):.2g}")
-            for name, column in self.goal.figures.items()
-        }
-
-
-def _needed_facts(mine: Needed, evenly: Needed) -> dict[str, Any]:
-    calls = {"calls": mine.calls, "calls_are": mine.relation}
-    return {**calls, "even_calls": evenly.calls, "even_calls_are": evenly.relation}

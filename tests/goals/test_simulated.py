@@ -64,20 +64,19 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
             {"worst_error": 0.5, "mean_error": 0.1},
             "the worst score is off by about 0.5, the average one by 0.1",
         ),
-        (Estimate, {"worst_error": None, "mean_error": None}, ""),
         (
             Threshold,
-            {"wrong": 0.004, "certified": 0.5},
+            {"wrong": 0.004, "certified": 0.5, "decisions": 400.0},
             "0.4 % of the decisions are wrong, and 50 % are certified",
         ),
         (
             Threshold,
-            {"wrong": 0.0, "certified": 0.0},
-            "none of the decisions are wrong, and none are certified",
+            {"wrong": 0.0, "certified": 0.0, "decisions": 750.0},
+            "fewer than 0.4 % of the decisions are wrong, and none are certified",
         ),
     ],
 )
-def test_says_what_is_known_then(goal: type[Goal], row: dict[str, float | None], says: str) -> None:
+def test_says_what_is_known_then(goal: type[Goal], row: dict[str, float], says: str) -> None:
     assert goal.known_then(goal.__new__(goal), row, lambda error: f"{error:g}") == says
 
 

@@ -101,6 +101,7 @@ class Deciding(Rating):
         "calls": "calls_mean",
         "wrong": "wrong_mean",
         "certified": "certified_mean",
+        "decisions": "decisions_sum",
     }
 
     is_of_scores: ClassVar[bool] = False
@@ -136,20 +137,22 @@ class Deciding(Rating):
         return Court(self.task, runs)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return the shares of wrong decisions, of certified ones and of wrong ones among these, and the calls spent."""
+        """Return the shares of wrong decisions, certified and wrong certified ones, the calls spent, and all decisions."""
         del truth
         assert found.verdict is not None  # noqa: S101  # a court decides in every run
-        return {
-            name: np.asarray(getattr(found.verdict, name), np.float64) for name in Verdict.__slots__
-        }
+        measured = {name: getattr(found.verdict, name) for name in Verdict.__slots__}
+        measured["decisions"] = np.full(len(found.n), self.task.decisions)
+        return {name: np.asarray(values, np.float64) for name, values in measured.items()}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
-        """Return the shares of wrong and of certified decisions in words."""
+        """Return the shares of wrong and of certified decisions in words; no share is less than the simulation can show."""
         del words
-        if row["wrong"] is None:
-            return ""
-        wrong, certified = share_text(row["wrong"]), share_text(row["certified"])
-        return f"{wrong} of the decisions are wrong, and {certified} are certified"
+        # of n events without one that is wrong, 95 % confidence shows less than 3/n
+        bound = share_text(3.0 / row["decisions"])
+        wrong = share_text(row["wrong"]) if row["wrong"] else f"fewer than {bound}"
+        return (
+            f"{wrong} of the decisions are wrong, and {share_text(row['certified'])} are certified"
+        )
 
 
 class Threshold(Deciding):

@@ -70,7 +70,6 @@ class Preferred(Preferring):
 
     what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
-    aside: ClassVar[str] = "The run ends when the best response to each prompt is certified."
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
@@ -95,10 +94,6 @@ class Preferred(Preferring):
         """Whether win rates are reported: systems are not ranked."""
         return False
 
-    @property
-    def wrongs(self) -> str:
-        return "best responses"
-
     def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
         """Return the share of prompts with another best response."""
         return float((self._best(preference) != self._best(truth)).mean())
@@ -120,9 +115,6 @@ class Rank(Preferring):
 
     what: ClassVar[str] = "couples of systems"
     asks_each: ClassVar[bool] = False
-    aside: ClassVar[str] = (
-        "With three systems and more not all comparisons need be asked: robin asks more between close ones."
-    )
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
