@@ -107,5 +107,4 @@ def _work(
             if settings.output is not None and store.has_answers:
                 deliver(store.path, settings)
             raise
-        if took is not None:
-            deliver(store.path, settings, [*took, *also()])
+        deliver(store.path, settings, [*took, *also()])

@@ -44,16 +44,8 @@ def ready(settings: Settings, messages: Messages) -> None:
     check_judges(settings)
 
 
-def spend(
-    store: RunStore, settings: Settings, messages: Messages, *, pilot: bool = False
-) -> list[str] | None:
-    """Work on the open run until its budget is spent.
-
-    Returns:
-        The cost, in lines; None if the answers are to come from commands that the user runs.
-
-    Args:
-        pilot: more budget is to come.
+def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
+    """Work on the open run until its budget is spent; return the cost, in lines.
 
     Raises:
         RobinError: as the errors of the judge and of the disk; a line saying what is kept was printed.
@@ -69,7 +61,6 @@ def spend(
                 settings,
                 notify=messages.note,
                 around=lambda session, stop: _around(session, stop, messages, quiet=settings.quiet),
-                cautious=not pilot,
             )
         )
     except RobinError as error:
@@ -99,8 +90,6 @@ def spend(
         )  # then one more must not disturb what is put away
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
-    if not outcome.worked and pilot:
-        return [f"the pilot {store.path} is made already: nothing was sent"]
     if not outcome.worked:
         return [nothing_sent(outcome, store.path)]
     return _concluded(store, outcome, settings, messages)
@@ -212,7 +201,7 @@ def _not_waited_for(calls: int) -> str:
 
 def _concluded(
     store: RunStore, outcome: Outcome, settings: Settings, messages: Messages
-) -> list[str] | None:
+) -> list[str]:
     lines = conclusion(outcome)
     if not outcome.interrupted and outcome.stats.ratings:
         return lines

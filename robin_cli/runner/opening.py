@@ -19,8 +19,10 @@ from robin_cli.runner.money import calls_paid_for
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.scheduling import with_scheduler
 from robin_cli.runner.variances import earlier_variances
+from robin_cli.settings.addresses import keep_hosts
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
+from robin_cli.storage.manifest import new_run_id
 from robin_cli.storage.store import RunStore
 
 Notify = Callable[[str], None]
@@ -71,6 +73,8 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(choice.text(asked))
+    wanted = wanted.with_data(run_id=new_run_id())
+    keep_hosts(wanted.run_id, settings)  # first: a run that is killed at once was made here, too
     return RunStore.create(path, wanted, dataset.pairs, variances, session)
 
 

@@ -36,7 +36,6 @@ async def work(
     *,
     notify: Callable[[str], None],
     around: Around,
-    cautious: bool = True,
     function: Function | None = None,
 ) -> Outcome:
     """Spend the rest of the budget of an open run, until it is finished; return how it ended, or that it was finished before.
@@ -44,8 +43,6 @@ async def work(
     Args:
         notify: gets lines for the user.
         function: the judge, if it is a Python function.
-        cautious: warn of settings that do not fit the budget. False for a pilot, whose budget is small on purpose, and goes out
-            in one round.
 
     Raises:
         InputError: as :func:`api_keys`.
@@ -61,9 +58,7 @@ async def work(
         before = await _session(store, settings, ledger, note, around, function, finish_only=True)
         if before.interrupted:
             return before
-    return await _session(
-        store, settings, ledger, note, around, function, cautious=cautious, one_round=not cautious
-    )
+    return await _session(store, settings, ledger, note, around, function)
 
 
 async def _session(
@@ -74,9 +69,7 @@ async def _session(
     around: Around,
     function: Function | None,
     *,
-    cautious: bool = False,
     finish_only: bool = False,
-    one_round: bool = False,
 ) -> Outcome:
     """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
     session_settings = recorded(
@@ -85,7 +78,7 @@ async def _session(
     if finish_only:
         settings = as_submitted(settings)
     stop, keys = Stop(), api_keys(settings)
-    rounds = 0 if finish_only else 1 if one_round else settings.rounds
+    rounds = 0 if finish_only else settings.rounds
     carrying = carrying_of(store, settings, ledger, keys, note, function, rounds)
     try:
         session = Session(store, carrying, stop, settings, note)
@@ -95,7 +88,7 @@ async def _session(
             _record_target(store, settings)
             keep_labels(store, given)
             return already
-        for caution in cautions(store, session.goal, settings, keys) if cautious else ():
+        for caution in () if finish_only else cautions(store, session.goal, settings, keys):
             note(caution)
         store.begin(session_settings)
         keep_labels(store, given)

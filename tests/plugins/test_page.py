@@ -101,7 +101,10 @@ def test_a_carrier_of_a_package_makes_calls(
     given |= {"quiet": True, "ray": "local", "run": str(tmp_path / "run")}
     found = metadata.entry_points(group="robin.carriers")
     refuses(
-        *(InputError, "--ray: my-package and robin-judge both add ray", robin_cli.judge, PAIRS),
+        InputError,
+        "--ray: my-package and robin-judge both add ray",
+        robin_cli.judge,
+        PAIRS,
         **given,
     )
     strangers = [each for each in found if each.dist is not None and each.dist.name == "my-package"]

@@ -261,7 +261,12 @@ def test_spends_the_money_there_is_and_no_more(plan: Plan, tmp_path: Path) -> No
         asked.answer = once(30, lambda: plan.kill("one"))
         money = {"price_in": 10.0, "price_out": 10.0, "max_tokens": 20}
         refuses(
-            *(LimitReached, "--max-cost", judged, asked.url, tmp_path / "run", 10_000),
+            LimitReached,
+            "--max-cost",
+            judged,
+            asked.url,
+            tmp_path / "run",
+            10_000,
             max_cost=0.5,
             **money,
         )
