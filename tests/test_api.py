@@ -126,7 +126,7 @@ def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> N
         ({"config": "nowhere.toml"}, "no such file"),
         ({"budget": "100"}, "budget must be a whole number, not '100'"),
         ({"budget": 100.5}, "budget must be a whole number, not 100.5"),
-        ({"base_url": 123}, "base_url must be"),
+        ({"base_url": 123}, "--base-url must be"),
         ({"temperature": "1"}, "temperature must be a number"),
     ],
 )

@@ -81,10 +81,9 @@ def test_plans_what_it_will_do(tmp_path: Path) -> None:
     facts = json.loads(robin(*asked, "--json", cwd=tmp_path).stdout)
 
     assert "10.0 calls per score, by two-priors." in shown
-    assert "--scheduler auto: two-priors; it asks where ratings vary" in " ".join(shown.split())
     assert (facts["scheduler"], facts["scheduler_asked"]) == ("two-priors", "auto")
     here = next(row for row in facts["forecast"] if row["budget"] == 2000)
-    assert here["worst_error"] < 0.95 * here["even_worst_error"]
+    assert here["worst_error"] < here["even_worst_error"]
 
 
 @pytest.mark.slow

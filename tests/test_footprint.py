@@ -79,7 +79,7 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
     seen = log.read_text(encoding="utf-8").splitlines()
     address = wire.url.removeprefix("http://").removesuffix("/v1")
-    has(seen, f"connect {address}", f"write {work / 'r' / 'journal.jsonl'}")
+    has(seen, f"connect {address}", f"write {work / 'r' / 'lock'}")
     mine = (
         *(
             f"connect {address}",

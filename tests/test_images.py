@@ -139,8 +139,8 @@ HOSTILE: dict[str, tuple[object, str]] = {
     "no image": ("pairs.jsonl", "is no PNG, JPEG, GIF or WebP by its first bytes"),
     "named like one": ("keys.png", "is no PNG, JPEG, GIF or WebP by its first bytes"),
     "a pipe": ("pipe.png", "is no regular file"),
-    "a folder": ("cats", "cannot be read"),
-    "too large": ("large.png", "cannot be read (it is longer than 20 MiB)"),
+    "a folder": ("cats", "is no regular file"),
+    "too large": ("large.png", "is longer than 20 MiB"),
     "not there": ("cats/9.png", "cannot be read (No such file or directory)"),
     "a NUL": ("a\0b.png", "does not lie in the folder of the data, nor below it"),
     "the mark of another": (

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +9,7 @@ import pytest
 
 import robin_cli
 from robin_cli.model.errors import InputError, RobinError
-from robin_cli.questions.rubric_files import read_rubric
-from robin_cli.questions.rubrics import PromptSet, load_prompts, rubric_of
-from robin_cli.settings.reading import checked, find_config, load_settings, read_toml
+from robin_cli.settings.reading import checked, load_settings
 from tests.conftest import judging, refuses, robin, write_pairs
 
 DEEP = "[" * 5000 + "]" * 5000
@@ -48,14 +43,6 @@ FILES = {
         )
     },
 }
-TEMPLATES = {
-    "parentheses": "{{ " + "(" * 2000 + "1" + ")" * 2000 + " }}",
-    "ifs": "{% if 1 %}" * 300 + "{% endif %}" * 300,
-    "loops": "{% for a in [1] %}" * 200 + "{% endfor %}" * 200,
-    "signs": "{{ " + "-" * 3000 + "1 }}",
-    "attributes": "{{ response" + ".b" * 2000 + " }}",
-    "lists": "{{ " + "[" * 2000 + "]" * 2000 + " }}",
-}
 
 
 @pytest.mark.parametrize("content", FILES, ids=lambda content: content[:24])
@@ -68,19 +55,6 @@ def test_says_what_is_wrong_in_a_settings_file(tmp_path: Path, content: str) -> 
     said = str(caught.value)
     assert FILES[content] in said
     assert len(said) < 400
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_refuses_a_template_that_is_nested_without_end(name: str) -> None:
-    source = f"{{% block user %}}{TEMPLATES[name]}{{% endblock %}}"
-
-    refuses(
-        InputError,
-        "nested too deeply; write it flatter",
-        PromptSet,
-        [rubric_of("helpfulness")],
-        source,
-    )
 
 
 def test_refuses_names_that_no_file_can_have_from_flags_and_from_python(tmp_path: Path) -> None:
@@ -101,12 +75,6 @@ def test_looks_into_the_json_of_a_flag(tmp_path: Path) -> None:
         '{"a": [99999999999999999999]}': "more than 64 bits",
     }.items():
         refuses(InputError, f"--extra-body: .*{said}", checked, {"extra_body": text})
-
-
-def test_refuses_a_value_that_holds_itself() -> None:
-    endless: dict[str, object] = {}
-    endless["a"] = endless
-    refuses(InputError, "extra_body: cannot be sent", checked, {"extra_body": endless}, "Python")
 
 
 @pytest.mark.parametrize("name", ["judge", "temperature", "columns", "base_url", "api_key_env"])
@@ -153,64 +121,3 @@ def test_says_in_one_line_that_a_name_is_too_long(tmp_path: Path) -> None:
     assert "File name too long" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert len(done.stderr) < 300
-
-
-TONE = 'attribute = "tone"\nscale = [1, 3]\n[levels]\n1 = "Rude."\n3 = "Kind."\n'
-
-
-def complaint(path: Path) -> str:
-    with pytest.raises(InputError) as refused:
-        read_rubric(path)
-    said = str(refused.value)
-    assert len(said) < 600
-    return said.replace(f"--rubric {path}: ", "")
-
-
-@pytest.mark.parametrize("name", ["tone.toml", "no-suffix"])
-def test_reads_a_rubric_out_of_a_pipe(tmp_path: Path, name: str) -> None:
-    pipe = tmp_path / name
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=(TONE,))
-    writer.start()  # waits until robin opens the other end
-
-    assert read_rubric(pipe).attribute == "tone"
-    writer.join()
-
-
-def test_reads_yaml_settings_and_templates_out_of_pipes(tmp_path: Path) -> None:
-    texts = {
-        "rubric": "attribute: tone\nscale: [1, 3]\nlevels:\n  1: 'Rude = bad.'\n  3: Kind.\n",
-        "template": "{% block user %}{{ response }}{% endblock %}",
-        "config": "budget = 7\n",
-    }
-    writers = []
-    for name, text in texts.items():
-        os.mkfifo(tmp_path / name)
-        writers.append(threading.Thread(target=(tmp_path / name).write_text, args=(text,)))
-        writers[-1].start()
-
-    assert load_prompts((), [str(tmp_path / "rubric")], str(tmp_path / "template")).attributes == (
-        "tone",
-    )
-    assert read_toml(find_config(str(tmp_path / "config")))["budget"] == 7
-    for writer in writers:
-        writer.join()
-
-
-def test_refuses_yaml_that_expands_or_nests_without_end(tmp_path: Path) -> None:
-    names = "abcdefghijklmnop"
-    laughs = [
-        f"{after}: &{after} [{', '.join([f'*{name}'] * 9)}]" for name, after in pairwise(names)
-    ]
-    explodes = "\n".join(["a: &a [lol]", *laughs, "examples: [{rating: *p}]"])
-    (tmp_path / "aliases.yaml").write_text(explodes, encoding="utf-8")
-    (tmp_path / "deep.yaml").write_text("[" * 50_000, encoding="utf-8")
-    (tmp_path / "date.yaml").write_text("scale: 2001-99-99", encoding="utf-8")
-
-    assert complaint(tmp_path / "aliases.yaml").startswith(
-        'cannot be read: an alias (*): write the text out again in "<unicode string>", line 2'
-    )
-    assert complaint(tmp_path / "deep.yaml").startswith(
-        "cannot be read: it is nested too deeply; a rubric has two levels"
-    )
-    assert complaint(tmp_path / "date.yaml").startswith("cannot be read: month must be in 1..12")

@@ -96,7 +96,7 @@ def read_rubric(path: Path) -> Rubric:
     # The name of a pipe has no suffix, so the text decides.
     is_toml = suffix == ".toml" or (suffix not in _SUFFIXES and bool(_TOML.search(text)))
     try:
-        content = tomllib.loads(text) if is_toml else yaml.load(text, _NoAliases)  # noqa: S506  # a SafeLoader
+        content = tomllib.loads(text) if is_toml else yaml.safe_load(text)
     except RecursionError:
         raise InputError(
             f"{called}: cannot be read: it is nested too deeply; a rubric has two levels"
@@ -116,18 +116,6 @@ def read_rubric(path: Path) -> Rubric:
         raise InputError(
             f"{called}: a number in it is too long; ratings are small whole numbers"
         ) from None
-
-
-class _NoAliases(yaml.SafeLoader):
-    """YAML without aliases: a few lines of them expand to gigabytes, and a rubric needs none."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(
-                problem="an alias (*): write the text out again", problem_mark=mark
-            )
-        return super().compose_node(parent, index)
 
 
 def _with_gaps(levels: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,7 @@ from robin_cli.storage.layout import (
     segment_count,
 )
 from robin_cli.storage.locking import RunLock
-from robin_cli.storage.manifest import Manifest, read_manifest
+from robin_cli.storage.manifest import Manifest, new_run_id, read_manifest
 from robin_cli.storage.reader import StoredRun
 from robin_cli.storage.segments import check_whole, journal_table, unsealed_rows
 from robin_cli.storage.snapshot import folded, write_snapshot
@@ -122,6 +122,7 @@ class RunStore(StoredRun):
             undone.callback(lock.release)
             with writing(path):
                 remove_remains(path)
+                manifest = manifest.with_data(run_id=manifest.run_id or new_run_id())
                 table = PairTable.of(pairs)
                 write_data(path, table, variances)
                 store = cls(path, manifest, lock, table)

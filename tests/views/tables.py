@@ -55,6 +55,8 @@ def make_run(
     **change: object,
 ) -> RunData:
     """A run of ``pairs`` with these ratings; None for an answer without one. The feedback is the pair's prompt, or this."""
+    settings: Any = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
+    settings = change.pop("settings", settings)
     rows = []
     for k, (pair, each) in enumerate(zip(pairs, ratings, strict=True)):
         for draw, rating in enumerate(each):
@@ -63,12 +65,12 @@ def make_run(
             new = {
                 "pair_id": pair.pair_id,
                 "rating": rating,
+                "judge": settings["model"],
                 "draw": draw,
                 "feedback": feedback or pair.prompt,
             }
             rows.append(Judgment(**(values | new | {"request_id": f"{k}-{draw}"})))
     rows.sort(key=lambda row: row.draw)
-    settings = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
     data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
     with RunStore.create(
         path, manifest(**({"settings": settings, "data": data, "budget": budget} | change)), pairs

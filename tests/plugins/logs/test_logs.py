@@ -266,7 +266,6 @@ def test_takes_no_row_of_a_user_s_own_for_a_log(tmp_path: Path, names: tuple[str
     "value",
     [
         {"eval": {"task": "t"}, "samples": [{"prompt": "p", "response": "r"}]},
-        {"samples": [{"epoch": 1}], "eval": HEAD},
         {"eval": HEAD, "samples": {}},
         {},
     ],

@@ -103,7 +103,7 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
                 for pid, of, name in processes()
                 if of == process.pid and "raylet/" in name
             ]
-            folder = Path(re.findall(r"/\S*?/robin-tmp-[^/\s]+", named)[0])
+            folder = Path(re.findall(r"/\S*?/robin-[^/\s]+", named)[0])
             mode = stat.S_IMODE(folder.stat().st_mode)
             (worker,) = workers_of(raylet)
             place = Path(f"/proc/{worker}/cwd").readlink()
