@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import shutil
 import stat
 import subprocess
@@ -26,7 +25,6 @@ from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.report.writing import write_report
 from tests.conftest import environment, refuses, robin, shared_folder
-from tests.starting import COMMAND
 from tests.storage.test_store import PAIRS, judgment, manifest
 from tests.views.tables import score_rows
 
@@ -78,22 +76,6 @@ def test_writes_through_a_pipe_that_somebody_reads_in_every_format(work: Path) -
         assert fmt != "csv" or into[0].decode() == plain
 
 
-def test_writes_through_a_device_and_leaves_it_one(work: Path) -> None:
-    ours, theirs = pty.openpty()
-    device = Path(os.ttyname(theirs))
-    (work / "link.jsonl").symlink_to(device)
-    robin("export", "r", "--format", "csv", "-o", "link.jsonl", cwd=work, exits=0)
-    assert (work / "link.jsonl").readlink() == device
-    assert stat.S_ISCHR(device.stat().st_mode)
-    plain = robin("export", "r", cwd=work).stdout.encode()
-    shown = b""
-    while len(shown.replace(b"\r\n", b"\n")) < len(plain):
-        shown += os.read(ours, 65536)
-    assert shown.replace(b"\r\n", b"\n") == plain
-    os.close(ours)
-    os.close(theirs)
-
-
 def test_follows_a_link_that_was_named_to_its_file_and_keeps_permissions(work: Path) -> None:
     (work / "kept.csv").write_text("earlier")
     (work / "kept.csv").chmod(0o640)
@@ -106,23 +88,6 @@ def test_follows_a_link_that_was_named_to_its_file_and_keeps_permissions(work: P
         assert (work / target).read_text() == plain
     assert stat.S_IMODE((work / "kept.csv").stat().st_mode) == 0o640
     assert not [path.name for path in work.iterdir() if path.name.endswith(".tmp")]
-
-
-def test_writes_to_descriptors_as_they_were_opened(work: Path) -> None:
-    plain = robin("export", "r", cwd=work).stdout
-    script = (
-        'echo first > out.csv; "$@" -o /dev/stdout >> out.csv && "$@" -o /dev/fd/3 3> three.csv && '
-        '"$@" -o >(cat > four.csv) && while [ "$(cat four.csv | wc -l)" != "$(wc -l < three.csv)" ]; do sleep 0.01; done; '
-        '"$@" -o /dev/fd/5'
-    )
-    command = ["bash", "-c", script, "bash", *COMMAND, "export", "r"]
-    done = subprocess.run(
-        command, cwd=work, env=environment(), capture_output=True, text=True, timeout=120
-    )
-    assert (work / "out.csv").read_text() == "first\n" + plain
-    assert (work / "three.csv").read_text() == (work / "four.csv").read_text() == plain
-    assert done.returncode == 2
-    assert "/dev/fd/5: cannot be written (Bad file descriptor); name another file" in done.stderr
 
 
 def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -> None:
@@ -230,15 +195,6 @@ def test_leaves_no_half_of_a_file(tmp_path: Path) -> None:
         file.write(b"whole")
     assert target.read_text() == "whole"
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_makes_no_settings_through_a_link_that_lies_there(tmp_path: Path) -> None:
-    (tmp_path / "robin.toml").symlink_to(tmp_path / "bashrc")
-    refused = robin("init", cwd=tmp_path, exits=2)
-    assert "--force writes over it" in refused.stderr
-    robin("init", "--force", cwd=tmp_path, exits=0)
-    assert not (tmp_path / "bashrc").exists()
-    assert not (tmp_path / "robin.toml").is_symlink()
 
 
 def test_draws_to_a_pipe_and_says_before_it_simulates_that_it_cannot(tmp_path: Path) -> None:

@@ -204,19 +204,6 @@ def test_writes_to_a_terminal_of_another_encoding_what_comes_nearest(finished: P
     assert shown.stdout.isascii()
 
 
-def test_refuses_arguments_that_are_no_text(finished: Path) -> None:
-    with in_a_shell(
-        "", "status", os.fsdecode(b"r\xff"), cwd=finished, stderr=subprocess.PIPE
-    ) as process:
-        _, said = process.communicate()
-
-    assert process.returncode == 2
-    assert (
-        said
-        == 'robin: "r\\udcff": holds bytes that are not UTF-8, which no file of a run could name; rename the file\n'
-    )
-
-
 def test_messages_from_python_end_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as full:
         monkeypatch.setattr(sys, "stderr", full)
