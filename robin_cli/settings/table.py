@@ -216,7 +216,7 @@ class Settings:
     margin: float | None = _spend("With --decide: differences that do not matter.",
         metavar="E", default_said="1/40 of the scale", example="0.1",
         check=_above_0(None, "points of the scale, above 0"))
-    error_rate: float = _spend("With --decide: share of the certified that may be wrong.",
+    error_rate: float = _spend("With --decide: share of the certified decisions that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     agree: float | None = _spend("With --decide: certify what people agree with, at least this share, by --labels.",
         scope=SESSION, metavar="P", example="0.9", check=(lambda value: 0 < value < 1, "a share above 0 and below 1, as 0.9"),
@@ -231,11 +231,11 @@ class Settings:
         note="A share of each attribute's scale, where there are several scales.")
     max_cost: float | None = _spend("US dollars to spend at most, over all sessions; without --budget they are the budget.",
         scope=SESSION, metavar="USD", example="5.0", check=_above_0(None, "US dollars, above 0"))
-    price_in: tuple[float, ...] = _spend("US dollars for a million tokens sent; {again}, for each --model.",
+    price_in: tuple[float, ...] = _spend("US dollars per million input tokens; {again}, for each --model.",
         (), scope=SESSION, metavar="USD", default_said="those of genai-prices", example="0.1", of_question=True, check=_PRICES)
-    price_out: tuple[float, ...] = _spend("US dollars for a million tokens answered.",
+    price_out: tuple[float, ...] = _spend("US dollars per million output tokens.",
         (), scope=SESSION, metavar="USD", example="0.4", of_question=True, check=_PRICES)
-    price_cached: tuple[float, ...] = _spend("US dollars for a million tokens sent that the endpoint had cached.",
+    price_cached: tuple[float, ...] = _spend("US dollars per million input tokens that the endpoint had cached.",
         (), scope=SESSION, metavar="USD", default_said="price-in", example="0.05", of_question=True, check=_PRICES)
     batch: bool = _spend("Ask by the endpoint's batch service, at half the price, in rounds that take hours.",
         default=False, scope=SESSION, example="true")
@@ -259,7 +259,7 @@ class Settings:
         1.0, always=True, of_question=True, check=_within(0, 2, "between 0 and 2"))
     top_p: float = _ask("Nucleus sampling.",
         1.0, always=True, of_question=True, check=_above_0(1, "above 0 and at most 1"))
-    max_tokens: int = _ask("Longest answer, in tokens; once one is cut off before its text, four times as many.",
+    max_tokens: int = _ask("Longest answer, in tokens; if one is cut off before its text, robin allows four times as many.",
         1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
     timeout: float = _ask("Longest request, in seconds.",
@@ -360,7 +360,7 @@ class SimulationSettings:
         metavar="COLUMN", default_said="group, prompt, or the ids up to their last /")
     margin: float | None = _simulated("With --decide: differences that do not matter.",
         metavar="E", default_said="1/40 of the scale", check=_above_0(None, "points of the scale, above 0"))
-    error_rate: float = _simulated("With --decide: share of the certified that may be wrong.",
+    error_rate: float = _simulated("With --decide: share of the certified decisions that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
@@ -377,7 +377,9 @@ class SimulationSettings:
 TABLE = table_of(Settings)
 SIMULATION = table_of(SimulationSettings, variables=False)
 SCALE = replace(
-    SIMULATION["scale"], help="Of the scores of a file, as 0-4.", panel=TABLE["columns"].panel
+    SIMULATION["scale"],
+    help="Scale of the scores in a file, for example 0-4.",
+    panel=TABLE["columns"].panel,
 )
 """The setting of commands that read files of scores."""
 

@@ -42,7 +42,7 @@ def _calls(run: Mapping[str, Any]) -> str:
         return ""
     of = (
         f"of {run['budget']:,}"
-        if run["budget_usd"] is None
+        if run["budget"] is not None
         else f"for {dollars(run['budget_usd'])}"
     )
     return f"{run['spent']:,} {of}"
@@ -65,7 +65,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "run": str(path),
         "state": state,
         "spent": spent,
-        "budget": manifest.budget,
+        "budget": None if manifest.budget_usd is not None else manifest.budget,
         "budget_usd": manifest.budget_usd,
         "ratings": ratings,
         "pairs": manifest.data["pairs"],

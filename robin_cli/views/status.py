@@ -34,7 +34,7 @@ class Work:
     """A run's progress, and the rows left out of its data; its fields are those of ``robin status --json``.
 
     Attributes:
-        budget_usd: the budget if it is of money.
+        budget: calls; None if the budget is of money, ``budget_usd``.
         spent: calls; ``ratings``: those that brought one; ``unparsed``, ``failed``: the others, by reason.
         rated_by_text: why ratings are by their text where log probabilities were asked for.
         in_flight_at_stop: None if unknown.
@@ -44,7 +44,7 @@ class Work:
     run: str
     pairwise: bool
     state: str
-    budget: int
+    budget: int | None
     budget_usd: float | None
     spent: int
     ratings: int
@@ -76,7 +76,7 @@ class Work:
             state=state_of(
                 manifest, arms.spent, is_over=is_over, working=working, waits=bool(waiting)
             ),
-            budget=manifest.budget,
+            budget=None if manifest.budget_usd is not None else manifest.budget,
             budget_usd=manifest.budget_usd,
             spent=arms.spent,
             ratings=int(arms.counts.sum()),
@@ -185,7 +185,7 @@ class Status:
         """Return the spent share of the budget in words."""
         work = self.work
         if work.budget_usd is None:
-            return f"{work.spent:,} of {number_of(work.budget, 'call')}", "spent"
+            return f"{work.spent:,} of {number_of(work.budget or 0, 'call')}", "spent"
         known = dollars(0) if self.cost.cost_usd_at_least is None else self.cost.cost
         return f"{known} of {dollars(work.budget_usd)}", f"spent in {number_of(work.spent, 'call')}"
 
