@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from robin_cli.datasets.pairs import Dataset
@@ -22,7 +23,6 @@ from robin_cli.runner.variances import earlier_variances
 from robin_cli.settings.addresses import keep_hosts
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
-from robin_cli.storage.manifest import new_run_id
 from robin_cli.storage.store import RunStore
 
 Notify = Callable[[str], None]
@@ -73,9 +73,9 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(choice.text(asked))
-    wanted = wanted.with_data(run_id=new_run_id())
-    keep_hosts(wanted.run_id, settings)  # first: a run that is killed at once was made here, too
-    return RunStore.create(path, wanted, dataset.pairs, variances, session)
+    # Registered first: a run that is killed at once was made here, too.
+    register = partial(keep_hosts, settings=settings)
+    return RunStore.create(path, wanted, dataset.pairs, variances, session, register)
 
 
 def _check(settings: Settings) -> None:

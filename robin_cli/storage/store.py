@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +93,7 @@ class RunStore(StoredRun):
         pairs: Sequence[Pair],
         variances: FloatArray | None = None,
         session: Mapping[str, Any] | None = None,
+        register: Callable[[str], None] | None = None,
     ) -> RunStore:
         """Make a new run at ``path``, a folder that does not exist or is empty.
 
@@ -101,6 +102,7 @@ class RunStore(StoredRun):
         Args:
             variances: the variances that the scheduler starts with, shape (K,).
             session: the settings of the first session, as in :meth:`announce`; None if none begins.
+            register: called with the run's id before its manifest appears.
 
         Raises:
             RunError: the folder holds something else, or another robin is at work in it.
@@ -122,7 +124,9 @@ class RunStore(StoredRun):
             undone.callback(lock.release)
             with writing(path):
                 remove_remains(path)
-                manifest = manifest.with_data(run_id=manifest.run_id or new_run_id())
+                manifest = manifest.with_data(run_id=new_run_id())
+                if register is not None:
+                    register(manifest.run_id)
                 table = PairTable.of(pairs)
                 write_data(path, table, variances)
                 store = cls(path, manifest, lock, table)
