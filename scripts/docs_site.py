@@ -76,7 +76,7 @@ def commands() -> Iterator[Command]:
             names = f"{', '.join([*param.opts, *param.secondary_opts])} {takes}".rstrip()
             if param.param_type_name == "argument":
                 names = takes or param.name.upper()
-                usage += f" {names}" if param.required or names.startswith("[") else f" [{names}]"
+                usage += f" {names}" if param.required else f" [{names}]"
             default = (
                 param.default
                 if param.show_default and isinstance(param.default, str | int | float)

@@ -61,7 +61,7 @@ READ_AT_WORK |= {"XDG_STATE_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD
 READ_AT_WORK |= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF", "RAY_CLIENT_MODE"}
 LATE = (
     *(
-        *("genai_prices.data", "pyarrow.dataset", "xlsxwriter", "typer.rich_utils"),
+        *("genai_prices.data", "pyarrow.dataset", "xlsxwriter"),
         *("openai._vendor.httpx_aiohttp", "truststore", "scipy.optimize"),
     ),
     *(

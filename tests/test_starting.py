@@ -156,7 +156,7 @@ def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
     master, terminal = pty.openpty()
     env = environment(TERM="xterm-256color", NO_COLOR="")
     process = Robin(
-        ["--help"],
+        ["plan", DEMO / "pairs.jsonl", "-a", "helpfulness", "-b", "60"],
         cwd=tmp_path,
         env=env,
         afresh=afresh,
@@ -174,7 +174,7 @@ def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
     os.close(master)
     assert process.wait(timeout=60) == 0
     assert process.is_forked is not afresh
-    assert b"\x1b[1m" in shown
+    assert b"\x1b[32m" in shown
 
 
 @BOTH

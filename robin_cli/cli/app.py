@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -43,7 +43,6 @@ from robin_cli.model.errors import (
 INTERRUPTED = 130
 _NAME_SHOWN = 120
 _show_warning = warnings.showwarning
-_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _DOCS = "Documentation: the folder docs/ of robin's source."
 """Its address, once it has one."""
 _TAKES = {str: "TEXT", int: "N", float: "X"}
@@ -63,23 +62,22 @@ _GROUPS = {
 class _Group(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands, in the order of their groups."""
-        for title, names in _GROUPS.items():
-            for name in names:
-                self.commands[name].rich_help_panel = title  # type: ignore[attr-defined]
         return [name for names in _GROUPS.values() for name in names]
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        """Return the command; its help names in a word what a flag takes, and an argument by its name alone."""
+        """Return the command, with its help tidied."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _tidy_help(command, ctx)
         return name, command, rest
 
-    def get_help(self, ctx: Any) -> str:
-        """Return the help of robin itself, likewise."""
-        self.epilog = _DOCS
-        _tidy_help(self, ctx)
-        return super().get_help(ctx)
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands of robin by group, then its options."""
+        for title, names in _GROUPS.items():
+            about = [(name, (self.commands[name].help or "").split("\n\n")[0]) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(about)
+        _write_parameters(self, ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; if its output's reader leaves (robin export … | head), it ends quietly."""
@@ -95,14 +93,25 @@ class _Group(TyperGroup):
 
 
 def _tidy_help(command: Any, ctx: Any) -> None:
-    """Remove the names of types, and the line ends within a paragraph."""
-    command.help = _LINE_END.sub(" ", command.help)
+    """Name in a word what a flag takes, and write the parameters by group."""
+    command.format_options = partial(_write_parameters, command)
     for param in command.get_params(ctx):
         if param.param_type_name == "argument":
             param.display_type_rich = lambda **_: None
-        elif param.metavar is None:
-            takes = getattr(getattr(param, "type_descriptor", None), "annotation", object)
-            param.metavar = "" if getattr(param, "is_flag", False) else _TAKES.get(takes)
+        elif param.metavar is None and not param.is_flag:
+            param.metavar = _TAKES.get(getattr(param.type_descriptor, "annotation", object))
+
+
+def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+    groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+    for param in command.get_params(ctx):
+        if record := param.get_help_record(ctx):
+            group = "Arguments" if param.param_type_name == "argument" else "Options"
+            groups.setdefault(param.rich_help_panel or group, []).append(record)
+    for title, records in groups.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 app = typer.Typer(
@@ -110,9 +119,11 @@ app = typer.Typer(
     name="robin",
     help="Spends a fixed budget of LLM-judge calls where the ratings vary most.\n\n"
     "Start with robin demo: it needs no key and no network.",
+    epilog=_DOCS,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # rich would take half the time of a help
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )
 for each in (
     judge,

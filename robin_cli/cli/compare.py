@@ -24,7 +24,7 @@ def compare(
         typer.Argument(
             help="Run directories or files of scores: two or more on the same prompts, or one with --by. "
             "(default: the newest run)",
-            metavar="[RUN...]",
+            metavar="RUN",
             show_default=False,
         ),
     ] = None,

@@ -18,7 +18,7 @@ def label(
     run: Annotated[
         Path | None,
         typer.Argument(
-            help="A run directory. (default: the newest run)", metavar="[RUN]", show_default=False
+            help="A run directory. (default: the newest run)", metavar="RUN", show_default=False
         ),
     ] = None,
     labeller: Annotated[

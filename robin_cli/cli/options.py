@@ -82,7 +82,7 @@ RunOrScores = Annotated[
     Path | None,
     typer.Argument(
         help="A run directory, or a file of scores. (default: the newest run)",
-        metavar="[RUN]",
+        metavar="RUN",
         show_default=False,
     ),
 ]

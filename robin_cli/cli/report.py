@@ -23,7 +23,7 @@ def report(
         typer.Argument(
             help="A run or a file of scores, or two to compare pair by pair. (default: the newest run)",
             show_default=False,
-            metavar="[RUN [RUN]]",
+            metavar="RUN",
         ),
     ] = None,
     output: Annotated[
