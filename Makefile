@@ -33,21 +33,22 @@ pytest: .venv/dev
 test-all: .venv/dev
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "" --hypothesis-profile whole
 
+# uv takes a sixth of pip's work; pip takes over where uv finds no index (it does not read pip's configuration). Neither compiles
+# what it brings: most modules of Ray nobody imports.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+UV := .venv/uv/bin/uv pip install --quiet --cache-dir .venv/uv/cache --python $(BIN)/python
+
 .venv/robin: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "robin needs Python 3.11 or later, this is %d.%d: make PYTHON=python3.11 ..." % v[:2])'
 	@echo "setting up .venv (once, about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PIP) --target .venv/uv uv && $(UV) --editable . || $(PIP) --editable .
+	@rm -rf .venv/uv/cache
 	@touch $@
 
-# uv takes a sixth of pip's work; pip takes over where uv finds no index (it does not read pip's configuration). Neither compiles
-# what it brings: most modules of Ray nobody imports.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .venv/dev: .venv/robin
-	@$(PIP) --target .venv/uv uv && .venv/uv/bin/uv pip install --quiet --cache-dir .venv/uv/cache --python $(BIN)/python --group dev || \
-	  $(PIP) --no-compile --group dev
-	@rm -rf .venv/uv
+	@$(UV) --group dev || { $(PIP) --upgrade "pip>=25.1" && $(PIP) --no-compile --group dev; }
+	@rm -rf .venv/uv/cache
 	@touch $@
 
 # The site, in build/docs/site: python3 -m http.server -d build/docs/site shows it.
