@@ -78,7 +78,7 @@ LEVELS = st.integers(-2, 9)
 
 
 @given(st.lists(st.tuples(LEVELS, LEVELS), min_size=20, max_size=60))
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_agrees_with_the_textbook_on_levels_whatever_they_are(pairs: list[tuple[int, int]]) -> None:
     a, b = np.array(pairs).T
     found = by_name(agreement(a + 0.0, b + 0.0, each_its_own(len(a)), Scale(-2, 9), resamples=0))

@@ -49,8 +49,10 @@ def said_of(name: Any) -> str:
     return str(caught.value)
 
 
-def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
+def test_judges_what_an_installed_package_reads_and_loads_no_other(tmp_path: Path) -> None:
     put_example(tmp_path / "site", "robin-dataset-sqlite")
+    loud = {"robin.datasets": {".loud": "robin_loud:rows"}}
+    put_package(tmp_path / "site", "robin-loud", "raise SystemExit('loaded')", loud)
     with closing(sqlite3.connect(tmp_path / "answers.db")) as database:
         database.execute(
             "CREATE TABLE pairs (uid TEXT, prompt TEXT, response TEXT, helpfulness INTEGER)"
@@ -214,14 +216,3 @@ def test_names_no_format_of_its_own_but_where_it_is_read() -> None:
             encoding="utf-8"
         ), file
     assert {".jsonl", ".json", ".csv", ".tsv", ".parquet"} <= registry._own()[0].keys()
-
-
-def test_loads_no_package_before_it_is_needed(tmp_path: Path, install: Install) -> None:
-    install("robin-loud", "raise SystemExit('loaded')", ".loud")
-    site = {"PYTHONPATH": str(tmp_path / "site")}
-    assert robin_afresh("judge", "--help", cwd=tmp_path, **site).returncode == 0
-    written(tmp_path, "p.csv", b"prompt,response\np,r\n")
-    pair = load_pairs(tmp_path / "p.csv").pairs[0].pair_id
-    robin_afresh(
-        "render", "p.csv", "--pair", pair, "-a", "helpfulness", cwd=tmp_path, **site, exits=0
-    )
