@@ -27,7 +27,7 @@ from tests.conftest import (
     llama_server,
     replaying,
     robin,
-    robin_afresh,
+    robin_apart,
     wait_until,
     write_pairs,
 )
@@ -59,8 +59,8 @@ def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency:
 
 
 def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:
-    few = ("--limit", "8", "--run", "r", "--seed", "7", "--concurrency", "1")
-    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 320, *few), cwd=tmp_path)
+    few = ("--limit", "15", "--run", "r", "--seed", "7", "--concurrency", "1")
+    done = robin(*judging(replay_url, DEMO / "pairs.jsonl", 600, *few), cwd=tmp_path)
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert scores["n"].min() >= 20  # the warm-up
@@ -133,9 +133,8 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(
     ) as process:
         wait_until(lambda: lines_of(tmp_path / "cut" / "journal.jsonl") > 70, process)
         process.kill()
-    resumed = robin_afresh(
-        "resume", "cut", "--quiet", cwd=tmp_path, exits=0
-    )  # hashes strings otherwise than `whole` did
+    # another interpreter, which hashes strings otherwise than that of `whole` did
+    resumed = robin_apart("resume", "cut", "--quiet", cwd=tmp_path)
 
     assert resumed.stdout == whole.stdout
 

@@ -150,18 +150,18 @@ def refusing() -> Iterator[str]:
 
 
 def test_says_of_a_hub_that_it_refuses_or_is_not_there(
-    tmp_path: Path, refusing: str, monkeypatch: pytest.MonkeyPatch
+    here: Path, refusing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN, "HF_ENDPOINT": refusing}
+    env = {"HF_HOME": str(here / "home"), "HF_TOKEN": TOKEN, "HF_ENDPOINT": refusing}
     command = ("render", "hf://no/where?split=x", "--pair", "p", "-a", "helpfulness")
-    done = robin(*command, cwd=tmp_path, **env, exits=2)
+    done = robin(*command, cwd=here, **env, exits=2)
     assert "no such data set on the hub" in done.stderr
     assert done.stderr.count("\n") <= 2, done.stderr
     assert TOKEN not in done.stderr + done.stdout
     for library in (datasets.config, constants):  # which looks for HF_HUB_OFFLINE as it is loaded
         monkeypatch.setattr(library, "HF_HUB_OFFLINE", True)
     assert "the hub cannot be reached" in said_of("hf://no/where?split=x")
-    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path.read_bytes() for path in here.rglob("*") if path.is_file()]
     assert TOKEN.encode() not in b"".join(files)
 
 

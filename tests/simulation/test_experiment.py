@@ -63,7 +63,6 @@ def test_reproduces_the_papers_table_on_the_digitised_pools(
     for scheduler, told in expected.items():
         given = design((scheduler,), (50_000,), runs=3, seed=1)
         (row,) = conduct([made], given, lambda *_: None)
-        print(row.figure("wce_mean"), row.figure("wce_std"), told)
         assert abs(row.figure("wce_mean") - told) < 3 * np.hypot(row.figure("wce_sem"), 0.03 * told)
 
 
