@@ -40,7 +40,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples each time: a check of a change fails because of that change, never by the luck of a draw. New examples are
 # what `make test-all` looks for.
-settings.register_profile("robin", settings.get_profile("whole"), max_examples=25, derandomize=True)
+settings.register_profile("robin", settings.get_profile("whole"), max_examples=12, derandomize=True)
 settings.load_profile("robin")
 
 gc.disable()  # a second of what each test process takes to import its tests, in which nothing is garbage

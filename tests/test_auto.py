@@ -29,9 +29,9 @@ def scheduler_of(run: Path) -> str:
 
 
 def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: str) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 40)
+    write_pairs(tmp_path / "pairs.jsonl", 20)
 
-    done = robin(*judging(replay_url, 320), cwd=tmp_path, exits=0)
+    done = robin(*judging(replay_url, 160), cwd=tmp_path, exits=0)
 
     assert (
         done.stderr.count(
@@ -41,19 +41,19 @@ def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: 
     )
     assert scheduler_of(tmp_path / "r") == "two-priors"
     scores = pd.read_csv(io.StringIO(done.stdout))
-    assert scores["n"].sum() == 320
+    assert scores["n"].sum() == 160
     assert scores["n"].max() - scores["n"].min() >= 2  # an even spread gives each 8
 
 
 def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, replay_url: str) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 20)
-    first = robin(*judging(replay_url, 100), cwd=tmp_path)
+    write_pairs(tmp_path / "pairs.jsonl", 10)
+    first = robin(*judging(replay_url, 50), cwd=tmp_path)
 
-    again = robin(*judging(replay_url, 250), cwd=tmp_path)
-    other = robin(*judging(replay_url, 300, "--scheduler", "uniform"), cwd=tmp_path, exits=2)
-    resumed = robin("resume", "r", "--budget", "300", cwd=tmp_path)
+    again = robin(*judging(replay_url, 125), cwd=tmp_path)
+    other = robin(*judging(replay_url, 150, "--scheduler", "uniform"), cwd=tmp_path, exits=2)
+    resumed = robin("resume", "r", "--budget", "150", cwd=tmp_path)
     planned = json.loads(
-        robin("plan", *judging(replay_url, 2000)[1:], "--json", cwd=tmp_path).stdout
+        robin("plan", *judging(replay_url, 1000)[1:], "--json", cwd=tmp_path).stdout
     )
 
     assert [first.returncode, again.returncode, resumed.returncode] == [0, 0, 0]
@@ -65,10 +65,10 @@ def test_keeps_to_what_it_became_when_there_is_more_budget(tmp_path: Path, repla
 def test_goes_on_with_no_run_whose_scheduler_it_would_never_take(
     tmp_path: Path, replay_url: str
 ) -> None:
-    write_pairs(tmp_path / "pairs.jsonl", 20)
-    robin(*judging(replay_url, 100, "--scheduler", "uniform"), cwd=tmp_path, exits=0)
+    write_pairs(tmp_path / "pairs.jsonl", 5)
+    robin(*judging(replay_url, 25, "--scheduler", "uniform"), cwd=tmp_path, exits=0)
 
-    again = robin(*judging(replay_url, 200), cwd=tmp_path, exits=2)
+    again = robin(*judging(replay_url, 50), cwd=tmp_path, exits=2)
 
     assert "scheduler: the run has uniform, now two-priors" in again.stderr
 
@@ -87,9 +87,9 @@ def test_plans_what_it_will_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
-    budgets = ",".join(str(calls * 200) for calls in (5, 10, 20, 50))
-    kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "200", "--runs", "40")
+def test_gains_over_an_even_spread_at_few_and_at_many_calls_a_pair(tmp_path: Path) -> None:
+    budgets = ",".join(str(calls * 100) for calls in (5, 20))
+    kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "100", "--runs", "20")
 
     done = robin(
         *("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto"),
@@ -99,13 +99,11 @@ def test_gains_over_an_even_spread_at_every_budget(tmp_path: Path) -> None:
     )
 
     error = {
-        (row["scheduler"], int(row["budget"]) // 200): float(row["wce_mean"])
+        (row["scheduler"], int(row["budget"]) // 100): float(row["wce_mean"])
         for row in csv.DictReader(io.StringIO(done.stdout))
     }
-    gain = {calls: error["auto", calls] / error["uniform", calls] for calls in (5, 10, 20, 50)}
-    assert all(
-        gain[calls] <= most for calls, most in {5: 0.92, 10: 0.85, 20: 0.80, 50: 0.75}.items()
-    ), gain
+    gain = {calls: error["auto", calls] / error["uniform", calls] for calls in (5, 20)}
+    assert all(gain[calls] <= most for calls, most in {5: 0.92, 20: 0.80}.items()), gain
 
 
 def test_asks_for_several_ratings_a_request_and_plans_with_as_few_prompts(

@@ -88,7 +88,7 @@ def test_keeps_every_answer_through_three_kills(
             record,
             tmp_path,
             model=REPLAY_MODEL,
-            budget=150,
+            budget=100,
             concurrency=concurrency,
             kills=3,
             seed=seed,
@@ -100,5 +100,5 @@ def test_keeps_every_answer_through_three_kills(
 def test_keeps_every_answer_of_a_real_server_through_three_kills(tmp_path: Path) -> None:
     with llama_server(tmp_path / "server.log") as url, recorded(url) as record:
         kill_and_resume(
-            record, tmp_path, model="tiny-judge", budget=80, concurrency=8, kills=3, seed=4
+            record, tmp_path, model="tiny-judge", budget=40, concurrency=4, kills=3, seed=4
         )

@@ -72,7 +72,7 @@ def test_judges_by_a_rubric_of_the_users_own(tmp_path: Path, wire: Wire) -> None
     assert "Score 4-7: Fair." in wire.bodies[-1]["messages"][1]["content"]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 5), (1, 7), (1, 10), (0, 100)])
+@pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 7), (0, 100)])
 def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(
     tmp_path: Path, low: int, high: int
 ) -> None:

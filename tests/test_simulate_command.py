@@ -23,12 +23,13 @@ POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 RATINGS = DEMO / "ratings.parquet"
 COLUMNS = "attribute,scheduler,budget,wce_mean,wce_std,wce_sem,runs"
 VOTE_COLUMNS = "attribute,scheduler,budget,what,asked_mean,calls_mean,wrong_mean,wrong_sem,any_mean,order_effect_mean,runs"
+CALIBRATION = "attribute,level,to_level,n,n_prompts,mean_score,mean_human,ci_low,ci_high"
 PICTURES_TOO = [
     pytest.param(*each, marks=pytest.mark.whole)
     for each in (("svg", b"<?xml"), ("html", b"<!doctype html>"))
 ]
 SMALL = (
-    *("--limit", "20", "--runs", "6", "--budget", "500,1000", "--attribute"),
+    *("--limit", "10", "--runs", "3", "--budget", "100,200", "--attribute"),
     "gpt-4.1-nano/helpfulness",
 )
 
@@ -69,51 +70,36 @@ def small_run(
 
 
 def test_prints_the_columns_of_the_contract_for_the_budgets_asked(tmp_path: Path) -> None:
-    done = robin(
-        "simulate",
-        POOL,
-        *SMALL,
-        "--schedulers",
-        "uniform,robin-hood,robin,two-priors",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
+    command = ("simulate", RATINGS, *SMALL, "--schedulers", "uniform,robin,two-priors")
+    done = robin(*command, cwd=tmp_path, exits=0)
     assert done.stdout.splitlines()[0] == COLUMNS
     table = pd.read_csv(io.StringIO(done.stdout))
-    assert list(table["budget"]) == [500, 1000] * 4
-    assert (table["runs"] == 6).all()
-    assert np.allclose(table["wce_sem"], table["wce_std"] / np.sqrt(6), rtol=1e-4)
-    again = robin(
-        "simulate",
-        POOL,
-        *SMALL,
-        "--schedulers",
-        "uniform,robin-hood,robin,two-priors",
-        cwd=tmp_path,
-    )
-    assert again.stdout == done.stdout
+    assert list(table["budget"]) == [100, 200] * 3
+    assert (table["runs"] == 3).all()
+    assert np.allclose(table["wce_sem"], table["wce_std"] / np.sqrt(3), rtol=1e-4)
+    assert robin(*command, cwd=tmp_path).stdout == done.stdout
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), *PICTURES_TOO])
 def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, start: bytes) -> None:
     done = robin(
         "simulate",
-        POOL,
+        RATINGS,
         *SMALL,
-        *("--schedulers", "uniform,robin-hood", "--plot", f"p.{suffix}"),
+        *("--schedulers", "uniform,two-priors", "--plot", f"p.{suffix}"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"p.{suffix}").read_bytes().startswith(start)
     assert "calls saved at equal worst-case error" in done.stderr
-    assert "robin-hood at 1,000: – (6 runs cannot tell it from 0)" in done.stderr
+    assert "two-priors at 200: – (3 runs cannot tell it from 0)" in done.stderr
     assert len(pd.read_csv(io.StringIO(done.stdout))) == 4
 
 
 def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     done = robin(
-        *("simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5"),
+        *("simulate", run, "--budget", "160", "--schedulers", "two-priors", "--runs", "2"),
         *("--plot", "p.svg"),
         cwd=tmp_path,
     )
@@ -122,7 +108,7 @@ def test_simulates_on_a_run_and_draws_its_agreement_with_people(tmp_path: Path) 
     picture = (tmp_path / "p.svg").read_text(encoding="utf-8")
     assert "kendall" in picture
     robin(
-        *("simulate", run, "--budget", "400", "--schedulers", "two-priors", "--runs", "5"),
+        *("simulate", run, "--budget", "160", "--schedulers", "two-priors", "--runs", "2"),
         *("--plot", "q.svg"),
         cwd=tmp_path,
     )
@@ -168,7 +154,9 @@ def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_pa
     assert "right" not in of_thresholds.stdout
 
 
-def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -> None:
+def test_exports_the_agreement_with_people_its_uncertainty_and_human_ratings_by_score(
+    tmp_path: Path,
+) -> None:
     run = small_run(tmp_path)
     table = pd.read_csv(
         io.StringIO(robin("export", run, "--what", "agreement", cwd=tmp_path).stdout)
@@ -209,34 +197,18 @@ def test_exports_the_agreement_with_people_and_its_uncertainty(tmp_path: Path) -
     assert f"reliability of helpfulness scores {value['reliability']:.2f} [" in status
     assert f"so correlation with a human at most {value['ceiling']:.2f} [" in status
 
-
-def test_exports_human_ratings_by_score(tmp_path: Path) -> None:
-    run = small_run(tmp_path)
-    told = robin("export", run, "--what", "calibration", cwd=tmp_path)
-    table = pd.read_csv(io.StringIO(told.stdout))
-    columns = [
-        "attribute",
-        "level",
-        "to_level",
-        "n",
-        "n_prompts",
-        "mean_score",
-        "mean_human",
-        "ci_low",
-        "ci_high",
-    ]
-    assert list(table.columns) == columns
-    opened = robin_cli.open_run(run)
+    table = pd.read_csv(
+        io.StringIO(robin("export", run, "--what", "calibration", cwd=tmp_path).stdout)
+    )
+    assert ",".join(table.columns) == CALIBRATION
     pd.testing.assert_frame_equal(opened.calibration(), table)
     scores = opened.scores().dropna(subset="human")
     by_level = scores.groupby(np.floor(scores["score"] + 0.5))
     np.testing.assert_allclose(table["mean_human"], by_level["human"].mean())
     np.testing.assert_allclose(table["mean_score"], by_level["score"].mean())
     assert list(table["n"]) == list(by_level.size())
-    assert [level["level"] for level in opened.status()["calibration"]["helpfulness"]] == list(
-        table["level"]
-    )
-    assert "--what calibration" in " ".join(robin("status", run, cwd=tmp_path).stdout.split())
+    assert [row["level"] for row in told["calibration"]["helpfulness"]] == list(table["level"])
+    assert "--what calibration" in status
 
 
 def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
@@ -272,10 +244,7 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
             assert set(table.loc[with_human, "why"]) == {why}
             assert table.loc[~with_human, "value"].notna().all()  # for that no human is needed
             rows = robin("export", run, "--what", "calibration", cwd=tmp_path)
-            assert (
-                rows.stdout
-                == "attribute,level,to_level,n,n_prompts,mean_score,mean_human,ci_low,ci_high\n"
-            )
+            assert rows.stdout == f"{CALIBRATION}\n"
             assert why in rows.stderr
         if name == "few":
             told_of = robin_cli.open_run(run).status()["agreement"]["helpfulness"]["pearson"]
@@ -302,7 +271,7 @@ def test_ctrl_c_ends_a_simulation_and_its_workers_at_once(tmp_path: Path) -> Non
         "uniform,robin-hood,robin",
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "robin_cli", "simulate", str(POOL), *hours],
+        [sys.executable, "-m", "robin_cli", "simulate", str(RATINGS), *hours],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -334,7 +303,7 @@ def workers_of(session: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 600 comparisons, with two verdicts on each in each order."""
+    """A run of 600 comparisons, with a verdict on each in each order."""
     rng = np.random.default_rng(1)
     folder = tmp_path_factory.mktemp("verdicts") / "votes"
     robin_cli.judge(
@@ -342,7 +311,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         judge=lambda messages: f"Verdict: {verdict_on(str(messages), rng)}",
         pairwise=True,
         scheduler="uniform",
-        budget=2400,
+        budget=1200,
         run=folder,
         quiet=True,
     )
@@ -356,7 +325,7 @@ def simulated(run: Path, *flags: object) -> tuple[pd.DataFrame, str]:
 
 
 def test_compares_rankings_with_those_of_an_even_spread(verdicts: Path) -> None:
-    table, said = simulated(verdicts, "--budget", "200,400", "--runs", "40")
+    table, said = simulated(verdicts, "--budget", "200,400", "--runs", "20")
     assert ",".join(table.columns) == VOTE_COLUMNS
     assert list(zip(table["scheduler"], table["budget"], strict=True)) == [
         (name, budget) for name in ("uniform", "auto") for budget in (200, 400)
@@ -369,7 +338,7 @@ def test_compares_rankings_with_those_of_an_even_spread(verdicts: Path) -> None:
 
 def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> None:
     best, _ = simulated(
-        verdicts, "--decide", "best", "--budget", "900", "--runs", "3", "--limit", "90"
+        verdicts, "--decide", "best", "--budget", "450", "--runs", "2", "--limit", "45"
     )
     assert best["scheduler"].tolist() == ["uniform", "auto"]
     assert set(best["what"]) == {"prompts"}
@@ -384,10 +353,10 @@ def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> 
     ("flags", "said"),
     [
         ((RATINGS, *SMALL, "--schedulers", "robbin"), "known schedulers are"),
-        ((RATINGS, *SMALL, "--budget", "10"), "reaches 10 of 20 pairs once"),
-        ((POOL, *SMALL, "--budget", "x"), "must be a whole number"),
+        ((RATINGS, *SMALL, "--budget", "5"), "reaches 5 of 10 pairs once"),
+        ((RATINGS, *SMALL, "--budget", "x"), "must be a whole number"),
         ((RATINGS, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
-        ((POOL, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
+        ((RATINGS, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
         ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
         ((RATINGS, *SMALL, "--delta", "2"), "at most 1"),
         ((RATINGS, "--pairwise", "--budget", "100"), "name a run of robin judge --pairwise"),

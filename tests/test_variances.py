@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,9 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.runner.variances import earlier_variances
 from tests.conftest import environment, lines_of, refuses, replaying, robin, wait_until, write_pairs
+from tests.starting import Robin
 
-PAIRS = 40
+PAIRS = 20
 MODELS = ("--model", "replay:coins")
 
 
@@ -66,16 +66,16 @@ def asking(url: str, budget: int, *more: str) -> list[str]:
 
 
 def test_goes_on_without_the_earlier_run(place: Path, judge: str) -> None:
-    command = asking(judge, 100, "--run", "second", "--variances", "first", "--scheduler", "robin")
+    command = asking(judge, 50, "--run", "second", "--variances", "first", "--scheduler", "robin")
     robin(*command, cwd=place, exits=0)
     (place / "first").rename(place / "gone")
 
-    robin(*(each if each != "100" else "120" for each in command), cwd=place, exits=0)
-    robin("resume", "second", "--budget", "140", cwd=place, exits=0)
+    robin(*(each if each != "50" else "60" for each in command), cwd=place, exits=0)
+    robin("resume", "second", "--budget", "70", cwd=place, exits=0)
 
-    assert len(pd.read_parquet(place / "second" / "judgments")) == 140
+    assert len(pd.read_parquet(place / "second" / "judgments")) == 70
     other = robin(
-        *asking(judge, 140, "--run", "second", "--scheduler", "uniform"), cwd=place, exits=2
+        *asking(judge, 70, "--run", "second", "--scheduler", "uniform"), cwd=place, exits=2
     )
     assert "variances: the run has first, now None" in other.stderr
 
@@ -85,12 +85,10 @@ def test_resumes_to_the_same_bytes_as_a_run_never_interrupted(place: Path, judge
         *("--variances", "first", "--seed", "3", "--concurrency", "1", "--quiet", "--scheduler"),
         "robin",
     )
-    whole = robin(*asking(judge, 300, "--run", "whole", *common), cwd=place)
-    command = [sys.executable, "-m", "robin_cli", *asking(judge, 300, "--run", "cut", *common)]
-    with subprocess.Popen(
-        command, cwd=place, env=environment(), stdout=subprocess.DEVNULL
-    ) as process:
-        wait_until(lambda: lines_of(place / "cut" / "journal.jsonl") > 150, process)
+    whole = robin(*asking(judge, 120, "--run", "whole", *common), cwd=place)
+    command = asking(judge, 120, "--run", "cut", *common)
+    with Robin(command, cwd=place, env=environment(), stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: lines_of(place / "cut" / "journal.jsonl") > 60, process)
         process.send_signal(signal.SIGKILL)
 
     resumed = robin("resume", "cut", "--quiet", cwd=place, exits=0)

@@ -103,7 +103,7 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
 
 @example([[4] * 9, [4] * 9, [1] * 9, [2] * 9])
 @given(st.lists(RATINGS, min_size=4, max_size=4))
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_bets_on_the_mean_of_a_panel(ratings: list[list[int]]) -> None:
     _, verdicts, arms = made("a<3", ratings, judges=2)
 

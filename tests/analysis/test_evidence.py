@@ -130,7 +130,7 @@ def least_product(first: list[int], second: list[int], at: float, kept: float) -
     return float(min(found))
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(ratings_0_to_4, ratings_0_to_4, st.sampled_from([-0.1, -0.5, 0.0, 0.7]))
 def test_bets_that_one_mean_is_above_another_come_to_their_least_product(
     first: list[int], second: list[int], at: float

@@ -157,7 +157,7 @@ def rarely(wrong: int, runs: int, error_rate: float) -> bool:
 
 # benchmarks/gate.py counts over more prompts, populations and runs.
 def test_decides_a_mean_that_is_exactly_its_threshold_no_more_often_than_it_says() -> None:
-    prompts, runs, decided = 10, 150, 0
+    prompts, runs, decided = 10, 80, 0
     rng = np.random.default_rng([7, prompts])
     shares = np.stack([flips(3.9), near(2.1)])  # with equal parts of either the mean is 3
     prompt = np.repeat(np.arange(prompts), 2)
@@ -175,7 +175,7 @@ def test_decides_a_share_that_is_exactly_its_threshold_wrongly_no_more_often_tha
     make: Ratings, share: float, side: str
 ) -> None:
     """Those on the other side lie at the end of the margin, where they are the hardest to tell."""
-    rng, runs, wrong = np.random.default_rng([8, int(10 * share)]), 100, 0
+    rng, runs, wrong = np.random.default_rng([8, int(10 * share)]), 60, 0
     requirement = replace(SHARE, share=share)
     prompt = np.repeat(np.arange(60), 2)
     for _ in range(runs):
@@ -191,7 +191,7 @@ def test_decides_a_share_that_is_exactly_its_threshold_wrongly_no_more_often_tha
 
 def test_passes_no_share_where_all_pairs_are_just_below() -> None:
     rng = np.random.default_rng(9)
-    requirement, runs, passed = replace(SHARE, share=0.1), 50, 0
+    requirement, runs, passed = replace(SHARE, share=0.1), 30, 0
     for _ in range(runs):
         passed += (
             judged(requirement, of(rng.multinomial(4, near(2.9), 200)), error_rate=0.2).state

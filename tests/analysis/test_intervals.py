@@ -33,7 +33,7 @@ some_counts = st.lists(st.lists(st.integers(0, 40), min_size=5, max_size=5), min
 
 
 @given(some_counts)
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_gives_intervals_around_the_mean_that_are_never_points(rows: list[list[int]]) -> None:
     counts = np.array(rows)
     low, high = mean_intervals(counts, 0, 4)
@@ -46,7 +46,7 @@ def test_gives_intervals_around_the_mean_that_are_never_points(rows: list[list[i
 
 
 @given(some_counts)
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_treats_both_ends_of_the_scale_alike(rows: list[list[int]]) -> None:
     counts = np.array(rows)
     low, high = mean_intervals(counts, 0, 4)
@@ -149,7 +149,7 @@ def least_sum(
     return min(both(min(max(m, 1e-6), 1.0)) for m in np.linspace(near - 0.01, near + 0.01, 81))
 
 
-@pytest.mark.parametrize(("first", "second"), [(1, 3), (5, 1)])
+@pytest.mark.parametrize(("first", "second"), [(5, 1)])
 def test_a_sum_of_means_is_held_by_the_product_of_the_bets(first: int, second: int) -> None:
     a, b = SEQUENCES[first], SEQUENCES[second]
     shares_a, shares_b = ([x / 4 for x in each] for each in (a, b))
@@ -296,7 +296,7 @@ def test_refuses_a_level_that_is_none(alpha: float) -> None:
         max_size=8,
     )
 )
-@settings(max_examples=30)
+@settings(max_examples=12)
 @example(
     [[0.25, 0.5, 0.75], [0.5, 0.25, 0.25]]
 )  # no whole number among them, as where a curve spreads ratings evenly

@@ -52,7 +52,7 @@ def votes(effect: float, prompts: int, rng: np.random.Generator) -> FloatArray:
 
 @pytest.mark.parametrize("effect", [0.0, 0.48])
 def test_holds_a_planted_effect_as_often_as_it_says(effect: float) -> None:
-    rng, runs = np.random.default_rng(1), 80
+    rng, runs = np.random.default_rng(1), 40
     found = [order_effects(votes(effect, 25, rng), np.arange(25))[0] for _ in range(runs)]
     held = np.mean([one.ci_low <= effect <= one.ci_high for one in found])
     assert held > 0.95 - 2.5 * np.sqrt(0.05 * 0.95 / runs)

@@ -64,7 +64,7 @@ def test_is_seldom_wrong_where_it_is_certain() -> None:
         matches = comparisons(3, 6, wants_best=True)
         arms, verdicts = WritableArms(len(matches.space)), verdicts_of(matches)
         rating = by_strength(matches, [0.0, 0.6, 1.4], seed, effect=0.6)
-        list(play(matches, policy_for(matches, "uniform"), arms, rating, 2_000, verdicts))
+        list(play(matches, policy_for(matches, "uniform"), arms, rating, 1_000, verdicts))
         best, numbers = best_of(verdicts, arms), system_numbers(matches)
         found = [
             numbers[comparison][side]

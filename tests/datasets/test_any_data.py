@@ -49,7 +49,7 @@ ANY_ID = st.one_of(TEXT.filter(bool), st.integers(1, 2**63))
 @pytest.mark.parametrize(
     "suffix", [".jsonl", ".jsonl.gz", ".json", ".csv", ".tsv", ".csv.gz", ".parquet"]
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_reads_any_pairs_back(suffix: str, data: st.DataObject) -> None:
     # a column of Parquet has one type: ids are all text there, and ratings numbers with a point

@@ -165,7 +165,7 @@ TYPED = {
 }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     rows=st.lists(
         st.fixed_dictionaries({name: st.none() | each for name, each in TYPED.items()}), min_size=1

@@ -17,7 +17,7 @@ from robin_cli.datasets import registry
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
-from tests.conftest import has, judging, robin, robin_afresh
+from tests.conftest import has, judging, robin
 from tests.datasets.writing import as_lines, written
 from tests.judges.wire import completion, serving
 from tests.packages import put_example, put_package
@@ -49,8 +49,11 @@ def said_of(name: Any) -> str:
     return str(caught.value)
 
 
-def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
+def test_judges_what_an_installed_package_reads_and_loads_no_other(
+    tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_example(tmp_path / "site", "robin-dataset-sqlite")
+    install("robin-loud", "raise SystemExit('loaded')", ".loud")
     with closing(sqlite3.connect(tmp_path / "answers.db")) as database:
         database.execute(
             "CREATE TABLE pairs (uid TEXT, prompt TEXT, response TEXT, helpfulness INTEGER)"
@@ -59,12 +62,14 @@ def test_judges_what_an_installed_package_reads(tmp_path: Path) -> None:
             "INSERT INTO pairs VALUES ('a', 'Hi', 'Hello!', 4), ('b', 'Name a bird.', 'Wren.', NULL)"
         )
         database.commit()
-    site = {"PYTHONPATH": str(tmp_path / "site")}
 
     with serving(lambda number, _: completion(f"Feedback: no.\nRating: {number % 5}")) as wire:
         asked = judging(wire.url, "answers.db", 4, "--run", "r", "--format", "jsonl")
-        done = robin_afresh(*asked, cwd=tmp_path, **site, exits=0)
+        done = robin(*asked, cwd=tmp_path, exits=0)
     assert [json.loads(line)["human"] for line in done.stdout.splitlines()] == [4, None]
+    assert "robin_loud" not in sys.modules
+    monkeypatch.undo()
+    plugins.cache_clear()
     without = robin("render", "answers.db", "--pair", "b", "-a", "helpfulness", cwd=tmp_path)
     assert "answers.db: the format is not known by this name." in without.stderr
 
@@ -214,14 +219,3 @@ def test_names_no_format_of_its_own_but_where_it_is_read() -> None:
             encoding="utf-8"
         ), file
     assert {".jsonl", ".json", ".csv", ".tsv", ".parquet"} <= registry._own()[0].keys()
-
-
-def test_loads_no_package_before_it_is_needed(tmp_path: Path, install: Install) -> None:
-    install("robin-loud", "raise SystemExit('loaded')", ".loud")
-    site = {"PYTHONPATH": str(tmp_path / "site")}
-    assert robin_afresh("judge", "--help", cwd=tmp_path, **site).returncode == 0
-    written(tmp_path, "p.csv", b"prompt,response\np,r\n")
-    pair = load_pairs(tmp_path / "p.csv").pairs[0].pair_id
-    robin_afresh(
-        "render", "p.csv", "--pair", pair, "-a", "helpfulness", cwd=tmp_path, **site, exits=0
-    )

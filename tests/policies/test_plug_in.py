@@ -19,11 +19,9 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
-from tests.conftest import DEMO, ROOT, judging, robin, write_pairs
+from tests.conftest import DEMO, judging, robin, write_pairs
 from tests.packages import put_example, put_package
 from tests.simulation.test_runs import check_asks_the_same_arms
-
-POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +47,8 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
 ) -> None:
     monkeypatch.syspath_prepend(site)
     plugins.cache_clear()
-    names = ("--schedulers", "uniform,shrinkage", "--limit", "30", "--runs", "2", "--budget", "300")
-    simulated = robin("simulate", POOL, *names, cwd=tmp_path, exits=0)
+    names = ("--schedulers", "uniform,shrinkage", "--limit", "10", "--runs", "2", "--budget", "100")
+    simulated = robin("simulate", DEMO / "ratings.parquet", *names, cwd=tmp_path, exits=0)
     table = pd.read_csv(io.StringIO(simulated.stdout))
     assert set(table["scheduler"]) == {"uniform", "shrinkage"}
     assert (table["wce_mean"] > 0).all()
@@ -58,11 +56,11 @@ def test_simulates_and_judges_by_a_policy_that_a_package_brings(
     # one after another: how far it gets ahead with many under way is a matter of how quickly they are answered
     one = ("--concurrency", "1", "--run", "r")
     command = judging(
-        replay_url, DEMO / "pairs.jsonl", 300, "--limit", "12", "--scheduler", "shrinkage", *one
+        replay_url, DEMO / "pairs.jsonl", 150, "--limit", "6", "--scheduler", "shrinkage", *one
     )
     judged = robin(*command, cwd=tmp_path, exits=0)
     n = pd.read_csv(io.StringIO(judged.stdout))["n"]
-    assert n.sum() == 300
+    assert n.sum() == 150
     assert n.max() > 1.5 * n.min()  # it adapts
     monkeypatch.undo()
     plugins.cache_clear()

@@ -199,7 +199,7 @@ def session(
     )
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(
     seed=st.integers(0, 2**32 - 1),
     budget=st.integers(PAIRS, 60),
@@ -277,7 +277,7 @@ def test_makes_a_file_no_longer_than_a_service_takes(
     assert max(sizes) <= 700
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.text(max_size=80))
 def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, line: int, other: str) -> None:
     with TemporaryDirectory() as name:
@@ -298,7 +298,7 @@ def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, line: int, 
             assert wrong == custom_id or ledger.place_of(wrong) is None
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(0, 1000), st.integers(1, 128)),

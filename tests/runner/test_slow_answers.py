@@ -18,7 +18,7 @@ from tests.judges.wire import completion, serving
 SLOW, PAIRS, BUDGET = 3, 120, 300
 
 
-@pytest.mark.parametrize("scheduler", ["two-priors", "robin-hood", "uniform"])
+@pytest.mark.parametrize("scheduler", ["two-priors", "uniform"])
 def test_waits_for_slow_first_calls_before_the_last_of_the_budget_goes_elsewhere(
     tmp_path: Path, scheduler: str
 ) -> None:

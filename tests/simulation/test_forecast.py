@@ -90,7 +90,7 @@ def test_the_worst_of_more_pairs_than_are_simulated_is_larger() -> None:
 
 
 def test_calls_for_an_error_bring_it() -> None:
-    forecast = Forecast(nothing(80), estimating(80))
+    forecast = Forecast(nothing(40), estimating(40))
     needed = forecast.calls_for_error(by("two-priors"), 0.3)
     reached = forecast.expected(by("two-priors"), [needed.calls])[needed.calls]
     evenly = forecast.calls_for_error(by("uniform"), 0.3)
@@ -98,8 +98,8 @@ def test_calls_for_an_error_bring_it() -> None:
     assert reached.figure("worst_mean") == pytest.approx(0.3, rel=0.2)
     assert evenly.calls > 1.1 * needed.calls
     assert needed.calls == int(float(f"{needed.calls:.2g}"))
-    assert forecast.calls_for_error(by("uniform"), 3.9) == (80, "at most")
-    assert forecast.calls_for_error(by("uniform"), 0.001) == (8000, "more than")
+    assert forecast.calls_for_error(by("uniform"), 3.9) == (40, "at most")
+    assert forecast.calls_for_error(by("uniform"), 0.001) == (4000, "more than")
 
 
 def test_reads_calls_between_budgets_in_logarithms() -> None:
@@ -110,7 +110,7 @@ def test_reads_calls_between_budgets_in_logarithms() -> None:
 
 @pytest.mark.parametrize(
     "goal",
-    [deciding(30, "score>=2"), deciding(8, "best", np.arange(8) // 2)],
+    [deciding(15, "score>=2"), deciding(8, "best", np.arange(8) // 2)],
 )
 def test_most_runs_decide_everything_within_the_calls_to_the_end(goal: Goal) -> None:
     pairs = len(goal.space)

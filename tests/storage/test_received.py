@@ -9,9 +9,9 @@ import os
 import random
 import re
 import shutil
-import subprocess
-import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -49,10 +49,8 @@ from robin_cli.views.gate import gated
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
-from tests.conftest import ROOT, environment, judging, refuses, robin, shared_folder, write_pairs
+from tests.conftest import judging, refuses, robin, robin_apart, shared_folder, write_pairs
 from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
-
-OPEN = "import sys, pathlib, robin_cli.storage.store as s; s.RunStore.open(pathlib.Path(sys.argv[1])).close()"
 
 
 def made(path: Path, budget: int = 3) -> Path:
@@ -215,16 +213,11 @@ def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(
         assert len(ids(tmp_path / "r")) == budget
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-def test_lets_no_second_process_in_also_when_its_lock_was_deleted(
-    tmp_path: Path, deleted: bool
-) -> None:
+def test_lets_no_second_process_in_also_when_its_lock_was_deleted(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     with RunStore.open(run) as store:
-        if deleted:
-            (run / "lock").unlink()
-        words = [sys.executable, "-c", OPEN, str(run)]
-        second = subprocess.run(words, capture_output=True, text=True, env=environment())
+        (run / "lock").unlink()
+        second = robin_apart("resume", run, cwd=tmp_path)
         assert (
             "another robin is at work on this run; wait for it, or stop it first" in second.stderr
         )
@@ -235,22 +228,17 @@ def test_lets_no_second_process_in_also_when_its_lock_was_deleted(
     RunStore.open(run).close()
 
 
-AS_ANOTHER = """
-import os, pathlib, sys
-from tests.starting import load_robin
-load_robin()
-from robin_cli.cli.app import main
-from robin_cli.views.report.writing import write_report
-write_report([pathlib.Path("../r")], "warm.html")  # all is loaded while it can be
-if not os.geteuid():  # root may write anywhere
-    os.setuid(65534)
-for words in (["status", "../r"], ["report", "../r"], ["report", "../r", "-o", "r.html"], ["resume", "../r"]):
-    sys.argv = ["robin", *words]
+@contextmanager
+def as_another() -> Iterator[None]:
+    """Work as a user who is not root: root may write anywhere."""
+    is_root = not os.geteuid()
+    if is_root:
+        os.seteuid(65534)
     try:
-        main()
-    except SystemExit as ended:
-        print(words, ended.code, flush=True)
-"""
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
 
 
 @pytest.fixture
@@ -259,30 +247,33 @@ def shared() -> Iterator[Path]:
         yield folder
 
 
-def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(shared: Path) -> None:
-    run = made(shared / "r")
-    mine = shared / "mine"
+def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, mine = made(shared / "r"), shared / "mine"
     mine.mkdir()
+    mine.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(mine))
+    commands = (["status"], ["report"], ["report", "-o", "r.html"], ["resume"])
+    made(shared / "warm")  # all is loaded while it can be
+    for name, *more in commands:
+        robin(name, "../warm", *more, cwd=mine)
+    (mine / "r.html").unlink()
     for path in (run, *run.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    mine.chmod(0o777)
-    command = [sys.executable, "-c", AS_ANOTHER]
-    env = environment(PYTHONPATH=str(ROOT))
-    done = subprocess.run(command, cwd=mine, env=env, capture_output=True, text=True, timeout=120)
+    with as_another():
+        status, beside, elsewhere, resumed = (
+            robin(name, "../r", *more, cwd=mine) for name, *more in commands
+        )
     for path in (run, run / "judgments"):
         path.chmod(0o755)
-    assert "Traceback" not in done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith("[")] == [
-        "['status', '../r'] 0",
-        "['report', '../r'] 1",
-        "['report', '../r', '-o', 'r.html'] 0",
-        "['resume', '../r'] 2",
-    ], done.stderr
-    assert re.search(r"^state +finished *$", done.stdout, re.MULTILINE)
+    each = (status, beside, elsewhere, resumed)
+    assert [done.returncode for done in each] == [0, 1, 0, 2], [done.stderr for done in each]
+    assert re.search(r"^state +finished *$", status.stdout, re.MULTILINE)
     says = "../r/report.html: cannot be written (Permission denied); name another place: robin report ../r -o r.html"
-    assert says in done.stderr
+    assert says in beside.stderr
     assert (mine / "r.html").stat().st_size > 10_000
-    assert "a run needs a folder that can be written to" in done.stderr
+    assert "a run needs a folder that can be written to" in resumed.stderr
 
 
 def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def made(path: Path, requests: list[list[Judgment]]) -> Path:
 
 @given(requests(), st.integers(1, 12), st.sets(st.integers(0, 29)), st.data())
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -184,7 +184,7 @@ def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
     rng = np.random.default_rng(
         6
     )  # places none of which has pyarrow end the process, as some of a footer do
-    for at in rng.integers(0, len(sound), 20).tolist():
+    for at in rng.integers(0, len(sound), 8).tolist():
         (run / "state.parquet").write_bytes(
             sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :]
         )

@@ -165,7 +165,7 @@ def test_names_a_damaged_line_that_has_sound_ones_after_it(tmp_path: Path) -> No
     drops=st.sets(st.integers(0, 11)),
     rows=st.integers(1, 9),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
 def test_holds_exactly_what_was_appended_whenever_it_was_dropped(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,

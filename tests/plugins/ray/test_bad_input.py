@@ -16,12 +16,8 @@ import robin_cli
 from robin_cli.model.errors import EndpointError, InputError
 from robin_ray import on_ray
 from robin_ray.crew import Node
-from tests.conftest import robin, write_pairs
+from tests.conftest import write_pairs
 from tests.plugins.ray.judge import judge
-
-ASKING = (
-    *("-a", "helpfulness", "--budget", "20", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"),
-)
 
 
 @pytest.fixture
@@ -69,8 +65,8 @@ def test_waits_for_an_address_no_longer_than_it_says(
 
 
 def test_says_that_nothing_is_at_an_address(data: Path) -> None:
-    said = robin("judge", data, *ASKING, "--ray", "127.0.0.1:9", cwd=data.parent, exits=3)
-    assert "--ray 127.0.0.1:9: Connection refused; is the cluster running" in said.stderr
+    said = refused(data, "127.0.0.1:9")
+    assert "--ray 127.0.0.1:9: Connection refused; is the cluster running" in said
 
 
 def test_says_that_something_else_is_at_an_address(data: Path) -> None:

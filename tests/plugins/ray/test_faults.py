@@ -28,7 +28,7 @@ from tests.plugins.ray.judge import Asked, judge
 from tests.starting import Robin
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
-BUDGET = 400
+BUDGET = 200
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
         "stopping: 8 calls",
     ]
     begin += [
-        "120 of 400 calls spent",
+        "120 of 200 calls spent",
         "12,000 tokens",
         "robin: interrupted; everything received is kept",
     ]
