@@ -79,7 +79,7 @@ def test_takes_a_budget_as_robin_prints_it(tmp_path: Path, replay_url: str) -> N
         "--budget",
     ]
 
-    assert "1,200 of 1,200 calls spent" in robin(*command, "1,200", cwd=tmp_path).stderr
+    assert "1,001 of 1,001 calls spent" in robin(*command, "1,001", cwd=tmp_path).stderr
     assert "write 3000 or 3,000" in robin(*command, "3k", cwd=tmp_path).stderr
 
 
