@@ -46,6 +46,7 @@ READ_AT_WORK = {
         "JUDGE_URL",
     ),
     *("BATCHES_URL", "PAIRWISE_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL"),
+    *("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
 }
 READ_AT_WORK |= {
     "CHECKOUT",

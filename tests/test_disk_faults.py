@@ -9,7 +9,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -64,11 +63,10 @@ def kept(run: Path) -> list[str]:
 def on_a_full_disk(url: str, folder: Path, given: list[str]) -> Iterator[subprocess.Popen[str]]:
     """A run whose files cannot grow once some answers came, and that has said so."""
     write_pairs(folder / "pairs.jsonl", 10)
-    words = [sys.executable, "-m", "robin_cli", *command(url, "r", 500)]
-    with subprocess.Popen(
-        words, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
+    with Robin(
+        command(url, "r", 150), cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
     ) as process:
-        wait_until(lambda: len(given) >= 50, process)
+        wait_until(lambda: len(given) >= 40, process)
         limit(process, 1)
         assert process.stderr is not None
         said = next(line for line in process.stderr if "could not be written" in line)
@@ -89,7 +87,7 @@ def test_waits_on_a_full_disk_and_goes_on_when_there_is_room(tmp_path: Path) -> 
     assert process.returncode == 0, said
     has(said, "there is room again: the run goes on")
     ids = kept(tmp_path / "r")
-    assert len(ids) == len(given) == 500
+    assert len(ids) == len(given) == 150
     assert set(ids) == set(given)
 
 
@@ -105,7 +103,7 @@ def test_counts_what_is_lost_when_it_is_stopped_on_a_full_disk(tmp_path: Path) -
         assert len(given) - len(kept(tmp_path / "r")) == int(lost[1]) > 0
         robin("resume", "r", "-o", "scores.csv", cwd=tmp_path, exits=0)
     ids = kept(tmp_path / "r")
-    assert len(ids) == len(set(ids)) == 500
+    assert len(ids) == len(set(ids)) == 150
 
 
 def test_counts_what_is_lost_with_a_folder_that_was_deleted(tmp_path: Path) -> None:
@@ -136,11 +134,11 @@ def test_goes_on_with_a_run_that_was_copied_to_another_machine(tmp_path: Path) -
     here.mkdir()
     write_pairs(here / "pairs.jsonl", 10)
     with judge() as (wire, _):
-        robin(*command(wire.url, "r", 100), cwd=here, exits=0)
+        robin(*command(wire.url, "r", 30), cwd=here, exits=0)
         shutil.copytree(here / "r", there / "copied")
         shutil.rmtree(here)
-        robin("resume", "copied", "--budget", "300", "-o", "scores.csv", cwd=there, exits=0)
-    assert len(kept(there / "copied")) == 300
+        robin("resume", "copied", "--budget", "60", "-o", "scores.csv", cwd=there, exits=0)
+    assert len(kept(there / "copied")) == 60
 
 
 def test_gives_two_runs_of_one_second_a_folder_each(
@@ -159,7 +157,7 @@ def test_gives_two_runs_of_one_second_a_folder_each(
             robin_cli.judge(
                 data,
                 attribute="helpfulness",
-                budget=30,
+                budget=9,
                 base_url=wire.url,
                 model="judge",
                 quiet=True,
@@ -168,7 +166,7 @@ def test_gives_two_runs_of_one_second_a_folder_each(
         ]
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert names == ["20260101T000000Z-helpfulness", "20260101T000000Z-helpfulness-2"]
-    assert [len(kept(run.path)) for run in runs] == [30, 30]
+    assert [len(kept(run.path)) for run in runs] == [9, 9]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="a terminal that closes is a POSIX thing")
@@ -194,8 +192,8 @@ def test_minds_no_clock_that_goes_backwards(
     with judge() as (wire, given), monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: now() - 3600 * next(hours))
         endpoint: dict[str, Any] = {"base_url": wire.url, "model": "judge", "concurrency": 8}
-        robin_cli.judge(data, attribute="helpfulness", budget=100, run=run, quiet=True, **endpoint)
-        robin_cli.open_run(run).resume(budget=150, quiet=True)
+        robin_cli.judge(data, attribute="helpfulness", budget=30, run=run, quiet=True, **endpoint)
+        robin_cli.open_run(run).resume(budget=45, quiet=True)
     assert sorted(kept(run)) == sorted(given)
     when = read_run(run, JUDGMENTS.names).judgments["received_at"].to_pylist()
     assert when[-1] < when[0]  # it did go backwards

@@ -35,7 +35,7 @@ ANSWERS = {
     "best": r"best response certified for \d of 8 groups; \d open",
     "comparison": r"birch (is better than|and) cedar .*\[.*\] \(95 %, over 8 prompts\)",
     "pairwise": r"ranking of 6 systems: 1 \w+.*, 2 \w+.*, 3 \w+",
-    "pairwise-best": r"best response certified for \d+ of 24 prompts; \d+ open",
+    "pairwise-best": r"best response certified for \d+ of 12 prompts; \d+ open",
     "gate": r"PASS mean\(helpfulness\)>=1: \d\.\d\d, 95 % interval ",
 }
 """How the answer to each question begins."""

@@ -133,7 +133,7 @@ def check_policy(robin: Robin, folder: Path, url: str) -> None:
     assert done.returncode == 0, done.stderr
     assert robin("status", "r").returncode == 0
     simulated = robin(
-        "simulate", "r", "--schedulers", "uniform,very-greedy", "--budget", "20", "--runs", "2"
+        "simulate", "r", "--schedulers", "uniform,very-greedy", "--budget", "8", "--runs", "1"
     )
     assert "very-greedy" in simulated.stdout, simulated.stderr
     named = robin(*asked[:-3], "very_greedy", "--run", "s")
@@ -142,7 +142,7 @@ def check_policy(robin: Robin, folder: Path, url: str) -> None:
 
 def check_goal(robin: Robin, folder: Path, url: str) -> None:
     """The share of scores above a number: one file, and the setting that names the number."""
-    asked = judging(url, write_pairs(folder / "p.jsonl", 6), 30, "--above", "1.5")
+    asked = judging(url, write_pairs(folder / "p.jsonl", 3), 12, "--above", "1.5")
     both = robin(*asked, "--decide", "score>=2", "--run", "both")
     assert (both.returncode, "--decide and --above: a run has one goal" in both.stderr) == (
         2,
@@ -165,9 +165,9 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     assert summary.returncode == 0, summary.stderr
     assert "rates responses one by one" in robin("export", "r", "--what", "ranking").stderr
     assert robin("report", "r").returncode == 0
-    simulated = robin("simulate", "r", "--budget", "24", "--runs", "2")
+    simulated = robin("simulate", "r", "--budget", "9", "--runs", "1")
     assert simulated.returncode == 0, simulated.stderr
-    resumed = robin("resume", "r", "--budget", "40")
+    resumed = robin("resume", "r", "--budget", "15")
     assert "of the scores are above 1.5\nnext: " in resumed.stderr, resumed.stderr
 
 

@@ -67,9 +67,9 @@ def test_pays_a_prompt_once_for_several_ratings(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with serving(several) as wire:
         more = ("--base-url", wire.url, "--samples-per-request", "5")
-        done = robin("judge", data, "-b", "403", *HELPFUL, *more, cwd=tmp_path, exits=0)
-    assert sum(int(row["n"]) for row in rows(done.stdout)) == 403 == answered(tmp_path / "r")
-    assert 81 <= len(wire.bodies) <= 130
+        done = robin("judge", data, "-b", "103", *HELPFUL, *more, cwd=tmp_path, exits=0)
+    assert sum(int(row["n"]) for row in rows(done.stdout)) == 103 == answered(tmp_path / "r")
+    assert 21 <= len(wire.bodies) <= 50
     assert judgments(tmp_path / "r")["prompt_tokens"].sum() == 100 * len(wire.bodies)
 
 
@@ -79,21 +79,21 @@ def costly(number: int, body: dict[str, Any]) -> Answer:
 
 def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
-    prices = ("--price-in", "1", "--price-out", "2", "--concurrency", "32")
+    prices = ("--price-in", "1", "--price-out", "2", "--concurrency", "16")
     with serving(costly) as wire:
-        asked = ("judge", data, "-b", "500", *HELPFUL, "--base-url", wire.url, *prices)
-        first = robin(*asked, "--max-cost", "0.1", cwd=tmp_path, exits=4)
+        asked = ("judge", data, "-b", "150", *HELPFUL, "--base-url", wire.url, *prices)
+        first = robin(*asked, "--max-cost", "0.06", cwd=tmp_path, exits=4)
         spent = judgments(tmp_path / "r")["cost_usd"].sum()
         robin("resume", "r", cwd=tmp_path, exits=4)  # the limit is that of the run, and it is spent
-        robin("resume", "r", "--max-cost", "0.2", cwd=tmp_path, exits=4)
+        robin("resume", "r", "--max-cost", "0.12", cwd=tmp_path, exits=4)
         robin("resume", "r", "--max-cost", "5", cwd=tmp_path, exits=0)
-    has(first.stderr, "--max-cost $0.1 is reached", "robin resume r --max-cost MORE")
+    has(first.stderr, "--max-cost $0.06 is reached", "robin resume r --max-cost MORE")
     assert sum(int(row["n"]) for row in rows(first.stdout)) == pytest.approx(spent / 0.002)
-    assert 0.1 - 0.01 < spent <= 0.1
-    assert judgments(tmp_path / "r")["cost_usd"].sum() == pytest.approx(1.0)
+    assert 0.06 - 0.01 < spent <= 0.06
+    assert judgments(tmp_path / "r")["cost_usd"].sum() == pytest.approx(0.3)
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    assert status["cost_usd"] == pytest.approx(1.0)
-    assert answered(tmp_path / "r") == 500
+    assert status["cost_usd"] == pytest.approx(0.3)
+    assert answered(tmp_path / "r") == 150
 
 
 def test_marks_tokens_that_it_had_to_estimate(tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
             return varied(number, choices=choices)
 
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
-    more = ("--samples-per-request", samples, "--max-retries", "20", "--concurrency", "32")
+    more = ("--samples-per-request", samples, "--max-retries", "20", "--concurrency", "16")
     with serving(any_shape) as wire:
         done = robin(
-            *("judge", data, "-b", "300"),
+            *("judge", data, "-b", "150"),
             *HELPFUL,
             "--base-url",
             wire.url,
@@ -172,7 +172,7 @@ def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
     again = int(
         ((kept["reason"] == "truncated") & (kept["status"] == "failed")).sum()
     )  # cut, and asked with a longer limit
-    assert (answered(tmp_path / "r"), sent[0]) == (300, 300 + again)
+    assert (answered(tmp_path / "r"), sent[0]) == (150, 150 + again)
     assert "a 200 without choices" in done.stderr
 
 
@@ -183,7 +183,7 @@ def test_stops_when_the_key_expires_and_goes_on_with_a_new_one(tmp_path: Path) -
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(expiring) as wire:
         command = (
-            *("judge", data, "-b", "200"),
+            *("judge", data, "-b", "120"),
             *HELPFUL,
             *("--base-url", wire.url, "--concurrency", "4"),
         )
@@ -193,7 +193,7 @@ def test_stops_when_the_key_expires_and_goes_on_with_a_new_one(tmp_path: Path) -
         robin("resume", "r", cwd=tmp_path, exits=0)
     has(done.stderr, "key was refused", "robin resume r")
     assert kept == 60
-    assert answered(tmp_path / "r") == 200
+    assert answered(tmp_path / "r") == 120
 
 
 def test_stops_when_the_quota_is_used_up_and_never_tries_again(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_stops_when_the_quota_is_used_up_and_never_tries_again(tmp_path: Path) -
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     with serving(quota) as wire:
         done = robin(
-            *("judge", data, "-b", "200"),
+            *("judge", data, "-b", "120"),
             *HELPFUL,
             *("--base-url", wire.url, "--concurrency", "4"),
             cwd=tmp_path,
@@ -235,7 +235,7 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
         return server
 
     command = [
-        *("judge", str(data), "-b", "400", "-a", "helpfulness", "--model", REPLAY_MODEL),
+        *("judge", str(data), "-b", "150", "-a", "helpfulness", "--model", REPLAY_MODEL),
     ]
     command += [
         *("--base-url", f"http://127.0.0.1:{port}/v1", "--run", "r", "--concurrency", "8"),
@@ -245,7 +245,7 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
     with Robin(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as run:
-        wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 100, run)
+        wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 40, run)
         server.kill()
         server.communicate()
         with socket.create_server(("127.0.0.1", port)) as down:
@@ -256,7 +256,7 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
     server.kill()
     server.communicate()
     assert run.returncode == 0, said
-    assert answered(tmp_path / "r") == 400
+    assert answered(tmp_path / "r") == 150
 
 
 def test_spreads_calls_over_several_servers_and_survives_the_loss_of_one(tmp_path: Path) -> None:
@@ -269,12 +269,12 @@ def test_spreads_calls_over_several_servers_and_survives_the_loss_of_one(tmp_pat
     with serving(dying) as first, serving(lambda number, _: varied(1000 + number)) as second:
         urls = ("--base-url", first.url, "--base-url", second.url)
         done = robin(
-            "judge", data, "-b", "400", *HELPFUL, *urls, "--concurrency", "4", cwd=tmp_path, exits=0
+            "judge", data, "-b", "150", *HELPFUL, *urls, "--concurrency", "4", cwd=tmp_path, exits=0
         )
-    assert answered(tmp_path / "r") == 400
+    assert answered(tmp_path / "r") == 150
     assert f"{first.url}: circuit open" in done.stderr
-    assert len(second.bodies) == 370
-    assert len(judgments(tmp_path / "r")["request_id"].unique()) == 400
+    assert len(second.bodies) == 120
+    assert len(judgments(tmp_path / "r")["request_id"].unique()) == 150
 
 
 def test_takes_several_servers_from_robin_toml(tmp_path: Path) -> None:

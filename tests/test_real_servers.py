@@ -147,8 +147,8 @@ def check_several(tmp_path: Path, guarded: str) -> None:
     assert frame["usage_estimated"].any()  # it counts one choice of several
 
 
-def test_keeps_exactly_250_ratings_where_four_calls_in_ten_fail(tmp_path: Path, llama: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 40)
+def test_keeps_exactly_60_ratings_where_four_calls_in_ten_fail(tmp_path: Path, llama: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 12)
 
     with faulty(
         tmp_path / "aimock.log",
@@ -158,13 +158,13 @@ def test_keeps_exactly_250_ratings_where_four_calls_in_ten_fail(tmp_path: Path, 
         disconnect=0.1,
         malformed=0.1,
     ) as url:
-        command = judge(url, "tiny-judge", data, 250, "--concurrency", "64", "--max-retries", "20")
+        command = judge(url, "tiny-judge", data, 60, "--concurrency", "16", "--max-retries", "20")
         robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-any", exits=0)
         made = faults_made(url)
 
     assert set(made) == {"passed", "rateLimit", "disconnect", "malformed"}
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     kept = judgments[judgments["status"] == "ok"]
-    assert len(kept) == 250
-    assert kept["request_id"].nunique() == 250
+    assert len(kept) == 60
+    assert kept["request_id"].nunique() == 60
     assert not (judgments["status"] == "unparsed").any()

@@ -127,7 +127,11 @@ def traits(process: Robin) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.whole), signal.SIGINT]
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(each, marks=pytest.mark.whole) for each in (signal.SIGKILL, signal.SIGTERM)),
+    ],
 )
 def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(
     tmp_path: Path, number: signal.Signals
@@ -177,12 +181,11 @@ def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
     assert b"\x1b[32m" in shown
 
 
-@BOTH
-def test_is_killed_in_the_middle_of_its_work(tmp_path: Path, afresh: bool) -> None:
+def test_is_killed_in_the_middle_of_its_work(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "p.jsonl", 5)
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
         command = judging(url, data, 100_000, "--run", "r", "-q")
-        with Robin(command, cwd=tmp_path, env=environment(), afresh=afresh) as process:
+        with Robin(command, cwd=tmp_path, env=environment()) as process:
             wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
             process.kill()
     assert process.returncode == -signal.SIGKILL
@@ -191,7 +194,8 @@ def test_is_killed_in_the_middle_of_its_work(tmp_path: Path, afresh: bool) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["HOME", "LC_ALL", pytest.param("OPENAI_LOG", marks=pytest.mark.whole)]
+    "name",
+    ["LC_ALL", *(pytest.param(each, marks=pytest.mark.whole) for each in ("HOME", "OPENAI_LOG"))],
 )
 def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(
     tmp_path: Path, name: str

@@ -13,7 +13,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import pytest
 
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
+from robin_cli.model.plugins import plugins
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
@@ -35,7 +35,6 @@ from robin_cli.settings.trust import (
 )
 from tests.conftest import has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
-from tests.many_starts import starts
 from tests.packages import put_package
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="0.0.0.0 leads nowhere there")
@@ -188,27 +187,30 @@ def test_resumes_a_run_made_here_with_its_own_host_and_key_alone(
 
 
 def test_asks_no_judge_of_a_package_because_a_received_run_says_so(
-    here: Path, env: dict[str, str]
+    here: Path,
+    env: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     code = "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n"
     put_package(
         here / "site", "robin-sender", code, {"robin.judges": {"sender": "robin_sender:judge"}}
     )
-    with starts(here, env=env, path=here / "site") as started:
-        start = partial(started.robin, cwd=here)
-        assert start("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r").returncode == 0
-        (here / "asked").unlink()
-        assert start("resume", "r", "--budget", "6").returncode == 0  # its owner's
-        (here / "asked").unlink()
+    monkeypatch.syspath_prepend(here / "site")
+    request.addfinalizer(plugins.cache_clear)
+    plugins.cache_clear()
+    robin("judge", "p.jsonl", *ASKED, "--judge", "sender", "--run", "r", cwd=here, **env, exits=0)
+    (here / "asked").unlink()
+    robin("resume", "r", "--budget", "6", cwd=here, **env, exits=0)  # its owner's
+    (here / "asked").unlink()
 
-        another = env["XDG_STATE_HOME"] + "-of-another"
-        refused = start("resume", "r", "--budget", "8", XDG_STATE_HOME=another)
-        said = "r/manifest.json wants the prompts (no key) sent to judge://sender"
-        assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
-        told = shlex.split(refused.stderr.split("name it yourself: ")[1])
-        assert told == ["--judge", "sender"]
-        assert not (here / "asked").exists()
-        assert start("resume", "r", "--budget", "8", *told, XDG_STATE_HOME=another).returncode == 0
+    another = env | {"XDG_STATE_HOME": env["XDG_STATE_HOME"] + "-of-another"}
+    refused = robin("resume", "r", "--budget", "8", cwd=here, **another, exits=2)
+    assert "r/manifest.json wants the prompts (no key) sent to judge://sender" in refused.stderr
+    told = shlex.split(refused.stderr.split("name it yourself: ")[1])
+    assert told == ["--judge", "sender"]
+    assert not (here / "asked").exists()
+    robin("resume", "r", "--budget", "8", *told, cwd=here, **another, exits=0)
     assert (here / "asked").exists()
 
 

@@ -244,7 +244,7 @@ def test_loses_no_permit_in_any_short_story() -> None:
             ("start", 0),
             ("tick", 0),
         ]  # one holds the permit, two wait
-        for story in itertools.product(moves, repeat=5):
+        for story in itertools.product(moves, repeat=4):
             await play([*opening, *story], room=1)
 
     run(all_stories())

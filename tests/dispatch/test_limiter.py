@@ -144,12 +144,12 @@ def test_keeps_a_fixed_number_whatever_happens() -> None:
     assert run(scene()) == (5, 5)
 
 
-@pytest.mark.parametrize("ceiling", [1, 3, 20])
+@pytest.mark.parametrize("ceiling", [1, 20])
 def test_never_goes_beyond_its_ceiling(ceiling: int) -> None:
     async def scene() -> int:
         server = Server(latency_s=0.05)
         await load(
-            server, Limiter(None, ceiling=ceiling, clock=asyncio.get_running_loop().time), 20.0
+            server, Limiter(None, ceiling=ceiling, clock=asyncio.get_running_loop().time), 8.0
         )
         return max(server.met)
 
