@@ -16,6 +16,7 @@ from robin_cli.model.errors import InputError
 from tests.conftest import (
     DEMO,
     REPLAY_MODEL,
+    at_a_terminal,
     environment,
     has,
     replaying,
@@ -24,7 +25,6 @@ from tests.conftest import (
     write_pairs,
 )
 from tests.starting import Robin
-from tests.views.test_live import on_a_terminal
 
 PAIRS = 12
 DEAR, CHEAP = "replay:dear", "replay:cheap"
@@ -199,7 +199,7 @@ def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:
             *("--model", REPLAY_MODEL, "--price-in", "1", "--price-out", "4"),
             *("--max-cost", "0.01", "-o", tmp_path / "s.csv"),
         ]
-        code, shown = on_a_terminal(*command, cwd=tmp_path)
+        code, shown = at_a_terminal(*map(str, command), cwd=tmp_path, TERM="xterm-256color")
     assert code == 0
     assert "% of $0.01" in shown
     assert "4,611" not in shown  # no calls without an end
