@@ -361,7 +361,7 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path) -> None:
 
 def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Path) -> None:
     with serving(rated()) as wire:
-        robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         for change, said in (
             (("--decide", "score>=2"), "decide: the run has helpfulness>=2.5, now helpfulness>=2"),
@@ -373,11 +373,12 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
             (("--decide", "best"), "decide: the run has helpfulness>=2.5, now best"),
             ((), "decide: the run has helpfulness>=2.5, now"),
         ):
-            other = robin(*judging(wire.url, *change), cwd=tmp_path, exits=2)
+            other = robin(*judging(wire.url, *change, budget=24), cwd=tmp_path, exits=2)
             assert said in other.stderr.replace("error-rate", "error_rate"), other.stderr
-        robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=0)
+        by_prompt = ("--decide", "best", "--run", "q")
+        robin(*judging(wire.url, *by_prompt, budget=24), cwd=tmp_path, exits=0)
         grouped = robin(
-            *judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"),
+            *judging(wire.url, *by_prompt, "--group", "ask", budget=24),
             cwd=tmp_path,
             exits=2,
         )

@@ -183,7 +183,10 @@ def test_is_planned_shown_in_every_form_simulated_and_resumed_after_a_kill(
     assert facts["spent"] == len(whole) <= BUDGET
     assert len(found) == PROMPTS * 3
     robin("export", "r", "-o", f"scores.{case.form}", cwd=tmp_path, exits=0)
-    read = {"tsv": partial(pd.read_csv, sep="\t"), "jsonl": partial(pd.read_json, lines=True)}
+    read: dict[str, Callable[..., Any]] = {
+        "tsv": partial(pd.read_csv, sep="\t"),
+        "jsonl": partial(pd.read_json, lines=True),
+    }
     read |= {"parquet": pd.read_parquet, "xlsx": partial(pd.read_excel, engine="openpyxl")}
     assert len(read[case.form](tmp_path / f"scores.{case.form}")) == len(found)
     assert "ash" in robin("export", "r", "--format", "table", cwd=tmp_path, exits=0).stdout

@@ -53,8 +53,8 @@ def run(tmp_path: Path) -> Path:
 @contextmanager
 def page(run: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a page for ``run``."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = ["label", run, "--no-browser", *flags]
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = ["label", str(run), "--no-browser", *flags]
     with Robin(command, cwd=run.parent, env=environment(), **streams) as started:
         assert started.stdout is not None
         try:
