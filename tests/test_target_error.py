@@ -94,7 +94,7 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     tmp_path: Path,
 ) -> None:
     first, then = 0.8, 0.5
-    judge, whole = Judge(), judged(tmp_path / "whole", budget=500, scheduler="two-priors")
+    judge, whole = Judge(), judged(tmp_path / "whole", budget=150, scheduler="two-priors")
     errors = errors_at_looks(whole.path, until=then)
     expected = {
         error: next(calls for calls, now in errors.items() if now <= error)
