@@ -268,10 +268,6 @@ def test_prompts_that_not_all_answered_are_counted_with_an_example(
             "is one run; name a second one, or the column that names the systems, with --by",
         ),
         (["new", "new"], "is named twice"),
-        (
-            ["new", "--by", "system"],
-            '--by system: there is "new" alone, and a comparison needs two systems',
-        ),
         (["all", "--by", "sistem"], "system"),
         (["all", "--by", "question", "--match", "system"], ""),
         (["nowhere", "new"], "nowhere"),

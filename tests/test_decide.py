@@ -7,7 +7,7 @@ import json
 import random
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli import RobinError, open_run
+from robin_cli import RobinError
 from tests.conftest import environment, has, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 from tests.test_answers import with_logprobs
 
-MEANS = [0.4, 3.6, 0.6, 3.2, 0.3, 0.7, 3.9, 3.0, 0.8, 0.2, 0.9, 3.5]
+MEANS = [0.4, 3.6, 0.6, 3.2, 0.3, 0.7, 3.9, 2.7, 0.8, 0.2, 0.9, 3.5]
 KEPT = [mean >= 2 for mean in MEANS]
 BEST = [1, 3, 6, 11]
 
@@ -289,15 +289,15 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
             *("--margin", "0.001", "--error-rate", "0.0001"),
         )  # at 0.05 one run in twenty may end by chance
         done = robin(
-            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300),
+            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=120),
             cwd=tmp_path,
             exits=0,
         )
-        assert len(wire.bodies) == 300
+        assert len(wire.bodies) == 120
         assert set(scores_in(done.stdout)["decision"]) == {"undecided"}
         assert sorted(scores_in(done.stdout)["leaning"]) == ["best", "rejected"]
-        robin("resume", "r", "--budget", "340", cwd=tmp_path, exits=0)
-        assert len(wire.bodies) == 340
+        robin("resume", "r", "--budget", "150", cwd=tmp_path, exits=0)
+        assert len(wire.bodies) == 150
 
 
 @pytest.mark.parametrize("budget", [12, 20])
@@ -523,27 +523,3 @@ def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: 
             assert "Traceback" not in done.stderr
             assert done.returncode != 0
             assert len(done.stderr) < 2_000
-
-
-def test_has_decisions_in_python_too(tmp_path: Path) -> None:
-    rng = random.Random(1)
-
-    def by_item(messages: list[Mapping[str, str]]) -> str:
-        return f"Rating: {drawn(MEANS[asked_of({'m': [dict(each) for each in messages]})], rng)}"
-
-    by_item.name = "by-item"  # type: ignore[attr-defined]
-    data = write_rows(tmp_path / "pairs.jsonl")
-    run = robin_cli.judge(
-        data,
-        attribute="helpfulness",
-        budget=3_000,
-        judge=by_item,
-        run=tmp_path / "r",
-        decide="score>=2",
-        quiet=True,
-    )
-    assert_all_decided(run.scores())
-    assert (
-        open_run(run.path).resume(judge=by_item, quiet=True).status()["spent"]
-        == run.scores()["n"].sum()
-    )
