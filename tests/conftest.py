@@ -21,6 +21,7 @@ import fsspec
 import pytest
 from hypothesis import HealthCheck, settings
 
+import robin_cli.analysis.agreement
 from robin_cli.files import remote
 from tests.starting import Robin, run_here
 
@@ -58,6 +59,14 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         folder = tmp_path_factory.mktemp("state")
         patch.setenv("XDG_STATE_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="module")
+def few_resamples() -> Iterator[None]:
+    """Intervals of agreement by 100 resamples, not 1,000: half of the work of a page, and not what it is tested for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(robin_cli.analysis.agreement, "resamples_for", lambda _: 100)
+        yield
 
 
 @pytest.fixture

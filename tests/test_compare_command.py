@@ -228,27 +228,27 @@ def test_writes_files_and_python_has_the_same(work: Path, tmp_path: Path) -> Non
     refuses(robin_cli.RobinError, "name two runs", robin_cli.compare)
 
 
-def test_prompts_are_matched_by_a_column_where_their_texts_differ(
-    work: Path, tmp_path: Path
-) -> None:
+def test_prompts_are_matched_by_a_column_where_their_texts_differ(tmp_path: Path) -> None:
     asked = [
-        {**row, "prompt": f"{row['prompt']} ({row['system']})"} for row in rows_of(SYSTEMS[:2])
+        {**row, "prompt": f"{row['prompt']} ({row['system']})"} for row in rows_of(SYSTEMS[:2], 8)
     ]
     judged(tmp_path, "texts", asked)
     done = robin("compare", "texts", "--by", "system", cwd=tmp_path, exits=2)
-    assert "no two systems answered the same prompts: 80 of 80" in done.stderr
+    assert "no two systems answered the same prompts: 16 of 16" in done.stderr
     assert '"What is 0? (new)", is not answered by old' in done.stderr
     assert "--match" in done.stderr
     (row,) = compared(tmp_path, "texts", "--by", "system", "--match", "question")
-    (wanted,) = compared(work, "new", "old")
-    assert row["n_prompts"] == wanted["n_prompts"] == "40"
+    assert row["n_prompts"] == "8"
 
 
 def test_prompts_that_not_all_answered_are_counted_with_an_example(
     work: Path, tmp_path: Path
 ) -> None:
     judged(
-        tmp_path, "fewer", [row for row in rows_of(["old"]) if row["question"] not in {"q3", "q5"}]
+        tmp_path,
+        "fewer",
+        [row for row in rows_of(["old"]) if row["question"] not in {"q3", "q5"}],
+        budget=76,
     )
     done = robin("compare", work / "new", "fewer", cwd=tmp_path, exits=0)
     has(
@@ -268,10 +268,6 @@ def test_prompts_that_not_all_answered_are_counted_with_an_example(
             "is one run; name a second one, or the column that names the systems, with --by",
         ),
         (["new", "new"], "is named twice"),
-        (
-            ["new", "--by", "system"],
-            '--by system: there is "new" alone, and a comparison needs two systems',
-        ),
         (["all", "--by", "sistem"], "system"),
         (["all", "--by", "question", "--match", "system"], ""),
         (["nowhere", "new"], "nowhere"),
@@ -370,10 +366,11 @@ def test_a_gate_says_what_of_a_comparison_it_does_not_understand(
     assert said in done.stderr
 
 
-def flattered(folder: Path, prompts: int = 120) -> tuple[Path, list[Row]]:
+@pytest.fixture(scope="module")
+def flattered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
     """A run whose judge is kinder to "new" by .8 than people are, who find both alike; and their labels of 40 prompts."""
-    rows = [row for row in rows_of(SYSTEMS[:2], prompts) if row["id"].endswith("-0")]
-    run = judged(folder, "kind", rows)
+    rows = [row for row in rows_of(SYSTEMS[:2], 120) if row["id"].endswith("-0")]
+    run = judged(tmp_path_factory.mktemp("flattered"), "kind", rows, budget=len(rows))
     rng = np.random.default_rng(5)
 
     def label(row: Row) -> int:
@@ -387,10 +384,13 @@ def flattered(folder: Path, prompts: int = 120) -> tuple[Path, list[Row]]:
     ]
 
 
-def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path) -> None:
-    run, labels = flattered(tmp_path)
-    pd.DataFrame(labels).to_csv(tmp_path / "labels.csv", index=False)
-    (row,) = compared(tmp_path, "kind", "--by", "system", "--labels", "labels.csv")
+def test_peoples_labels_correct_a_difference_that_the_judge_makes(
+    flattered: tuple[Path, list[Row]],
+) -> None:
+    run, labels = flattered
+    folder = run.parent
+    pd.DataFrame(labels).to_csv(folder / "labels.csv", index=False)
+    (row,) = compared(folder, "kind", "--by", "system", "--labels", "labels.csv")
     assert list(row) == [
         *COLUMNS,
         "corrected_difference",
@@ -419,7 +419,7 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
     assert told == pytest.approx([wanted.estimate, wanted.low, wanted.high])
     shown = robin(
         *("compare", "kind", "--by", "system", "--labels", "labels.csv", "--format", "table"),
-        cwd=tmp_path,
+        cwd=folder,
     ).stdout
     assert re.search(r"\nA − B .* A  +[+-]0\.\d\d  -0\.\d\d to \+0\.\d\d  not settled\b", shown)
     assert (
@@ -429,35 +429,39 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(tmp_path: Path
     assert re.search(
         r"the judge is 0\.\d\d too kind to A; with fewer than 50 labelled prompts", shown
     )
-    in_json = robin("compare", "kind", "--labels", "labels.csv", "--json", cwd=tmp_path).stdout
+    in_json = robin("compare", "kind", "--labels", "labels.csv", "--json", cwd=folder).stdout
     (known,) = json.loads(in_json)["comparisons"]
     assert (known["better"], known["better_by_labels"]) == ("new", None)
 
 
-def test_few_labels_correct_nothing_and_wrong_ones_are_refused(tmp_path: Path) -> None:
-    _, labels = flattered(tmp_path)
-    pd.DataFrame(labels[:20]).to_csv(tmp_path / "few.csv", index=False)
-    done = robin("compare", "kind", "--by", "system", "--labels", "few.csv", "--json", cwd=tmp_path)
+def test_few_labels_correct_nothing_and_wrong_ones_are_refused(
+    flattered: tuple[Path, list[Row]],
+) -> None:
+    run, labels = flattered
+    folder = run.parent
+    pd.DataFrame(labels[:20]).to_csv(folder / "few.csv", index=False)
+    done = robin("compare", "kind", "--by", "system", "--labels", "few.csv", "--json", cwd=folder)
     (one,) = json.loads(done.stdout)["comparisons"]
     assert one["corrected_difference"] is None
     assert "not corrected by labels: " in done.stderr
     assert "25" in one["labels_why"]
     pd.DataFrame([*labels, {"pair_id": "nobody", "label": 1}]).to_csv(
-        tmp_path / "unknown.csv", index=False
+        folder / "unknown.csv", index=False
     )
     done = robin(
-        "compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=tmp_path, exits=2
+        "compare", "kind", "--by", "system", "--labels", "unknown.csv", cwd=folder, exits=2
     )
     assert 'unknown.csv:82: no pair of the run is called "nobody"' in done.stderr
 
 
 def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: Path) -> None:
     rows = [
-        {**row, "system": None} if row["question"] == "q1" else row for row in rows_of(SYSTEMS[:2])
+        {**row, "system": None} if row["question"] == "q1" else row
+        for row in rows_of(SYSTEMS[:2], 10)
     ]
     judged(tmp_path, "gaps", rows, attribute="helpfulness,coherence", budget=4 * len(rows))
     done = robin("compare", "gaps", "--by", "system", cwd=tmp_path)
-    assert "4 pairs of 160 without a system left out" in done.stderr
+    assert "4 pairs of 40 without a system left out" in done.stderr
     assert [row["attribute"] for row in csv.DictReader(io.StringIO(done.stdout))] == [
         "helpfulness",
         "coherence",
@@ -465,7 +469,7 @@ def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: 
     again = robin("compare", "gaps", work / "new", cwd=tmp_path)
     assert "coherence: not rated in all of the runs, and left out" in again.stderr
     assert (
-        "80 responses are in more than one of the runs: how these differ is the judge's noise"
+        "20 responses are in more than one of the runs: how these differ is the judge's noise"
         in again.stderr
     )
     twice = robin("compare", work / "new", work / "plain", "--format", "table", cwd=tmp_path).stdout

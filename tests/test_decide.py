@@ -7,7 +7,7 @@ import json
 import random
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,14 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli import RobinError, open_run
+from robin_cli import RobinError
 from tests.conftest import environment, has, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 from tests.test_answers import with_logprobs
 
-MEANS = [0.4, 3.6, 1.0, 3.2, 0.3, 1.3, 3.9, 3.0, 0.8, 0.2, 1.4, 3.5]
-KEPT = [mean >= 2.5 for mean in MEANS]
+MEANS = [0.4, 3.6, 0.6, 3.2, 0.3, 0.7, 3.9, 2.7, 0.8, 0.2, 0.9, 3.5]
+KEPT = [mean >= 2 for mean in MEANS]
 BEST = [1, 3, 6, 11]
 
 
@@ -95,11 +95,18 @@ def assert_all_decided(scores: pd.DataFrame, kept: list[bool] = KEPT) -> None:
     assert list(scores["decision"]) == ["keep" if each else "drop" for each in kept]
 
 
-@pytest.mark.parametrize("scheduler", ["auto", "uniform", "two-priors", "robin-hood"])
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        "auto",
+        "robin-hood",
+        *(pytest.param(each, marks=pytest.mark.whole) for each in ("uniform", "two-priors")),
+    ],
+)
 def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str) -> None:
     with serving(rated()) as wire:
         asked = judging(
-            wire.url, "--decide", "score>=2.5", "--concurrency", "32", "--scheduler", scheduler
+            wire.url, "--decide", "score>=2", "--concurrency", "32", "--scheduler", scheduler
         )
         done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
@@ -155,7 +162,7 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
 
     helpful, by_length = rated(), rated(verbose)
     with serving(respond) as wire:
-        decide = ("-a", "helpfulness,verbosity", "--decide", "helpfulness>=2.5, verbosity<2")
+        decide = ("-a", "helpfulness,verbosity", "--decide", "helpfulness>=2, verbosity<2")
         done = robin(*judging(wire.url, *decide, budget=5_000), cwd=tmp_path, exits=0)
     scores = scores_in(done.stdout)
     kept = [h and v < 2 for h, v in zip(KEPT, verbose, strict=True)]
@@ -169,7 +176,7 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
             assert list(wide[column]) == ["keep" if each else "drop" for each in kept]
 
 
-@pytest.mark.parametrize("decide", ["score>=2.5", "best"])
+@pytest.mark.parametrize("decide", ["score>=2", "best"])
 def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
     with serving(rated(shift=-0.4)) as harsh, serving(rated(shift=0.4)) as mild:
         asked = judging(
@@ -194,7 +201,7 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 
     with serving(respond) as wire:
         done = robin(
-            *judging(wire.url, "--answers", "logprobs", "--decide", "score>=2.5"),
+            *judging(wire.url, "--answers", "logprobs", "--decide", "score>=2"),
             cwd=tmp_path,
             exits=0,
         )
@@ -207,7 +214,7 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
     with serving(rated()) as wire:
         done = robin(
-            *judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2.5"),
+            *judging(wire.url, "--samples-per-request", "5", "--decide", "score>=2"),
             cwd=tmp_path,
             exits=0,
         )
@@ -217,7 +224,7 @@ def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
         assert max(body.get("n") or 1 for body in wire.bodies) > 1
 
 
-@pytest.mark.parametrize("decide", ["score>=2.5", "best"])
+@pytest.mark.parametrize("decide", ["score>=2", "best"])
 def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(
     tmp_path: Path, decide: str
 ) -> None:
@@ -255,7 +262,7 @@ def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Pa
         lambda number, body: completion("Hm.") if number % 2 else well(number, body)
     ) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "8"),
+            *judging(wire.url, "--decide", "score>=2", "--concurrency", "8"),
             cwd=tmp_path,
             exits=0,
         )
@@ -282,24 +289,24 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
             *("--margin", "0.001", "--error-rate", "0.0001"),
         )  # at 0.05 one run in twenty may end by chance
         done = robin(
-            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=300),
+            *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=120),
             cwd=tmp_path,
             exits=0,
         )
-        assert len(wire.bodies) == 300
+        assert len(wire.bodies) == 120
         assert set(scores_in(done.stdout)["decision"]) == {"undecided"}
         assert sorted(scores_in(done.stdout)["leaning"]) == ["best", "rejected"]
-        robin("resume", "r", "--budget", "340", cwd=tmp_path, exits=0)
-        assert len(wire.bodies) == 340
+        robin("resume", "r", "--budget", "150", cwd=tmp_path, exits=0)
+        assert len(wire.bodies) == 150
 
 
-@pytest.mark.parametrize("budget", [12, 20, 24])
+@pytest.mark.parametrize("budget", [12, 20])
 def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(
     tmp_path: Path, budget: int
 ) -> None:
     with serving(rated()) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=budget),
+            *judging(wire.url, "--decide", "score>=2", "--concurrency", "32", budget=budget),
             cwd=tmp_path,
             exits=0,
         )
@@ -307,7 +314,7 @@ def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(
         scores = scores_in(done.stdout)
         assert ((scores["decision"] != "undecided") == scores["certified"]).all()
         assert "; 12 open" in done.stderr
-        asked = judging(wire.url, "--decide", "score>=2.5", "--concurrency", "32", budget=3_000)
+        asked = judging(wire.url, "--decide", "score>=2", "--concurrency", "32", budget=3_000)
         further = robin(*asked, cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(further.stdout))
 
@@ -316,7 +323,7 @@ def test_decides_about_a_single_pair(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", 1)
     with serving(rated()) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score<2.5", "--concurrency", "32"),
+            *judging(wire.url, "--decide", "score<2", "--concurrency", "32"),
             cwd=tmp_path,
             exits=0,
         )
@@ -354,52 +361,48 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path) -> None:
 
 def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Path) -> None:
     with serving(rated()) as wire:
-        robin(*judging(wire.url, "--decide", "score>=2.5"), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, "--decide", "score>=2", budget=24), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         for change, said in (
-            (("--decide", "score>=2"), "decide: the run has helpfulness>=2.5, now helpfulness>=2"),
-            (("--decide", "score>=2.5", "--margin", "0.2"), "margin"),
+            (("--decide", "score>=3"), "decide: the run has helpfulness>=2, now helpfulness>=3"),
+            (("--decide", "score>=2", "--margin", "0.2"), "margin"),
             (
-                ("--decide", "score>=2.5", "--error-rate", "0.1"),
+                ("--decide", "score>=2", "--error-rate", "0.1"),
                 "error_rate: the run has 0.05, now 0.1",
             ),
-            (("--decide", "best"), "decide: the run has helpfulness>=2.5, now best"),
-            ((), "decide: the run has helpfulness>=2.5, now"),
+            (("--decide", "best"), "decide: the run has helpfulness>=2, now best"),
+            ((), "decide: the run has helpfulness>=2, now"),
         ):
-            other = robin(*judging(wire.url, *change), cwd=tmp_path, exits=2)
+            other = robin(*judging(wire.url, *change, budget=24), cwd=tmp_path, exits=2)
             assert said in other.stderr.replace("error-rate", "error_rate"), other.stderr
-        robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=0)
+        by_prompt = ("--decide", "best", "--run", "q")
+        robin(*judging(wire.url, *by_prompt, budget=24), cwd=tmp_path, exits=0)
         grouped = robin(
-            *judging(wire.url, "--decide", "best", "--group", "ask", "--run", "q"),
+            *judging(wire.url, *by_prompt, "--group", "ask", budget=24),
             cwd=tmp_path,
             exits=2,
         )
         assert "group" in grouped.stderr
-        robin("resume", "r", "--decide", "score>=2", cwd=tmp_path, exits=2)
+        robin("resume", "r", "--decide", "score>=3", cwd=tmp_path, exits=2)
         assert len(wire.bodies) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_exports_decisions_in_every_format_and_none_of_runs_without(
-    tmp_path: Path, kind: str
-) -> None:
+def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path) -> None:
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "best", "--group", "ask"), cwd=tmp_path, exits=0)
         robin(*judging(wire.url, "--run", "plain", budget=24), cwd=tmp_path, exits=0)
-    frames = {}
-    for run in ("r", "plain"):
-        robin("export", run, "--format", kind, "-o", f"{run}.{kind}", cwd=tmp_path, exits=0)
-        path = tmp_path / f"{run}.{kind}"
-        if kind == "csv":
-            frames[run] = pd.read_csv(path)
-        else:
-            frames[run] = (
-                pd.read_parquet(path) if kind == "parquet" else pd.read_json(path, lines=True)
-            )
-    assert list(frames["r"].columns[-5:]) == ["decision", "leaning", "certified", "group", "ask"]
-    assert frames["r"]["certified"].dtype == bool
-    assert frames["r"]["certified"].all()
-    assert not {"decision", "leaning", "certified", "group"} & set(frames["plain"].columns)
+    for kind in ("csv", "jsonl", "parquet"):
+        robin("export", "r", "-o", f"r.{kind}", cwd=tmp_path, exits=0)
+    for frame in (
+        pd.read_csv(tmp_path / "r.csv"),
+        pd.read_json(tmp_path / "r.jsonl", lines=True),
+        pd.read_parquet(tmp_path / "r.parquet"),
+    ):
+        assert list(frame.columns[-5:]) == ["decision", "leaning", "certified", "group", "ask"]
+        assert frame["certified"].dtype == bool
+        assert frame["certified"].all()
+    plain = scores_in(robin("export", "plain", cwd=tmp_path, exits=0).stdout)
+    assert not {"decision", "leaning", "certified", "group"} & set(plain.columns)
 
 
 BAD = [
@@ -408,28 +411,23 @@ BAD = [
     (("--decide", ">=3"), "at character 1"),
     (("--decide", "score>=3,"), "at character 10"),
     (("--decide", "score=>3"), '"score=>3", at character 1, is no requirement'),
-    (("--decide", "score==3"), '"score==3", at character 1, is no requirement'),
     (("--decide", "score≥3"), "at character 1"),
     (("--decide", "best,score>=3"), '"best", at character 1, is no requirement'),
     (("--decide", "best >= 3"), '"best" is not judged here'),
     (("--decide", "bset"), "--decide best"),
     (("--decide", "score>=nan"), '"nan" is no number'),
-    (("--decide", "score>=inf"), '"inf" is no number'),
     (("--decide", "score>=1e999"), '"1e999" is no number'),
     (("--decide", "score>=3_0"), "is no number"),
     (("--decide", "score>=٣"), "is no number"),
     (("--decide", "score>=4"), "not inside the scale 0-4"),
     (("--decide", "score>=0"), "not inside the scale 0-4"),
-    (("--decide", "score>=-1"), "not inside the scale 0-4"),
     (("--decide", "helpfullness>=3"), 'did you mean "helpfulness"?'),
     (("--decide", "score>=3,score>=2"), "named twice"),
     (("--decide", "score>=3" + "x" * 100_000), "--decide"),
-    (("--decide", "score" + " " * 100_000), "is no requirement"),
     (("--decide", " " * 100_000 + "x"), "is no requirement"),
     (("--decide", "\x1b[2Jscore>=3"), "\\x1b[2Jscore"),
     (("--decide", "score>=3", "--margin", "1"), "take a margin below 1"),
     (("--decide", "score>=3", "--margin", "0"), "--margin"),
-    (("--decide", "score>=3", "--margin", "-0.1"), "--margin"),
     (("--decide", "score>=3", "--margin", "nan"), "--margin"),
     (("--decide", "best", "--margin", "4"), "as wide as the scale"),
     (("--decide", "score>=3", "--error-rate", "0"), "--error-rate"),
@@ -475,7 +473,7 @@ def test_refuses_what_cannot_be_decided_before_anything_is_made(
 def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_checks(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "robin.toml").write_text('decide = "score>=2.5"\nmargin = 0.2\n', encoding="utf-8")
+    (tmp_path / "robin.toml").write_text('decide = "score>=2"\nmargin = 0.2\n', encoding="utf-8")
     with serving(rated()) as wire:
         done = robin(*judging(wire.url), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout))
@@ -498,21 +496,16 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
     ]
     odd += [{"decide": "best", "scheduler": "auto", "group": 7}]
     with serving(rated()) as wire:
-        robin(*judging(wire.url, "--decide", "score>=2.5", budget=24), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, "--decide", "score>=2", budget=24), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         manifest = tmp_path / "r" / "manifest.json"
         content = orjson.loads(manifest.read_bytes())
-        for change in odd:
+        commands = (["status", "r"], ["export", "r"], ["report", "r"], ["resume", "r", "-b", "30"])
+        for number, change in enumerate(odd):
             manifest.write_bytes(orjson.dumps(content | {"settings": content["settings"] | change}))
-            for command in (
-                ["status", "r"],
-                ["export", "r"],
-                ["report", "r"],
-                ["resume", "r", "-b", "30"],
-            ):
-                done = robin(*command, cwd=tmp_path, exits=2)
-                has(done.stderr, "manifest.json")
-                assert "Traceback" not in done.stderr
+            done = robin(*commands[number % len(commands)], cwd=tmp_path, exits=2)
+            has(done.stderr, "manifest.json")
+            assert "Traceback" not in done.stderr
             assert "Traceback" not in robin("runs", ".", cwd=tmp_path).stderr
         assert len(wire.bodies) == sent
 
@@ -530,27 +523,3 @@ def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: 
             assert "Traceback" not in done.stderr
             assert done.returncode != 0
             assert len(done.stderr) < 2_000
-
-
-def test_has_decisions_in_python_too(tmp_path: Path) -> None:
-    rng = random.Random(1)
-
-    def by_item(messages: list[Mapping[str, str]]) -> str:
-        return f"Rating: {drawn(MEANS[asked_of({'m': [dict(each) for each in messages]})], rng)}"
-
-    by_item.name = "by-item"  # type: ignore[attr-defined]
-    data = write_rows(tmp_path / "pairs.jsonl")
-    run = robin_cli.judge(
-        data,
-        attribute="helpfulness",
-        budget=3_000,
-        judge=by_item,
-        run=tmp_path / "r",
-        decide="score>=2.5",
-        quiet=True,
-    )
-    assert_all_decided(run.scores())
-    assert (
-        open_run(run.path).resume(judge=by_item, quiet=True).status()["spent"]
-        == run.scores()["n"].sum()
-    )

@@ -23,6 +23,8 @@ from tests.comparing_judge import comparing
 from tests.conftest import DEMO, has, refuses, robin
 from tests.judges.wire import Answer, completion, error, serving
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 Rows = list[dict[str, Any]]
 Says = Callable[[str, str, int], str]
 """What a judge says of two systems, the one that it reads first and the other, at a prompt: A, B or tie."""
@@ -208,8 +210,9 @@ def test_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(4))
     with serving(saying()) as wire:
-        done = robin(*judging(wire.url, 150, "--no-ties"), cwd=tmp_path, exits=0)
+        done = robin(*judging(wire.url, 75, "--no-ties"), cwd=tmp_path, exits=0)
         questions = [json.dumps(body["messages"]) for body in wire.bodies]
     assert not any("tie" in re.findall(r"[a-z]+", each) for each in questions)
     scores = pd.read_csv(io.StringIO(done.stdout))
@@ -219,7 +222,7 @@ def test_takes_a_tie_for_no_verdict_where_the_judge_has_to_choose(tmp_path: Path
     assert (scores["n_ties"] == 0).all()
     facts = status_of(tmp_path)
     assert set(facts["unparsed"]) == {"out_of_range"}
-    assert sum(facts["no_preference_because"].values()) == 4
+    assert sum(facts["no_preference_because"].values()) == 2
 
 
 def test_scores_by_the_probability_of_a_against_b(tmp_path: Path) -> None:
@@ -281,13 +284,14 @@ def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:
 
 
 def test_exports_what_trainers_read(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(4))
     with serving(saying()) as wire:
-        robin(*judging(wire.url, 48 * 5), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, 24 * 5), cwd=tmp_path, exits=0)
     done = robin("export", "r", "--what", "preferences", cwd=tmp_path, exits=0)
     rows = pd.read_csv(io.StringIO(done.stdout))
     assert list(rows.columns) == ["prompt", "chosen", "rejected", "margin", "certified"]
-    assert "4 whose responses cannot be told apart are left out" in done.stderr
-    assert len(rows) == 20
+    assert "2 whose responses cannot be told apart are left out" in done.stderr
+    assert len(rows) == 10
     assert (rows["margin"] == 0.5).all()
     assert rows["certified"].all()
     better = (
@@ -461,25 +465,25 @@ def pairs_of(rows: Rows) -> list[Pair]:
 def test_compares_files_frames_and_pairs_in_python(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = rows_of()
-    data = write_rows(tmp_path / "pairs.jsonl")
+    rows = rows_of(4)
+    data = write_rows(tmp_path / "pairs.jsonl", rows)
     given: dict[str, Any] = {"file": data, "frame": pd.DataFrame(rows), "pairs": pairs_of(rows)}
     rankings = []
     for name, data in given.items():
-        run = robin_cli.judge(data, pairwise=True, judge=here, budget=48, run=tmp_path / name)
+        run = robin_cli.judge(data, pairwise=True, judge=here, budget=24, run=tmp_path / name)
         assert run.scores()["preference"].notna().all()
         assert list(run.scores(with_text=True).columns[-3:]) == [
             "prompt",
             "response_a",
             "response_b",
         ]
-        assert run.status()["comparisons_asked"] == 24
+        assert run.status()["comparisons_asked"] == 12
         rankings.append(run.ranking())
     assert "next: robin " in capsys.readouterr().err
     for ranking in rankings[1:]:
         pd.testing.assert_frame_equal(ranking, rankings[0])
-    again = open_run(tmp_path / "pairs").resume(budget=60, judge=here)
-    assert again.scores()["n"].sum() == 60
+    again = open_run(tmp_path / "pairs").resume(budget=36, judge=here)
+    assert again.scores()["n"].sum() == 36
     with pytest.raises(RobinError, match=r"the run has|differs|another"):
         robin_cli.judge(
             pairs_of(rows_of(3)), pairwise=True, judge=here, budget=60, run=tmp_path / "pairs"
@@ -638,7 +642,7 @@ def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None
 
 def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:
     with serving(saying()) as wire:
-        robin(*judging(wire.url, 48), cwd=tmp_path, exits=0)
+        robin(*judging(wire.url, 6), cwd=tmp_path, exits=0)
     (tmp_path / "r" / "columns.parquet").unlink()
     told = robin("status", "r", cwd=tmp_path)
     assert told.returncode != 0

@@ -19,6 +19,7 @@ from robin_cli.settings.table import Settings
 from tests.conftest import replaying, robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 HARSH, MILD = "replay:harsh", "replay:mild"
 
 
@@ -47,7 +48,7 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     judge: list[str | Path] = [
-        *("judge", data, "-a", "helpfulness", "-b", "700", "--base-url", two_judges),
+        *("judge", data, "-a", "helpfulness", "-b", "400", "--base-url", two_judges),
         *("--scheduler", "two-priors"),
     ]
     done = robin(
@@ -63,7 +64,7 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(
     )
     assert len(scores) == 10
     assert list(each["judge"]) == [HARSH, MILD] * 10
-    assert scores["n"].sum() == each["n"].sum() == 700
+    assert scores["n"].sum() == each["n"].sum() == 400
     by_judge = each.pivot(index="pair_id", columns="judge", values="score").loc[scores["pair_id"]]
     np.testing.assert_allclose(
         scores["score"], by_judge.mean(axis=1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,8 @@ from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.store import RunStore
 from tests.conftest import refuses, robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 OWN = ["attribute", "n_prompts", "n_pairs", "mean", "ci_low", "ci_high"]
 SHARE = ["share", "share_low", "share_high"]
@@ -51,12 +55,14 @@ def made(
         )
         for attribute in attributes:
             for draw in range(3) if number < rated else ():
-                values = {
-                    field: getattr(judgment(0), field) for field in type(judgment(0)).__slots__
-                }
                 rating = int(np.clip(round(quality + 0.5 + rng.normal(0, 0.6)), 0, 4))
-                values |= {"pair_id": name, "attribute": attribute, "rating": rating, "draw": draw}
-                rows.append(type(judgment(0))(**values))
+                values: dict[str, Any] = {
+                    "pair_id": name,
+                    "attribute": attribute,
+                    "rating": rating,
+                    "draw": draw,
+                }
+                rows.append(replace(judgment(0), **values))
     made = manifest(
         settings=SETTINGS,
         attributes=attributes,
@@ -210,13 +216,7 @@ def test_draws_the_same_prompts_of_systems_in_two_runs(work: Path, tmp_path: Pat
             settings=SETTINGS, data={"source": "x", "sha256": "0", "pairs": PROMPTS}, budget=10**4
         )
         with RunStore.create(tmp_path / system, own, pairs) as store:
-            base = {field: getattr(judgment(0), field) for field in type(judgment(0)).__slots__}
-            store.append(
-                [
-                    type(judgment(0))(**(base | {"pair_id": pair.pair_id, "rating": 3}))
-                    for pair in pairs
-                ]
-            )
+            store.append([replace(judgment(0), pair_id=pair.pair_id, rating=3) for pair in pairs])
         drawn.append(robin_cli.open_run(tmp_path / system).labels_wanted(25))
     assert drawn[0].prompt.tolist() == drawn[1].prompt.tolist()
     assert set(drawn[0].pair_id).isdisjoint(drawn[1].pair_id)

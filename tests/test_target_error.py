@@ -34,7 +34,8 @@ from tests.starting import Robin
 from tests.test_own_prompts import STARS
 from tests.test_own_prompts import pairs as two_scale_pairs
 
-PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}") for k in range(12)]
+pytestmark = pytest.mark.usefixtures("few_resamples")
+PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}") for k in range(6)]
 
 
 class Judge:
@@ -93,7 +94,7 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     tmp_path: Path,
 ) -> None:
     first, then = 0.8, 0.5
-    judge, whole = Judge(), judged(tmp_path / "whole", budget=800, scheduler="two-priors")
+    judge, whole = Judge(), judged(tmp_path / "whole", budget=150, scheduler="two-priors")
     errors = errors_at_looks(whole.path, until=then)
     expected = {
         error: next(calls for calls, now in errors.items() if now <= error)
@@ -120,7 +121,7 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
 
 
 def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    data = write_pairs(tmp_path / "pairs.jsonl", 8)
 
     done = robin(
         *judging(replay_url, data, 4000, "--run", "r", "--target-error", "0.5"),
@@ -171,20 +172,20 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
 
 
 def test_goes_on_to_the_target_after_the_money_ended_it(tmp_path: Path, replay_url: str) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 20)
-    priced = ["--price-in", "1", "--price-out", "1", "--target-error", "0.3", "--run", "r"]
+    data = write_pairs(tmp_path / "pairs.jsonl", 8)
+    priced = ["--price-in", "1", "--price-out", "1", "--target-error", "0.5", "--run", "r"]
 
-    robin(*judging(replay_url, data, 4000, *priced, "--max-cost", "0.03"), cwd=tmp_path, exits=4)
+    robin(*judging(replay_url, data, 4000, *priced, "--max-cost", "0.015"), cwd=tmp_path, exits=4)
     stopped = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     rich = robin("resume", "r", "--max-cost", "50", cwd=tmp_path, exits=0)
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
     assert (stopped["state"], stopped["target_error"], stopped["target_reached"]) == (
         "stopped",
-        0.3,
+        0.5,
         False,
     )
-    assert "the target error of 0.3 is reached (" in rich.stderr
+    assert "the target error of 0.5 is reached (" in rich.stderr
     assert (status["state"], status["target_reached"]) == ("finished", True)
     assert status["cost_usd"] < 50
 
@@ -201,7 +202,7 @@ def test_holds_after_kills_at_any_concurrency(tmp_path: Path) -> None:
             (40, ["resume", "r", "-q", "-o", "s.csv"]),
             (90, ["resume", "r"]),
         ):
-            command += ["--target-error", "0.25"] * (command[0] == "judge")
+            command += ["--target-error", "0.4"] * (command[0] == "judge")
             with Robin(command, env=environment(), cwd=tmp_path) as process:
                 wait_until(lambda answers=answers: len(record.sent) >= answers, process)  # type: ignore[misc]
                 process.send_signal(signal.SIGKILL)
@@ -255,7 +256,7 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
         rating = ratings[body["model"]] if number % 3 else "3"
         return completion(f"Feedback: ok.\nRating: {rating}", model=body["model"])
 
-    data = write_pairs(tmp_path / "pairs.jsonl", 6)
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
     with serving(rated) as wire:
         asked = [
             *("judge", str(data), "-a", "helpfulness", "-b", "20000", "--base-url", wire.url),
@@ -291,11 +292,11 @@ def test_refuses_an_error_that_there_cannot_be_before_anything_is_made(
     judge = Judge()
     refuses(InputError, re.escape(said), judged, tmp_path / "r", judge, **settings)
     assert not (tmp_path / "r").exists()
-    run = judged(tmp_path / "s", judge, budget=60)
+    run = judged(tmp_path / "s", judge, budget=24)
     asked = judge.asked
-    refuses(InputError, re.escape(said), run.resume, judge=judge, budget=90, **settings)
+    refuses(InputError, re.escape(said), run.resume, judge=judge, budget=48, **settings)
     assert judge.asked == asked
-    assert run.status()["budget"] == 60
+    assert run.status()["budget"] == 24
 
 
 def test_warns_where_the_scheduler_of_a_run_may_never_come_down_to_it(

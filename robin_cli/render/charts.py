@@ -213,14 +213,18 @@ def _shares(axes: Axes, each: Series) -> Marks:
     worse, better = (to_rgba(MARKS[at])[:3] for at in (1, 0))
     rates, count, marks = np.asarray(each.y), len(each.y), Marks()
     names = [name.get_text() for name in axes.get_yticklabels()]
+    inside: Any = {"in_layout": False}  # within the axes: takes long to measure, and moves nothing
     letters: Any = {"ha": "center", "va": "center", "fontsize": 10 if count <= _MANY_NAMES else 8}
+    letters |= inside
     for row, column in np.ndindex(rates.shape):
         share = float(rates[row, column])
         if np.isnan(share):
             continue
         edges = np.array([-0.5, 0.5, 0.5, -0.5])
         colour = (*(better if share > 0.5 else worse), _STRONGEST * abs(2.0 * share - 1.0))
-        (cell,) = axes.fill(column + edges, row + edges[[0, 0, 1, 1]], color=colour, linewidth=0)
+        (cell,) = axes.fill(
+            column + edges, row + edges[[0, 0, 1, 1]], color=colour, linewidth=0, **inside
+        )
         marks.append(
             (cell, [f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"])
         )
@@ -296,6 +300,7 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
         said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
     """
     import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
@@ -341,12 +346,11 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
                 frameon=False,
             )
         file = io.BytesIO()
-        figure.savefig(
-            file,
-            format=form,
-            dpi=110,
-            metadata={"Date": None, "Creator": None} if form == "svg" else None,
-        )
+        if form == "svg":  # savefig would draw it twice, to the same bytes
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(file, metadata={"Date": None, "Creator": None})
+        else:
+            figure.savefig(file, format=form, dpi=110)
     return file.getvalue()
 
 

@@ -46,7 +46,8 @@ def decided(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> tuple[
     """A run of the demo that decided everything, and what was said when its first calls were spent, and at the end."""
     folder = tmp_path_factory.mktemp("decided")
     short = robin(
-        *judging(replay_url, DEMO / "pairs.jsonl", 300, "--run", "r", "--decide", "score>=3"),
+        *judging(replay_url, DEMO / "pairs.jsonl", 100, "--run", "r", "--decide", "score>=3"),
+        *("--limit", "20"),
         cwd=folder,
     )
     assert short.returncode == 0, short.stderr
@@ -86,11 +87,11 @@ def test_says_at_the_end_what_was_decided_and_what_is_left_over(
     _, _, said = decided
     *_, counts, promise, step = said.splitlines()
     kept, dropped = re.fullmatch(
-        r"kept (\d+) of 60 pairs \(\1 certified\), dropped (\d+) \(\2 certified\); 0 open", counts
+        r"kept (\d+) of 20 pairs \(\1 certified\), dropped (\d+) \(\2 certified\); 0 open", counts
     ).groups()  # type: ignore[union-attr]  # None would fail
-    assert int(kept) + int(dropped) == 60
+    assert int(kept) + int(dropped) == 20
     (wrong,) = re.fullmatch(
-        r"at most 5 % of the certified wrong on average; margin 0\.1; (.+) of all 60 leanings are likely wrong",
+        r"at most 5 % of the certified wrong on average; margin 0\.1; (.+) of all 20 leanings are likely wrong",
         promise,
     ).groups()  # type: ignore[union-attr]
     assert wrong == "less than 0.1 %" or float(wrong.split()[1]) < 1
@@ -126,7 +127,7 @@ def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(
 ) -> None:
     _, short, _ = decided
     assert re.search(
-        r"kept \d+ of 60 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short
+        r"kept \d+ of 20 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short
     )
     assert (
         "next: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short

@@ -1,4 +1,4 @@
-"""The contract of goals: each, of ratings or of preferences, by one judge or two, is planned, killed, resumed and shown."""
+"""The contract of goals: each, of ratings or of preferences, is planned, shown, simulated, killed and resumed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from tests.conftest import environment, robin
 from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 PROMPTS, SYSTEMS = 5, {"ash": 2, "beech": 1, "cedar": 0}  # three, and so as many comparisons of two
-BUDGET, KILLED_AT = 100, 45
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx")
+BUDGET, KILLED_AT = 60, 38
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Case:
     """A goal as a user asks for it.
 
     ``tables`` are what ``robin export --what`` has of it beside scores and judgments; ``finds`` what a simulation counts;
-    ``planned`` what its plan says first.
+    ``planned`` what its plan says first; ``form`` is that of a file of its scores.
     """
 
     flags: tuple[str, ...]
@@ -40,11 +42,12 @@ class Case:
     tables: tuple[str, ...] = ("summary",)
     finds: str = ""
     planned: str = f"{BUDGET} calls take about "
+    form: str = "tsv"
 
 
 PREFERENCES = "--pairwise"
 GOALS = {
-    "estimate": Case((), tables=("summary",)),
+    "estimate": Case((), form="xlsx"),
     "threshold": Case(
         ("--decide", "score>=2"),
         simulated="--decide score>=2",
@@ -55,31 +58,28 @@ GOALS = {
         simulated="--decide best",
         tables=("preferences", "labels-wanted"),
         planned="To decide everything (best) takes ",
+        form="jsonl",
     ),
-    "compare": Case(("--decide", "system")),
+    "compare": Case(("--decide", "system"), form="parquet"),
     "preference": Case(
         ("--scheduler", "uniform"),
         PREFERENCES,
         "--pairwise --schedulers uniform",
         ("ranking",),
         "couples",
+        form="xlsx",
     ),
     "preferred": Case(
-        ("--decide", "best"), PREFERENCES, "--pairwise --decide best", ("ranking",), "prompts"
+        ("--decide", "best"),
+        PREFERENCES,
+        "--pairwise --decide best",
+        ("ranking",),
+        "prompts",
+        form="jsonl",
     ),
-    "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "couples"),
+    "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "couples", form="parquet"),
 }
 JUDGES = {"one": ("maple",), "two": ("maple", "oak")}
-each_goal_and_judges = pytest.mark.parametrize(
-    ("goal", "judges"),
-    [
-        pytest.param(
-            goal, judges, marks=[pytest.mark.whole] * (judges == "two" and goal != "preferred")
-        )
-        for goal in GOALS
-        for judges in JUDGES
-    ],
-)
 
 
 def answered(body: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def answered(body: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def judging(at: int = -1, then: Callable[[], None] = lambda: None) -> Iterator[Wire]:
+def judging(at: int, then: Callable[[], None]) -> Iterator[Wire]:
     """The judges; at the request of number ``at`` they do ``then`` in place of an answer."""
 
     def answer(number: int, body: dict[str, Any]) -> dict[str, Any]:
@@ -134,50 +134,44 @@ def pairs(tmp_path: Path) -> None:
     )
 
 
-@each_goal_and_judges
-def test_goes_on_after_a_kill_as_if_there_had_been_none(
-    tmp_path: Path, goal: str, judges: str
+@pytest.mark.parametrize(
+    ("goal", "judges"),
+    [
+        pytest.param(
+            goal, judges, marks=[pytest.mark.whole] * (judges == "two" and goal != "preferred")
+        )
+        for goal in GOALS
+        for judges in JUDGES
+    ],
+)
+def test_is_planned_shown_in_every_form_simulated_and_resumed_after_a_kill(
+    tmp_path: Path, goal: str, judges: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, names = GOALS[goal], JUDGES[judges]
+    monkeypatch.setattr(forecast, "RUNS", 2)  # none of this is about the numbers
     killed: list[Robin] = []
     with judging(KILLED_AT, lambda: killed[0].send_signal(signal.SIGKILL)) as wire:
-        args = ["judge", *command(case, names, wire.url), "--run", "r", "--quiet"]
+        plan = robin("plan", *command(case, names, wire.url), cwd=tmp_path, exits=0).stdout
+        assert 3 <= len(plan.splitlines()) <= 15
+        assert plan.startswith(case.planned)
+        assert not wire.bodies
+        args = ["judge", *command(case, names, wire.url), "--run", "killed", "--quiet"]
         with Robin(args, cwd=tmp_path, env=environment()) as process:
             killed.append(process)
         assert process.returncode == -signal.SIGKILL
-        robin("resume", "r", "--quiet", cwd=tmp_path, exits=0)
-        robin(
-            "judge",
-            *command(case, names, wire.url),
-            "--run",
-            "whole",
-            "--quiet",
-            cwd=tmp_path,
-            exits=0,
-        )
-    resumed, whole = (rows(tmp_path, run, "--what", "judgments") for run in ("r", "whole"))
+        robin("resume", "killed", "--quiet", cwd=tmp_path, exits=0)
+        done = robin("judge", *command(case, names, wire.url), "--run", "r", cwd=tmp_path, exits=0)
+    resumed, whole = (rows(tmp_path, run, "--what", "judgments") for run in ("killed", "r"))
     assert len(resumed) <= BUDGET
     assert not resumed.duplicated(["pair_id", "attribute", "judge", "draw"]).any()
+    found = rows(tmp_path, "r")
     if (
         len(names) == 1
     ):  # of two, who answers first differs from run to run, and with it what is asked next
         columns = ["pair_id", "attribute", "draw", "rating"]
         pd.testing.assert_frame_equal(resumed[columns], whole[columns])
-        pd.testing.assert_frame_equal(rows(tmp_path, "r"), rows(tmp_path, "whole"))
+        pd.testing.assert_frame_equal(rows(tmp_path, "killed"), found)
 
-
-@each_goal_and_judges
-def test_is_planned_simulated_and_shown_in_every_form(
-    tmp_path: Path, goal: str, judges: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case, names = GOALS[goal], JUDGES[judges]
-    monkeypatch.setattr(forecast, "RUNS", 2)  # none of this is about the numbers
-    with judging() as wire:
-        plan = robin("plan", *command(case, names, wire.url), cwd=tmp_path, exits=0).stdout
-        assert 3 <= len(plan.splitlines()) <= 15
-        assert plan.startswith(case.planned)
-        assert not wire.bodies
-        done = robin("judge", *command(case, names, wire.url), "--run", "r", cwd=tmp_path, exits=0)
     status = robin("status", "r", cwd=tmp_path, exits=0).stdout
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path, exits=0).stdout)
     ending = "\n".join([*facts["answer"], f"next: {facts['next']}", ""])
@@ -186,24 +180,22 @@ def test_is_planned_simulated_and_shown_in_every_form(
     assert done.stderr.endswith(ending)
     assert status.endswith(ending)
     assert f"{facts['spent']:,}" in status
-    assert facts["spent"] == len(rows(tmp_path, "r", "--what", "judgments")) <= BUDGET
-    found = rows(tmp_path, "r")
+    assert facts["spent"] == len(whole) <= BUDGET
     assert len(found) == PROMPTS * 3
-    for fmt in FORMATS:
-        robin("export", "r", "--format", fmt, "-o", f"scores.{fmt}", cwd=tmp_path, exits=0)
+    robin("export", "r", "-o", f"scores.{case.form}", cwd=tmp_path, exits=0)
+    read: dict[str, Callable[..., Any]] = {
+        "tsv": partial(pd.read_csv, sep="\t"),
+        "jsonl": partial(pd.read_json, lines=True),
+    }
+    read |= {"parquet": pd.read_parquet, "xlsx": partial(pd.read_excel, engine="openpyxl")}
+    assert len(read[case.form](tmp_path / f"scores.{case.form}")) == len(found)
     assert "ash" in robin("export", "r", "--format", "table", cwd=tmp_path, exits=0).stdout
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "scores.csv"), found)
-    assert (
-        len(pd.read_excel(tmp_path / "scores.xlsx", engine="openpyxl"))
-        == len(pd.read_parquet(tmp_path / "scores.parquet"))
-        == len(found)
-    )
     for table in case.tables:
         assert len(rows(tmp_path, "r", "--what", table))
     robin("report", "r", "-o", "report.html", cwd=tmp_path, exits=0)
     assert f"{facts['spent']:,}" in (tmp_path / "report.html").read_text(encoding="utf-8")
     simulated = robin(
-        *("simulate", "r", "--budget", "80", "--runs", "2"),
+        *("simulate", "r", "--budget", "40", "--runs", "2"),
         *case.simulated.split(),
         cwd=tmp_path,
         exits=0,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from robin_cli.model.records import ORDERS, PREFERENCE, Judgment, Pair
+from robin_cli.model.records import ORDERS, PREFERENCE, Pair
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -73,16 +75,15 @@ def compared_run(
                         points = 2 if sign * first > 0 else 0
                     else:
                         points = 1 if rng.random() < ties else 2 * int(rng.random() < better)
-                    record = {name: getattr(judgment(0), name) for name in Judgment.__slots__}
-                    record |= {
-                        "pair_id": pair.pair_id,
+                    about: dict[str, Any] = {
                         "attribute": order,
                         "judge": judge,
                         "draw": draw,
+                        "rating": points,
                     }
-                    record |= {"rating": points, "feedback": f"{order} of {pair.pair_id}"}
-                    record |= {"request_id": f"{number}-{draw}-{judge}-{order}"}
-                    rows.append(Judgment(**record))
+                    about |= {"feedback": f"{order} of {pair.pair_id}"}
+                    about |= {"request_id": f"{number}-{draw}-{judge}-{order}"}
+                    rows.append(replace(judgment(0), pair_id=pair.pair_id, **about))
     rows.sort(key=lambda row: row.draw)
     settings = {**SETTINGS, "model": list(judges), "pairwise": True} | dict(
         change.pop("settings", {})

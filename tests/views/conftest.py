@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import robin_cli.analysis.agreement
 from tests.conftest import missing
 
 if TYPE_CHECKING:
@@ -52,11 +51,8 @@ def _dismiss(seen: Seen, dialog: Dialog) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_resamples() -> Iterator[None]:
-    """Intervals of agreement by 100 resamples, not 1,000: half of the work of a page, and not what it is tested for."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(robin_cli.analysis.agreement, "resamples_for", lambda _: 100)
-        yield
+def pages_in_less_time(few_resamples: None) -> None:
+    """No test of a page is about how often an interval is resampled."""
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from robin_cli.analysis.scores import Scores, score
 from robin_cli.goals.scores import score_table
-from robin_cli.model.records import Judgment, Pair
+from robin_cli.model.records import Pair
 from robin_cli.render.terminal import print_table
 from robin_cli.storage.reader import RunData, read_run
 from robin_cli.storage.schema import JUDGMENTS
@@ -40,9 +41,10 @@ def print_scores(
     print_table(console, score_table(scores, run, for_people=True, wide=wide, show=show))
 
 
-def page_of(run: RunData, *, working: bool = False) -> Page:
-    """What the report of a run shows."""
-    return pages.page_of([run], [working])
+def page_of(run: RunData, *, working: bool = False, draws: bool = True) -> Page:
+    """What the report of a run shows; without its pictures, which are most of its work, unless it ``draws``."""
+    page = pages.page_of([run], [working])
+    return page if draws else replace(page, charts=[])
 
 
 def make_run(
@@ -61,15 +63,13 @@ def make_run(
     for k, (pair, each) in enumerate(zip(pairs, ratings, strict=True)):
         for draw, rating in enumerate(each):
             record = judgment(k, status="ok" if rating is not None else "unparsed")
-            values = {name: getattr(record, name) for name in Judgment.__slots__}
-            new = {
-                "pair_id": pair.pair_id,
+            about: dict[str, Any] = {
                 "rating": rating,
-                "judge": settings["model"],
                 "draw": draw,
                 "feedback": feedback or pair.prompt,
             }
-            rows.append(Judgment(**(values | new | {"request_id": f"{k}-{draw}"})))
+            about |= {"judge": settings["model"], "request_id": f"{k}-{draw}"}
+            rows.append(replace(record, pair_id=pair.pair_id, **about))
     rows.sort(key=lambda row: row.draw)
     data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
     with RunStore.create(
@@ -87,20 +87,10 @@ def rated(
     **about_: Any,
 ) -> RunData:
     """A run in which the ratings of a pair differ the more, the later it comes; every fifth pair has a human rating."""
-    record = {name: getattr(judgment(0), name) for name in Judgment.__slots__}
     pairs = [Pair(each, "p", "r", dict.fromkeys(attributes, 3.0)) for each in ids_]
     answers = [
-        Judgment(
-            **(
-                record
-                | {
-                    "pair_id": each,
-                    "attribute": attribute,
-                    "judge": judge,
-                    "draw": draw,
-                    "rating": rating,
-                }
-            )
+        replace(
+            judgment(0), pair_id=each, attribute=attribute, judge=judge, draw=draw, rating=rating
         )
         for at, each in enumerate(ids_)
         for attribute in attributes

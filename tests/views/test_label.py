@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,6 +21,8 @@ import robin_cli as robin
 from robin_cli.analysis.agreement import krippendorff
 from robin_cli.storage.reader import read_run
 from robin_cli.views.label.work import Labelling
+from tests.conftest import environment
+from tests.starting import Robin
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -52,10 +53,9 @@ def run(tmp_path: Path) -> Path:
 @contextmanager
 def page(run: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a page for ``run``."""
-    command = [sys.executable, "-m", "robin_cli", "label", str(run), "--no-browser", *flags]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as started:
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = ["label", str(run), "--no-browser", *flags]
+    with Robin(command, cwd=run.parent, env=environment(), **streams) as started:
         assert started.stdout is not None
         try:
             yield started.stdout.readline().strip(), started
@@ -138,8 +138,22 @@ def test_labels_with_the_keyboard_alone(run: Path, browser: Browser) -> None:
     assert "labels of" in str(facts["not_corrected_because"]) or facts["n_labels"] == 7
 
 
-def test_several_people_are_told_apart_and_their_agreement_is_shown(run: Path) -> None:
+def test_several_people_are_told_apart_and_nobody_else_can_see_or_label(run: Path) -> None:
     with page(run, "--n", "4") as (address, _):
+        for wrong, headers in (
+            (re.sub(r"/[^/]+/$", "/x/", address), {}),
+            (address, {"Host": "evil.example"}),
+            (f"{address}show", {"Origin": "https://evil.example"}),
+        ):
+            data = b"{}" if wrong.endswith("show") else None
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(urllib.request.Request(wrong, data, headers))  # noqa: S310
+            assert refused.value.code in {403, 404}
+            refused.value.close()
+        with urllib.request.urlopen(address) as reply:  # noqa: S310
+            assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
+        assert not (run / "labels.csv").exists()
+
         first = ask(address, "show")
         assert (first["wanted"], first["item"]["number"], first["agreement"]) == (4, 0, "")
         for number in range(4):
@@ -151,11 +165,8 @@ def test_several_people_are_told_apart_and_their_agreement_is_shown(run: Path) -
         )
         assert "off the scale" in ask(address, "label", number=0, value=9)["error"]
         assert ask(address, "undo", labeller="carl")["labelled"] == 0
-    with page(run, "--n", "4") as (address, _):
-        again = ask(address, "show")
-        assert (again["labelled"], again["note"]) == (4, ""), (
-            "what was labelled is there the next time"
-        )
+    again = Labelling(read_run(run), 4).shown("bob")
+    assert (again["labelled"], again["note"]) == (4, ""), "what was labelled is there the next time"
 
 
 def test_says_that_labels_take_the_place_of_the_ratings_of_the_data(tmp_path: Path) -> None:
@@ -170,23 +181,6 @@ def test_says_that_labels_take_the_place_of_the_ratings_of_the_data(tmp_path: Pa
         .shown("ann")["note"]
         .startswith("labels count in place of the human")
     )
-
-
-def test_nobody_else_can_see_or_label(run: Path) -> None:
-    with page(run) as (address, _):
-        for wrong, headers in (
-            (re.sub(r"/[^/]+/$", "/x/", address), {}),
-            (address, {"Host": "evil.example"}),
-            (f"{address}show", {"Origin": "https://evil.example"}),
-        ):
-            data = b"{}" if wrong.endswith("show") else None
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(urllib.request.Request(wrong, data, headers))  # noqa: S310
-            assert refused.value.code in {403, 404}
-            refused.value.close()
-        with urllib.request.urlopen(address) as reply:  # noqa: S310
-            assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
-    assert not (run / "labels.csv").exists()
 
 
 def test_the_agreement_is_krippendorffs() -> None:

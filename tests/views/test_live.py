@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ from robin_cli.storage.fold import Spending
 from robin_cli.views import progress
 from robin_cli.views.live import ByWidth, LiveView, Pace, Standing, most_asked
 from robin_cli.views.messages import LINE_EVERY_S, Messages, lines_now_and_then
-from tests.conftest import DEMO, REPLAY_MODEL, environment, judging, replaying, robin
+from tests.conftest import DEMO, REPLAY_MODEL, at_a_terminal, environment, judging, replaying, robin
 
 
 def on_a_terminal(
@@ -75,12 +75,19 @@ def frames(shown: str) -> list[str]:
     return re.findall(r"╭.*?╯", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown), flags=re.DOTALL)
 
 
-def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def slow_judge() -> Iterator[str]:
+    """A replay whose answers take a while, so that there is something to see before its end."""
     with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
-        command = judging(
-            url, DEMO / "pairs.jsonl", 1200, "--run", "r", "--price-in", "1", "--price-out", "1"
-        )
-        code, shown = on_a_terminal(*command, "--concurrency", "32", cwd=tmp_path)
+        yield url
+
+
+def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
+    tmp_path: Path, slow_judge: str
+) -> None:
+    priced = ("--price-in", "1", "--price-out", "1", "--run", "r", "--concurrency", "16")
+    command = judging(slow_judge, DEMO / "pairs.jsonl", 600, *priced)
+    code, shown = on_a_terminal(*command, "-o", "s.csv", cwd=tmp_path)
 
     assert code == 0
     seen = frames(shown)
@@ -88,7 +95,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
     early, late = seen[0], seen[-1]
     assert "not known (" in early  # the worst error, while pairs are unrated
     for part in (
-        "% of 1,200 calls",
+        "% of 600 calls",
         "adaptive",
         "/s, ",
         "in flight",
@@ -100,7 +107,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(tmp_path: Path) -> N
         assert part in late, part
     assert "story-flash-good" in late  # the pair that varies most
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is back
-    assert "1,200 of 1,200 calls spent" in shown[shown.rindex("╯") :]
+    assert "600 of 600 calls spent" in shown[shown.rindex("╯") :]
 
 
 def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:
@@ -218,7 +225,7 @@ def screen(shown: str, columns: int = 80) -> str:
 
 
 def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_terminal(
-    tmp_path: Path,
+    tmp_path: Path, slow_judge: str
 ) -> None:
     rows = [
         {"id": f"\x1b]0;owned\x07[blink]{k}[/]", "prompt": "p", "response": f"r{k}"}
@@ -233,10 +240,9 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
         pressed.append(True)
         return b"\x03"
 
-    with replaying(DEMO / "ratings.parquet", "--latency-ms", "40") as url:
-        command = judging(url, tmp_path / "p.jsonl", 50_000, "--run", "r", "--concurrency", "8")
-        code, shown = on_a_terminal(*command, cwd=tmp_path, when=once_it_runs, COLUMNS="80")
-        resumed = robin("status", "r", "--json", cwd=tmp_path)
+    command = judging(slow_judge, tmp_path / "p.jsonl", 50_000, "--run", "r", "--concurrency", "8")
+    code, shown = on_a_terminal(*command, cwd=tmp_path, when=once_it_runs, COLUMNS="80")
+    resumed = robin("status", "r", "--json", cwd=tmp_path)
 
     assert code == 130
     assert re.search(r"calls? under way may finish, 10 s at most", shown)
@@ -250,15 +256,16 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"budget": 340}, r"adaptive · largest error: about \d"),
+        ({"budget": 200}, r"adaptive · largest error: about \d"),
         (
-            {"budget": 240, "decide": "score>=3"},
+            {"budget": 140, "decide": "score>=3"},
             r".*decided: \d+ of 60 pairs( [▁-█]+)? · open: \d+",
         ),
     ],
 )
 def test_without_a_terminal_it_says_a_line_now_and_then(
     tmp_path: Path,
+    slow_judge: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, Any],
@@ -266,11 +273,10 @@ def test_without_a_terminal_it_says_a_line_now_and_then(
 ) -> None:
     assert LINE_EVERY_S == 30
     monkeypatch.setattr(progress, "lines_now_and_then", partial(lines_now_and_then, every_s=0.05))
-    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
-        judge: dict[str, Any] = {"base_url": [url], "model": [REPLAY_MODEL], "concurrency": 4}
-        robin_cli.judge(
-            DEMO / "pairs.jsonl", attribute="helpfulness", run=tmp_path / "r", **judge, **settings
-        )
+    judge: dict[str, Any] = {"base_url": [slow_judge], "model": [REPLAY_MODEL], "concurrency": 4}
+    robin_cli.judge(
+        DEMO / "pairs.jsonl", attribute="helpfulness", run=tmp_path / "r", **judge, **settings
+    )
 
     # four calls, and perhaps an answer on its way to the disk
     line = rf"^\d+ of {settings['budget']} calls · [\d.]+/s · .* · [45] in flight · {said}"
@@ -278,11 +284,8 @@ def test_without_a_terminal_it_says_a_line_now_and_then(
 
 
 def test_quiet_says_nothing(tmp_path: Path, replay_url: str) -> None:
-    code, shown = on_a_terminal(
-        *judging(replay_url, DEMO / "pairs.jsonl", 60, "--quiet"), cwd=tmp_path
-    )
-
-    assert (code, shown) == (0, "")
+    command = judging(replay_url, DEMO / "pairs.jsonl", 60, "--quiet", "-o", "s.csv")
+    assert at_a_terminal(*command, cwd=tmp_path, TERM="xterm-256color") == (0, "")
 
 
 def test_the_pace_is_that_of_the_last_minute() -> None:

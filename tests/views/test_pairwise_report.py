@@ -93,7 +93,7 @@ def test_tells_which_of_two_systems_is_better_or_that_it_is_open(tmp_path: Path)
 
 def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opened: Open) -> None:
     run = compared_run(tmp_path / "r", ("wren", "crow"), [0.0, 1.0], prompts=12, first=0.25)
-    seen = opened(html(page_of(run, working=False)))
+    seen = opened(html(page_of(run, draws=False)))
     columns = found_in(run).scores.columns
     seen.page.select_option("#order", label="order of the data")
     assert seen.rows() == list(columns["pair_id"])
@@ -133,7 +133,7 @@ def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opene
 
 def test_fits_a_phone_with_as_many_systems_as_it_draws(tmp_path: Path, opened: Open) -> None:
     names = [f"model-{number:02}-instruct" for number in range(MOST_SYSTEMS + 2)]
-    run = compared_run(tmp_path / "r", names, np.linspace(-2, 2, len(names)).tolist(), prompts=2)
+    run = compared_run(tmp_path / "r", names, np.linspace(-2, 2, len(names)).tolist(), prompts=1)
     page = page_of(run, working=False)
     seen = opened(html(page), 1200, "dark")
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -185,10 +185,10 @@ def test_says_that_strengths_have_a_prior_where_a_system_never_lost(tmp_path: Pa
 
 
 def test_executes_nothing_of_a_system_s_name(tmp_path: Path, opened: Open) -> None:
-    names = [*EXTRA, "$x_1$", *(text for text in HOSTILE if len(text) < 60)][:12]
+    names = [*EXTRA, "$x_1$", *(text for text in HOSTILE if len(text) < 60)][:8]
     names = list(dict.fromkeys(names))
     run = compared_run(
-        tmp_path / "r", names, [0.1 * number for number in range(len(names))], prompts=2
+        tmp_path / "r", names, [0.1 * number for number in range(len(names))], prompts=1
     )
     page = page_of(run, working=False)
     seen = opened(html(page))
@@ -211,14 +211,11 @@ def test_tells_apart_systems_whose_names_begin_and_end_alike() -> None:
 def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(
     tmp_path: Path, opened: Open
 ) -> None:
-    first = compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0], draws=3)
-    second = compared_run(tmp_path / "c", ("wren", "crow"), [0.0, -3.0], draws=3)
+    first = compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0], prompts=8)
+    second = compared_run(tmp_path / "c", ("wren", "crow"), [0.0, -3.0], prompts=8)
     twenty(tmp_path / "b")
-    for two in (("a", "b"), ("b", "a")):
-        assert (
-            "have no pair and attribute in common"
-            in robin("report", *two, cwd=tmp_path, exits=2).stderr
-        )
+    refused = robin("report", "b", "a", cwd=tmp_path, exits=2).stderr
+    assert "have no pair and attribute in common" in refused
     seen = opened(robin("report", "a", "c", "-o", "-", cwd=tmp_path, exits=0).stdout)
     mine, theirs = (
         np.asarray(pairwise_scores(run).columns["preference"]) for run in (first, second)
@@ -254,7 +251,7 @@ def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(
         run = compared_run(
             tmp_path / name, FOUR[:3], strengths, prompts=4, draws=draws, ties=0, settings=settings
         )
-        return page_of(run, working=False)
+        return page_of(run, draws=False)
 
     sure = best_of("sure", [-30, 0, 30], 20)
     assert "certified for 4 of 4 prompts" in sure.answer[0]

@@ -290,7 +290,7 @@ def test_puts_first_a_pair_of_which_nothing_is_known(tmp_path: Path, opened: Ope
     run = make_run(
         tmp_path / "r", [Pair(f"p{k}", "x", "y") for k in range(3)], [[0, 4, 0, 4], [], [2, 2, 2]]
     )
-    seen = opened(html(page_of(run, working=False)))
+    seen = opened(html(page_of(run, draws=False)))
     assert seen.rows() == ["p1", "p0", "p2"]
     assert seen.column("likely")[0] == "–"
 
@@ -319,7 +319,7 @@ def test_compares_shares_of_scales_of_their_own(tmp_path: Path, opened: Open) ->
     run = rated(
         tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)}
     )
-    seen = opened(html(page_of(run, working=False)))
+    seen = opened(html(page_of(run, draws=False)))
     for order in ("widest likely interval", "largest variance", "furthest from human"):
         seen.page.select_option("#order", label=order)
         assert seen.column("attribute")[0] == "small", order
@@ -341,9 +341,8 @@ def test_executes_nothing_of_a_hostile_run(tmp_path: Path, opened: Open) -> None
     seen = opened(html(page_of(run, working=False)))
     page = seen.page
     assert page.locator("tbody tr.row").count() == len(texts)
-    for number in range(len(texts)):
-        page.locator("tr.row button").nth(number).click()
-    page.wait_for_function(f"document.querySelectorAll('.texts').length === {len(texts)}")
+    page.locator("tr.row button").evaluate_all("all => all.forEach(each => each.click())")
+    page.locator(".texts pre").nth(len(texts) - 1).wait_for()
     shown = page.locator(".texts pre").evaluate_all("all => all.map(each => each.textContent)")
     assert set(texts) <= set(shown)  # to the letter
     assert page.evaluate("window.hacked") is None
@@ -517,7 +516,7 @@ def test_shows_decisions_first_and_those_that_are_open_by_a_view(
 def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_otherwise(
     tmp_path: Path, opened: Open
 ) -> None:
-    def shown(count: int, folder: str) -> Seen:
+    def made(count: int, folder: str) -> str:
         pairs = [
             Pair(f"pair-{k}", f"What is {k}?", f"It is <b>{k}</b>.", {"helpfulness": k % 5})
             for k in range(count)
@@ -525,9 +524,9 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
         ratings: list[list[int | None]] = [[0 if k == 4 else k % 5] * 3 for k in range(count)]
         settings = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform"}
         run = make_run(tmp_path / folder, pairs, ratings, settings=settings, budget=3 * count)
-        return opened(html(page_of(run, working=False)), 390)
+        return html(page_of(run, draws=False))
 
-    seen = shown(30, "r")
+    seen = opened(made(30, "r"), 390)
     assert (
         "11\t0" in seen.page.locator("#labelled table").inner_text()
     )  # of 30 people keep 12, and the judge all but one
@@ -542,10 +541,8 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
     seen.head("score").locator("button").click()
     assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert not seen.complaints
-    assert (
-        "r2: helpfulness: 24 labels of pairs with a score, 25 are needed"
-        in shown(24, "r2").page.locator("#labelled").inner_text()
-    )
+    few = "r2: helpfulness: 24 labels of pairs with a score, 25 are needed"
+    assert few in made(24, "r2")
 
 
 def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: Path) -> None:
