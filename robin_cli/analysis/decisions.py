@@ -17,7 +17,7 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.model.task import Task
 from robin_cli.planning.stopping import Counted
-from robin_cli.policies.base import Policy, Seen, flat_variance
+from robin_cli.policies.base import Policy, Seen, flat_variance, rounded
 
 SETTLED = 1.25
 """A decision is settled, and its arms are asked no more, as long as its evidence is this many times 1/δ.
@@ -139,6 +139,7 @@ class Certainty(ABC):
         if len(contest):
             gone = np.zeros(np.shape(sums[0]), dtype=np.bool_) if given_up is None else given_up
             self._update(run, contest, counts_at, sums, gone)
+            self.log = rounded(self.log)
             self.closed = self._closed()
 
     @abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import contest_of
-from robin_cli.policies.base import WARM_UP, Policy, Seen, exited
+from robin_cli.policies.base import WARM_UP, Policy, Seen, exited, rounded
 
 NEVER = -np.inf
 """The urgency of an arm that may not be asked."""
@@ -61,7 +61,7 @@ def urgency_by(
     if np.count_nonzero(found) < found.size:
         # Without a warm-up, an arm without a call counts as having half a call.
         found = found + SPREAD / np.maximum(n + pending, 0.5)
-    return found, nearness
+    return rounded(found), None if nearness is None else rounded(nearness)
 
 
 def by_turns(

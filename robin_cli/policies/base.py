@@ -264,6 +264,12 @@ def root(x: FloatArray) -> FloatArray:
     return np.sqrt(x)
 
 
+def rounded(x: FloatArray) -> FloatArray:
+    """Return ``x`` with 40 bits of mantissa: processors differ in the last of 53, and a choice must not depend on them."""
+    bits = np.asarray(x, np.float64).view(np.int64)
+    return ((bits + (1 << 11)) & ~np.int64((1 << 12) - 1)).view(np.float64)
+
+
 def empirical_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
     """Return σ̂² = Σx²/n − (Σx/n)², the 1/n variance of the paper's eq. (est_var); exact for integer ratings."""
     return (n * total_sq - total * total) / (n * n)

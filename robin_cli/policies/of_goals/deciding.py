@@ -19,6 +19,7 @@ from robin_cli.policies.base import (
     of_arms,
     per_arm,
     root,
+    rounded,
     squares_within,
 )
 
@@ -143,10 +144,11 @@ class Deciding(Policy):
         before: Seen | None = None,
     ) -> Seen:
         """Return ``level`` less ln f, −inf if f is 0, and s."""
+        log, level = rounded(log), rounded(level)
         courses = self._courses(log, sums, before)
         share = _affordable(*courses, level, np.maximum(self.horizon - spent, 0.0))
         with np.errstate(divide="ignore"):
-            level = np.where(share > 0, level - np.log(share), -np.inf)
+            level = rounded(np.where(share > 0, level - np.log(share), -np.inf))
         return Seen(log, sums[0], level, _part(share), self, courses)
 
     def _courses(
@@ -218,7 +220,7 @@ class Deciding(Policy):
                 )
             else:
                 found.append(_by_mean(freedom, squares, where, first))
-        return replace(self, pooled=np.stack(found, axis=-1))
+        return replace(self, pooled=rounded(np.stack(found, axis=-1)))
 
     def responses(self, arms: Columns) -> Responses:
         """Return the competing responses: the mean of each over its judges, and the gain by a call of each of its arms."""

@@ -17,6 +17,7 @@ from robin_cli.policies.base import (
     flat_variance,
     per_arm,
     pooled_variance,
+    rounded,
     squares_within,
 )
 
@@ -157,4 +158,4 @@ class Duels(Policy):
             found = found + np.where(
                 side[..., which, None] == responses, chance[..., None], 0.0
             ).sum(axis=-2)
-        return np.asarray(found.argmax(axis=-1))
+        return np.asarray(rounded(found).argmax(axis=-1))
