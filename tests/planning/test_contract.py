@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -128,6 +128,24 @@ def test_goes_on_after_an_interruption_as_if_never_stopped(name: str) -> None:
         assert [each.arm for each in work(case.planner(arms, policy), by_turns(ratings))] == whole[
             at:
         ], at
+
+
+@every_case
+def test_chooses_alike_where_a_processor_computes_other_last_bits(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]()
+    ratings, count, kind = case.ratings(), len(case.space), type(case.policy)
+    here = [ticket.arm for ticket in work(case.planner(WritableArms(count)), by_turns(ratings))]
+    exact, rng = kind.priority, np.random.default_rng(3)
+
+    def elsewhere(*args: Any) -> Any:
+        priority = exact(*args)
+        return priority * (1.0 + rng.choice([-1, 0, 1], priority.shape) * 2.0**-52)
+
+    monkeypatch.setattr(kind, "priority", elsewhere)
+    there = [ticket.arm for ticket in work(case.planner(WritableArms(count)), by_turns(ratings))]
+    assert there == here
 
 
 # Ratings, thresholds and best: tests/simulation/test_runs.py.
