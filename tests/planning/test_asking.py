@@ -133,7 +133,7 @@ def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_var
         )[0]
 
     found = urgency(1e15, 0.3, 0.0, 0.0, 0.0, n=[1, 5, 1, 1, 3], pending=[0, 2, 0, 1, 0])
-    assert found[1] == 0.3 / 7
+    assert found[1] == pytest.approx(0.3 / 7, rel=1e-12)
     assert sorted(found, reverse=True) == found.tolist()
     assert len(set(found.tolist())) == 5
     assert found[-1] > 0
