@@ -34,7 +34,7 @@ from tests.starting import Robin
 from tests.test_own_prompts import STARS
 from tests.test_own_prompts import pairs as two_scale_pairs
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}") for k in range(6)]
 
 

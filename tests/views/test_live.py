@@ -86,7 +86,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
     tmp_path: Path, slow_judge: str
 ) -> None:
     priced = ("--price-in", "1", "--price-out", "1", "--run", "r", "--concurrency", "16")
-    command = judging(slow_judge, DEMO / "pairs.jsonl", 600, *priced)
+    command = judging(slow_judge, DEMO / "pairs.jsonl", 300, *priced)
     code, shown = on_a_terminal(*command, "-o", "s.csv", cwd=tmp_path)
 
     assert code == 0
@@ -95,7 +95,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
     early, late = seen[0], seen[-1]
     assert "not known (" in early  # the worst error, while pairs are unrated
     for part in (
-        "% of 600 calls",
+        "% of 300 calls",
         "adaptive",
         "/s, ",
         "in flight",
@@ -107,7 +107,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
         assert part in late, part
     assert "story-flash-good" in late  # the pair that varies most
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is back
-    assert "600 of 600 calls spent" in shown[shown.rindex("╯") :]
+    assert "300 of 300 calls spent" in shown[shown.rindex("╯") :]
 
 
 def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:
@@ -256,10 +256,10 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"budget": 200}, r"adaptive · largest error: about \d"),
+        ({"budget": 80}, r"adaptive · largest error: about \d"),
         (
-            {"budget": 140, "decide": "score>=3"},
-            r".*decided: \d+ of 60 pairs( [▁-█]+)? · open: \d+",
+            {"budget": 80, "decide": "score>=3"},
+            r".*decided: \d+ of 12 pairs( [▁-█]+)? · open: \d+",
         ),
     ],
 )
@@ -275,7 +275,12 @@ def test_without_a_terminal_it_says_a_line_now_and_then(
     monkeypatch.setattr(progress, "lines_now_and_then", partial(lines_now_and_then, every_s=0.05))
     judge: dict[str, Any] = {"base_url": [slow_judge], "model": [REPLAY_MODEL], "concurrency": 4}
     robin_cli.judge(
-        DEMO / "pairs.jsonl", attribute="helpfulness", run=tmp_path / "r", **judge, **settings
+        DEMO / "pairs.jsonl",
+        attribute="helpfulness",
+        run=tmp_path / "r",
+        limit=12,
+        **judge,
+        **settings,
     )
 
     # four calls, and perhaps an answer on its way to the disk
