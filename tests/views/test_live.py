@@ -34,10 +34,11 @@ from robin_cli.views import progress
 from robin_cli.views.live import ByWidth, LiveView, Pace, Standing, most_asked
 from robin_cli.views.messages import LINE_EVERY_S, Messages, lines_now_and_then
 from tests.conftest import DEMO, REPLAY_MODEL, at_a_terminal, environment, judging, replaying, robin
+from tests.starting import Robin
 
 
 def on_a_terminal(
-    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] = lambda _: None, **env: str
+    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] | None = None, **env: str
 ) -> tuple[int, str]:
     """Run robin with stderr on a terminal of 80 × 30; its exit code and all that it wrote there.
 
@@ -45,23 +46,20 @@ def on_a_terminal(
     """
     master, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
-    process = subprocess.Popen(
-        [
-            *("setsid", "--ctty", sys.executable, "-m", "robin_cli"),
-            *map(str, args),
-        ],  # so that Ctrl-C reaches it
-        cwd=cwd,
-        env=environment(TERM="xterm-256color", **env),
-        stdin=terminal,
-        stdout=subprocess.DEVNULL,
-        stderr=terminal,
+    start: Any = {"cwd": cwd, "env": environment(TERM="xterm-256color", **env)}
+    files: Any = {"stdin": terminal, "stdout": subprocess.DEVNULL, "stderr": terminal}
+    by_itself = ("setsid", "--ctty", sys.executable, "-m", "robin_cli")  # so that Ctrl-C reaches it
+    process = (
+        Robin(args, **start, **files)
+        if when is None
+        else subprocess.Popen([*by_itself, *map(str, args)], **start, **files)
     )
     os.close(terminal)
     shown = b""
     try:
         while piece := os.read(master, 65536):
             shown += piece
-            if typed := when(shown.decode(errors="replace")):
+            if when and (typed := when(shown.decode(errors="replace"))):
                 os.write(master, typed)
     except OSError:  # Linux's way to say that the other end is closed
         pass
