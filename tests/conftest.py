@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec
+from unittest import mock
 
 import fsspec
 import pytest
@@ -23,6 +24,7 @@ from hypothesis import HealthCheck, settings
 
 import robin_cli.analysis.agreement
 from robin_cli.files import remote
+from robin_cli.render import charts
 from tests.starting import Robin, run_here
 
 ROOT = Path(__file__).parent.parent
@@ -66,6 +68,18 @@ def few_resamples() -> Iterator[None]:
     """Intervals of agreement by 100 resamples, not 1,000: half of the work of a page, and not what it is tested for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(robin_cli.analysis.agreement, "resamples_for", lambda _: 100)
+        yield
+
+
+def leaving_out_pictures() -> Any:
+    """Draw no picture, most of a report's time: the words of a page have none of it."""
+    empty = b'<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"/>'
+    return mock.patch.object(charts, "drawn", return_value=empty)
+
+
+@pytest.fixture(scope="module")
+def no_pictures() -> Iterator[None]:
+    with leaving_out_pictures():
         yield
 
 

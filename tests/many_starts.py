@@ -29,6 +29,9 @@ for line in sys.stdin:
         sys.argv = ["robin", *args]
         for number, path in enumerate(said, 1):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        if args[0] == "-c":
+            exec(args[1])
+            sys.exit()
         run_to_its_end()
     print(os.waitstatus_to_exitcode(os.waitpid(robin, 0)[1]), flush=True)
 """
@@ -42,7 +45,7 @@ class Starts:
         self._said = [folder / "out", folder / "err"]
 
     def robin(self, *args: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run the robin command in ``cwd`` to its end."""
+        """Run the robin command, or Python's `-c` with code, in ``cwd`` to its end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         line = json.dumps([[*map(str, args)], str(cwd), env, [*map(str, self._said)]])

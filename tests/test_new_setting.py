@@ -7,14 +7,13 @@ import io
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPLAY_MODEL, ROOT, environment, judging, write_pairs
+from tests.conftest import REPLAY_MODEL, ROOT, judging, write_pairs
 from tests.many_starts import starts
 
 AFTER = "    seed: int | None = _ask("
@@ -23,7 +22,7 @@ ENTRY = (
 )
 ENTRY += '    above: float | None = _ask("Say how many scores are above it.")\n'
 PYTHON = """import sys, robin_cli
-given = dict(attribute="helpfulness", base_url=sys.argv[1], model=sys.argv[2], budget=9, seed=3, quiet=True)
+given = dict(attribute="helpfulness", base_url=sys.argv[3], model=sys.argv[4], budget=9, seed=3, quiet=True)
 robin_cli.judge("p.jsonl", run="r", patience=4, **given)
 try:
     robin_cli.judge("p.jsonl", run="s", patience=12, **given)
@@ -113,11 +112,9 @@ def test_a_new_policy_and_a_new_goal_are_one_file_each_and_a_new_setting_one_ent
             folder = tmp_path / check.__name__
             folder.mkdir()
             check(partial(changed.robin, cwd=folder), folder, replay_url)
-    command = [sys.executable, "-c", PYTHON, replay_url, REPLAY_MODEL]
-    env = environment(PYTHONPATH=str(source))
-    python = subprocess.run(
-        command, cwd=tmp_path / "check_setting", env=env, capture_output=True, text=True
-    )
+        python = changed.robin(
+            "-c", PYTHON, replay_url, REPLAY_MODEL, cwd=tmp_path / "check_setting"
+        )
     assert python.returncode == 0, python.stderr
     assert python.stdout == "--patience 12: must be minutes, 1 to 9\n"
 
@@ -151,8 +148,10 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     assert not (folder / "both").exists()
     planned = robin("plan", *asked[1:])
     assert planned.returncode == 0, planned.stderr
-    done = robin(*asked, "--run", "r")
+    done = robin(*asked, "--run", "r", "--patience", "3")
     assert done.returncode == 0, done.stderr
+    # at its default a run is one from before there was the setting
+    assert b"patience" not in (folder / "r" / "manifest.json").read_bytes()
     status, facts = robin("status", "r").stdout, json.loads(robin("status", "r", "--json").stdout)
     answer = f"{100 * facts['share_above']:.0f} % of the scores are above 1.5\n"
     assert done.stderr.endswith(f"{answer}next: robin report r -o report.html\n")
@@ -185,10 +184,3 @@ def check_setting(robin: Robin, folder: Path, url: str) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads((folder / "r" / "manifest.json").read_bytes())["settings"]["patience"] == 4
     assert "patience: the run has 4, now 5" in robin(*command).stderr
-
-    command[-1] = "without"
-    assert robin(*command, "--patience", "3").returncode == 0
-    recorded = json.loads((folder / "without" / "manifest.json").read_bytes())["settings"]
-    assert (
-        "patience" not in recorded
-    )  # at its default a run is one from before there was the setting

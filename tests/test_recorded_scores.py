@@ -16,7 +16,7 @@ from robin_cli.analysis.clustered import wider_bounds
 from robin_cli.model.errors import InputError
 from tests.conftest import has, refuses, robin
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 
 LOGS = Path(__file__).parent / "plugins" / "logs" / "written"
 LM_EVAL = sorted(LOGS.glob("lm-eval/*/samples_*.jsonl"))

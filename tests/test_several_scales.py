@@ -18,7 +18,7 @@ from tests.conftest import robin
 from tests.judges.wire import Wire, completion, serving
 from tests.test_own_prompts import STARS, pairs
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 ARGUMENTS = [
     *("-a", "helpfulness,stars", "--rubric", "stars.toml", "--model", "m", "--scheduler"),
     "two-priors",

@@ -28,11 +28,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-BOTH = pytest.mark.parametrize("afresh", [False, True], ids=["forked", "afresh"])
-
 SERVE = ["serve", str(DEMO / "ratings.parquet"), "--port", "0"]
 PIPE = subprocess.PIPE
-ONCE = ["--max-retries", "1"]
+NOWHERE = ["--model", "m", "--base-url", "http://[::1]:9/v1", "--max-retries", "1"]
 
 
 def ending(
@@ -56,7 +54,7 @@ def ending(
         (["parse", "-", "--scale", "0-4"], 0),
         pytest.param(*(["render", "p.jsonl", "--pair", "p1", "--attribute", "verbosity"], 0), marks=pytest.mark.whole),
         pytest.param(*(["judge", "p.jsonl", "--budget", "9", "-a", "helpfulness"], 2), marks=pytest.mark.whole),
-        (["judge", "p.jsonl", "-b", "9", "-a", "helpfulness", "--model", "m", "--base-url", "http://[::1]:9/v1", *ONCE], 3),
+        pytest.param(*(["judge", "p.jsonl", "-b", "9", "-a", "helpfulness", *NOWHERE], 3), marks=pytest.mark.whole),
         pytest.param(
             ["simulate", "pool.parquet", "--budget", "600", "--limit", "5", "--runs", "2"], 0, marks=pytest.mark.whole
         ),
@@ -155,7 +153,7 @@ def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(
     assert ended[0][0] != 0 or number != signal.SIGKILL
 
 
-@BOTH
+@pytest.mark.parametrize("afresh", [False, pytest.param(True, marks=pytest.mark.whole)])
 def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
     master, terminal = pty.openpty()
     env = environment(TERM="xterm-256color", NO_COLOR="")

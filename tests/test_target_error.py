@@ -34,7 +34,7 @@ from tests.starting import Robin
 from tests.test_own_prompts import STARS
 from tests.test_own_prompts import pairs as two_scale_pairs
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}") for k in range(6)]
 
 
@@ -93,7 +93,7 @@ def errors_at_looks(run: Path, *, until: float) -> dict[int, float]:
 def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_with_a_smaller_one(
     tmp_path: Path,
 ) -> None:
-    first, then = 0.8, 0.5
+    first, then = 0.8, 0.6
     judge, whole = Judge(), judged(tmp_path / "whole", budget=150, scheduler="two-priors")
     errors = errors_at_looks(whole.path, until=then)
     expected = {
@@ -191,16 +191,16 @@ def test_goes_on_to_the_target_after_the_money_ended_it(tmp_path: Path, replay_u
 
 
 def test_holds_after_kills_at_any_concurrency(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with replaying(DEMO / "ratings.parquet") as url, recorded(url) as record:
         command = [
             *judging(
-                record.url, data, 20_000, "--run", "r", "--concurrency", "32", "-q", "-o", "s.csv"
+                record.url, data, 20_000, "--run", "r", "--concurrency", "16", "-q", "-o", "s.csv"
             )
         ]
         for answers, next_one in (
-            (40, ["resume", "r", "-q", "-o", "s.csv"]),
-            (90, ["resume", "r"]),
+            (20, ["resume", "r", "-q", "-o", "s.csv"]),
+            (45, ["resume", "r"]),
         ):
             command += ["--target-error", "0.4"] * (command[0] == "judge")
             with Robin(command, env=environment(), cwd=tmp_path) as process:

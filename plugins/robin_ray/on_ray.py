@@ -53,8 +53,9 @@ _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_prestart_worker_first_driver": "0",
 }
-"""Variables against usage reports, uploads and hints."""
+"""Variables against usage reports, uploads, hints, and a worker for each core before any is asked for."""
 
 _MOST_SAID = 64 * 1024
 _BECAUSE = "robin is told: "

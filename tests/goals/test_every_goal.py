@@ -22,7 +22,7 @@ from tests.conftest import environment, robin
 from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 
 PROMPTS, SYSTEMS = 5, {"ash": 2, "beech": 1, "cedar": 0}  # three, and so as many comparisons of two
 BUDGET, KILLED_AT = 60, 38

@@ -11,11 +11,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 from tests.comparing_judge import comparing
-from tests.conftest import DEMO, replaying, robin
+from tests.conftest import DEMO, leaving_out_pictures, replaying, robin
 
 DATA = Path(__file__).parent / "data"
 OUTPUTS = Path(__file__).parent / "outputs"
@@ -176,7 +174,7 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
     for output, command in SCENES[name].items():
         before = {path for path in folder.iterdir() if path.is_file()}
         typed, both = command.removesuffix(" 2>&1"), command.endswith(" 2>&1")
-        with mock.patch("matplotlib.figure.Figure.savefig", _no_picture):
+        with leaving_out_pictures():
             done = robin(*shlex.split(typed.format(url=urls[0], pairwise_url=urls[1])), cwd=folder)
         # What went wrong is said on standard error; of what went well the words there are golden where that is asked for.
         text = f"$ robin {command}\nexit {done.returncode}\n"
@@ -189,11 +187,6 @@ def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, 
                 f"{output}-{path.stem}",
                 _masked(_words(content) if path.suffix == ".html" else content, folder, urls),
             )
-
-
-def _no_picture(_: Any, file: io.BytesIO, **how: Any) -> None:
-    """Lay out no picture, most of a report's time: the words of a page have none of it."""
-    file.write(b'<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"/>')
 
 
 def _without_times(judgments: str) -> str:

@@ -44,7 +44,7 @@ REST += ["full:9:6 term:10:6 interrupt:14:6"]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "some",
-    ["kill:0:7 full:0:1 power:2:2 term:0:1 interrupt:4:1 twice:1:1"]
+    ["kill:0:7 full:0:1 power:2:1 term:0:1 interrupt:4:1 twice:1:1"]
     + [pytest.param(each, marks=pytest.mark.whole) for each in REST],
 )
 def test_resumes_whatever_it_died_of_at_whatever_step(some: str) -> None:

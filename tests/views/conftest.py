@@ -74,30 +74,34 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Seen:
+    """One window for the pages of a module, which take its place one after another: a new one is most of the work."""
+    page = browser.new_page()
+    seen = Seen(page)
+    page.on("console", lambda message: seen.complaints.append(message.text))
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("dialog", partial(_dismiss, seen))
+    page.on(
+        "request",
+        lambda request: seen.requests.append(request.url) if request.url[:5] != "data:" else None,
+    )
+    return seen
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+def opened(window: Seen, tmp_path: Path) -> Open:
     """Opens HTML in the browser, from a file, as a user does."""
-    pages = []
 
     def opening(text: str, width: int = 1200, scheme: str = "light") -> Seen:
         file = tmp_path / "report.html"
         file.write_text(text, encoding="utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-        pages.append(page)
-        seen = Seen(page)
-        page.on("console", lambda message: seen.complaints.append(message.text))
-        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-        page.on("dialog", partial(_dismiss, seen))
-        page.on(
-            "request",
-            lambda request: (
-                seen.requests.append(request.url) if request.url[:5] != "data:" else None
-            ),
-        )
-        page.goto(file.as_uri())
-        page.wait_for_selector("tbody tr.row")
-        return seen
+        window.page.goto("about:blank")
+        for told in (window.complaints, window.requests, window.dialogs):
+            told.clear()
+        window.show(width, scheme)
+        window.page.goto(file.as_uri())
+        window.page.wait_for_selector("tbody tr.row")
+        return window
 
-    yield opening
-    for page in pages:
-        page.close()
+    return opening

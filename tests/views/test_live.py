@@ -34,10 +34,11 @@ from robin_cli.views import progress
 from robin_cli.views.live import ByWidth, LiveView, Pace, Standing, most_asked
 from robin_cli.views.messages import LINE_EVERY_S, Messages, lines_now_and_then
 from tests.conftest import DEMO, REPLAY_MODEL, at_a_terminal, environment, judging, replaying, robin
+from tests.starting import Robin
 
 
 def on_a_terminal(
-    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] = lambda _: None, **env: str
+    *args: str | Path, cwd: Path, when: Callable[[str], bytes | None] | None = None, **env: str
 ) -> tuple[int, str]:
     """Run robin with stderr on a terminal of 80 × 30; its exit code and all that it wrote there.
 
@@ -45,23 +46,20 @@ def on_a_terminal(
     """
     master, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
-    process = subprocess.Popen(
-        [
-            *("setsid", "--ctty", sys.executable, "-m", "robin_cli"),
-            *map(str, args),
-        ],  # so that Ctrl-C reaches it
-        cwd=cwd,
-        env=environment(TERM="xterm-256color", **env),
-        stdin=terminal,
-        stdout=subprocess.DEVNULL,
-        stderr=terminal,
+    start: Any = {"cwd": cwd, "env": environment(TERM="xterm-256color", **env)}
+    files: Any = {"stdin": terminal, "stdout": subprocess.DEVNULL, "stderr": terminal}
+    by_itself = ("setsid", "--ctty", sys.executable, "-m", "robin_cli")  # so that Ctrl-C reaches it
+    process = (
+        Robin(args, **start, **files)
+        if when is None
+        else subprocess.Popen([*by_itself, *map(str, args)], **start, **files)
     )
     os.close(terminal)
     shown = b""
     try:
         while piece := os.read(master, 65536):
             shown += piece
-            if typed := when(shown.decode(errors="replace")):
+            if when and (typed := when(shown.decode(errors="replace"))):
                 os.write(master, typed)
     except OSError:  # Linux's way to say that the other end is closed
         pass
@@ -86,7 +84,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
     tmp_path: Path, slow_judge: str
 ) -> None:
     priced = ("--price-in", "1", "--price-out", "1", "--run", "r", "--concurrency", "16")
-    command = judging(slow_judge, DEMO / "pairs.jsonl", 600, *priced)
+    command = judging(slow_judge, DEMO / "pairs.jsonl", 300, *priced)
     code, shown = on_a_terminal(*command, "-o", "s.csv", cwd=tmp_path)
 
     assert code == 0
@@ -95,7 +93,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
     early, late = seen[0], seen[-1]
     assert "not known (" in early  # the worst error, while pairs are unrated
     for part in (
-        "% of 600 calls",
+        "% of 300 calls",
         "adaptive",
         "/s, ",
         "in flight",
@@ -107,7 +105,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
         assert part in late, part
     assert "story-flash-good" in late  # the pair that varies most
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is back
-    assert "600 of 600 calls spent" in shown[shown.rindex("╯") :]
+    assert "300 of 300 calls spent" in shown[shown.rindex("╯") :]
 
 
 def test_names_of_those_asked_most_stay_apart_and_their_numbers_whole_at_60_columns() -> None:
@@ -256,10 +254,10 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"budget": 200}, r"adaptive · largest error: about \d"),
+        ({"budget": 80}, r"adaptive · largest error: about \d"),
         (
-            {"budget": 140, "decide": "score>=3"},
-            r".*decided: \d+ of 60 pairs( [▁-█]+)? · open: \d+",
+            {"budget": 80, "decide": "score>=3"},
+            r".*decided: \d+ of 12 pairs( [▁-█]+)? · open: \d+",
         ),
     ],
 )
@@ -275,7 +273,12 @@ def test_without_a_terminal_it_says_a_line_now_and_then(
     monkeypatch.setattr(progress, "lines_now_and_then", partial(lines_now_and_then, every_s=0.05))
     judge: dict[str, Any] = {"base_url": [slow_judge], "model": [REPLAY_MODEL], "concurrency": 4}
     robin_cli.judge(
-        DEMO / "pairs.jsonl", attribute="helpfulness", run=tmp_path / "r", **judge, **settings
+        DEMO / "pairs.jsonl",
+        attribute="helpfulness",
+        run=tmp_path / "r",
+        limit=12,
+        **judge,
+        **settings,
     )
 
     # four calls, and perhaps an answer on its way to the disk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,13 +60,11 @@ def test_tells_each_attribute_and_each_judge_by_itself(page: Page) -> None:
         for name in ("helpfulness", "correctness")
         for judge in (REPLAY_MODEL, "reads")
     }
-    for title, wanted in (
-        ("Is one judge harsher?", arms),
-        ("How do the scores spread?", {"helpfulness", "correctness"}),
-    ):
-        (drawn,) = (each for each in page.charts if each.title == title)
-        assert wanted <= texts_in(picture(drawn, 0).svg), title
-        assert set(drawn.panels) == wanted
+    drawn = {each.title: each for each in page.charts}
+    assert set(drawn["Is one judge harsher?"].panels) == arms
+    spread = drawn["How do the scores spread?"]
+    assert set(spread.panels) == {"helpfulness", "correctness"}
+    assert {"helpfulness", "correctness"} <= texts_in(picture(spread, 0).svg)
 
 
 def test_says_the_same_in_the_tile_and_below_the_picture(page: Page) -> None:
@@ -87,15 +86,17 @@ def test_sets_scores_against_human_ratings_for_each_attribute_and_each_judge(
         for each in page_of(run, working=False).charts
         if each.title == "Do scores agree with people?"
     )
-    written = picture(drawn, 0).svg
     panels = {f"{name}{judge}" for name in attributes for judge in ("", " · a", " · b")}
-    assert panels <= texts_in(written)
+    assert set(drawn.panels) == panels
+    two = dict([*drawn.panels.items()][:2])
+    written = picture(replace(drawn, panels=two), 0).svg
+    assert two.keys() <= texts_in(written)
     ticks = [
         text
         for text in re.findall(r"<text[^>]*>([^<]*)</text>", written)
         if text.strip().isdecimal()
     ]
-    assert sorted(ticks) == sorted([*"01234"] * 2 * len(panels))  # the scale, both ways, in each
+    assert sorted(ticks) == sorted([*"01234"] * 2 * len(two))  # the scale, both ways, in each
     assert all(f"{name}: " in drawn.says for name in attributes)
 
 

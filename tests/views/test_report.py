@@ -127,6 +127,7 @@ def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_
     assert "&lt;b&gt; is preferred to a in 30 %" in said
     assert "&lt;pair&gt; 8: one 4, other 4" in said
     assert "dense" not in "".join(said)
+    assert 'fill-opacity="0.7"' in drawn  # of the few marks
     assert not re.search(r"style|#[0-9a-f]{6}\b|<b>|<it>|<image|xmlns:|<metadata", drawn)
     assert {"--ink", "--line", "--mark-0", "--mark-1"} <= set(
         re.findall(r"var\((--[\w-]+)\)", drawn)
@@ -375,7 +376,7 @@ def lets_no_other_script_run_and_nothing_out(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "share"), [(2_500, 4), pytest.param(10_000, 1, marks=pytest.mark.whole)]
+    ("count", "share"), [(500, 20), pytest.param(10_000, 1, marks=pytest.mark.whole)]
 )
 def test_stays_below_5_mb_for_10000_pairs(
     tmp_path: Path,
@@ -399,14 +400,11 @@ def test_stays_below_5_mb_for_10000_pairs(
         for k in range(count)
     ]
     ratings: list[list[int | None]] = [list(map(int, rng.integers(0, 5, 3))) for _ in pairs]
-    page = html(
-        page_of(
-            make_run(tmp_path / "r", pairs, ratings, feedback=text(30), budget=3 * count),
-            working=False,
-        )
-    )
-    few = len(usual[2].encode())  # all but rows and their texts
-    assert few + share * (len(page.encode()) - few) < 5_000_000
+    run = make_run(tmp_path / "r", pairs, ratings, feedback=text(30), budget=3 * count)
+    page = html(page_of(run, draws=share == 1))
+    without_pictures = html(replace(usual[1], charts=[]))
+    of_rows = len(page.encode()) - len(without_pictures.encode())
+    assert len(usual[2].encode()) + share * of_rows < 5_000_000
     seen = opened(page)
     assert f"100 of {count:,} rows shown" in seen.page.inner_text("#shown")
     assert "texts are cut to" in seen.page.inner_text("caption")
@@ -423,11 +421,12 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     same = [Pair(f"p{k}", f"prompt {k}", f"response {k}") for k in range(6)]
     low: list[list[int | None]] = [[1, 1, 0] * 20 for _ in same]
     high: list[list[int | None]] = [[4, 4, 3] * 20 if k < 2 else [1, 1, 0] * 20 for k in range(6)]
-    make_run(tmp_path / "a", same, low, budget=360)
-    make_run(tmp_path / "b", [*same[1:], Pair("only-b", "x", "y")], [*high[1:], [2, 2]], budget=400)
-    done = robin("report", "a", "b", "-o", "-", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    seen = opened(done.stdout)
+    a = make_run(tmp_path / "a", same, low, budget=360)
+    b = make_run(
+        tmp_path / "b", [*same[1:], Pair("only-b", "x", "y")], [*high[1:], [2, 2]], budget=400
+    )
+    page = html(replace(comparison_of(a, b, working=(False, False)), charts=[]))
+    seen = opened(page)
     assert seen.rows() == ["p1", "p2", "p3", "p4", "p5"]
     assert seen.column("A − B") == ["-3.00", "0.00", "0.00", "0.00", "0.00"]
     line, middle = seen.page.locator("tr.row svg").first.evaluate(
@@ -441,23 +440,9 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert "B: Rating 3" in seen.page.locator(".texts").inner_text()
     said = " ".join(seen.page.locator(".warning").all_inner_texts())
     assert "5 scores are in both; 1 are in A alone and 1 in B alone" in said
-    assert "told from 20 prompts up" in done.stdout
+    assert "told from 20 prompts up" in page
     assert "Run B is stopped: 302 of 400 calls are spent" in said
     assert seen.complaints == []
-
-
-def test_says_what_it_drew_of_scores_against_human_ratings(
-    tmp_path: Path, usual: tuple[RunData, Report, str]
-) -> None:
-    pairs = [Pair(f"p{k}", f"{k}", "r", {"helpfulness": float(k % 5)}) for k in range(1501)]
-    many = make_run(tmp_path / "many", pairs, [[k % 4] for k in range(1501)], budget=2000)
-    for page, says, is_dense in (
-        (usual[1], "Each mark is a pair.", False),
-        (page_of(many, working=False), "The stronger the colour, the more pairs.", True),
-    ):
-        (found,) = (each for each in page.charts if each.title == "Do scores agree with people?")
-        assert ('fill-opacity="0.7"' not in picture(found, 0).svg) == is_dense
-        assert says in found.says
 
 
 def test_says_of_each_panel_what_its_marks_are() -> None:
@@ -475,20 +460,17 @@ def test_says_of_each_panel_what_its_marks_are() -> None:
 def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(
     tmp_path: Path, usual: tuple[RunData, Report, str]
 ) -> None:
-    def pictures_of(page: Report) -> dict[str, str]:
-        return {each.title: picture(each, 0).svg for each in page.charts}
-
-    run, page, _ = usual
-    written = pictures_of(page)["How do people rate helpfulness at each score?"]
-    marks = re.findall(r"<text[^>]*>([^<]*)</text>", written)
+    run, page, text = usual
+    (found,) = (each for each in page.charts if each.title == "Do scores agree with people?")
+    assert "Each mark is a pair." in found.says
+    marks = re.findall(r"<text[^>]*>([^<]*)</text>", text.rpartition("<svg")[2])
     levels = np.floor(np.asarray(score(run).columns["score"]) + 0.5)
     assert marks[-2:] == [str(count) for count in np.unique(levels, return_counts=True)[1]]
     few = [Pair(f"p{k}", "one prompt", f"{k}", {"helpfulness": float(k % 5)}) for k in range(30)]
-    drawn = pictures_of(
-        page_of(make_run(tmp_path / "few", few, [[k % 4, 2] for k in range(30)]), working=False)
-    )
-    assert "Do scores agree with people?" in drawn
-    assert "How do people rate helpfulness at each score?" not in drawn
+    drawn = page_of(make_run(tmp_path / "few", few, [[k % 4, 2] for k in range(30)]))
+    titles = {each.title for each in drawn.charts}
+    assert "Do scores agree with people?" in titles
+    assert "How do people rate helpfulness at each score?" not in titles
 
 
 def test_shows_decisions_first_and_those_that_are_open_by_a_view(
@@ -498,16 +480,14 @@ def test_shows_decisions_first_and_those_that_are_open_by_a_view(
     ratings: list[list[int | None]] = [[4] * 40, [0] * 40, [4] * 40, [3, 4, 3], [None] * 5]
     settings = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform"}
     run = make_run(tmp_path / "r", pairs, ratings, settings=settings, budget=128)
-    seen = opened(html(page_of(run, working=False)), 390, "dark")
+    page = page_of(run)
+    assert page.charts[0].title == "How many are decided after how many calls?"
+    seen = opened(html(replace(page, charts=page.charts[:1])), 390, "dark")
 
     seen.page.select_option("#order", label="order of the data")
     assert seen.column("decision") == ["keep", "drop", "keep", "keep?", "?"]
     seen.page.select_option("#view", label="open decisions")
     assert seen.rows() == ["pair-3", "pair-4"]
-    assert (
-        seen.page.locator("figure h2, figure h3, h2").first.inner_text()
-        == "How many are decided after how many calls?"
-    )
     assert "3 of 5" in seen.page.locator("body").inner_text()
     assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert not seen.complaints

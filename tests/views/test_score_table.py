@@ -165,7 +165,7 @@ def test_refuses_a_file_for_the_table_before_anything_is_paid_for(tmp_path: Path
     check_output("table", None)
 
 
-@pytest.mark.parametrize("many", [1, 8])
+@pytest.mark.parametrize("many", [1, 5])
 def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) -> None:
     run = rated(
         tmp_path,
@@ -175,7 +175,7 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
     )
     panel, each_judge = score(run), score(run, by_judge=True)
     figures = {f"{value:.2f}" for value in np.asarray(panel.columns["score"])}
-    for width, view, scores in product((40, 60, 80, 120, 160, 250), VIEWS, (panel, each_judge)):
+    for width, view, scores in product((40, 80, 120, 250), VIEWS, (panel, each_judge)):
         lines = shown_at(width, run, scores, **view)
         rule = next(at for at, line in enumerate(lines) if set(line) == {"─"})
         body = lines[rule + 1 : rule + 15]
@@ -361,7 +361,7 @@ VALUES = (
 )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_size=3))
 def test_further_columns_come_out_whatever_they_are_called_and_hold(
     rows: list[dict[str, Any]],
