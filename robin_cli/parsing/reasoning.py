@@ -20,11 +20,12 @@ _HEADER = r"(?:<\|(?:end|call)\|>\s*+)?(?:<\|start\|>\s*+\w*+\s*+)?<\|channel\|>
 _MESSAGE = r"\b[^<]{0,80}(?:<\|constrain\|>[^<]{0,80})?<\|message\|>"
 
 _MARKER = re.compile(
-    rf"""(?=[<\[◁⟨《【a]|\A)(?!{_IS_QUOTED})(?:
+    rf"""(?=[<\[◁⟨〈《【a]|\A)(?!{_IS_QUOTED})(?:
     (?P<final> {_HEADER}final{_MESSAGE} | assistantfinal | <\|(?:START_RESPONSE|begin_of_solution)\|>)
     | (?P<channel> {_HEADER}\w++{_MESSAGE} | assistant(?:analysis|commentary))
-    | (?P<closes> [<\[◁⟨《【][|\s]?(?:/|end)\s?{_NAME}\|?[>\]▷⟩》】] | <unused95> | <channel\|> | <\|inner_suffix\|>)
-    | (?P<opens> [<◁⟨《【][|\s]?{_NAME}(?:\s\w++=[^<>\n]{{0,80}})?\|?[>▷⟩》】] | <unused94> | <\|channel>
+    | (?P<closes> [<\[◁⟨〈《【][|\s]?(?:(?:/|end)\s?{_NAME}|{_NAME}(?<=end))\|?[>\]▷⟩〉》】]
+        | <unused95> | <channel\|> | <\|inner_suffix\|>)
+    | (?P<opens> [<◁⟨〈《【][|\s]?{_NAME}(?:\s\w++=[^<>\n]{{0,80}})?\|?[>▷⟩〉》】] | <unused94> | <\|channel>
         | \[(?:think(?:ing)?|(?-i:[A-Z_]{{0,30}}(?:{_STEM.upper()})[A-Z_]{{0,30}}))\]
         | \A\s*+(?-i:analysis|thought)(?![ :]))  # a server may strip the markers around these words
     )""",

@@ -268,8 +268,8 @@ def test_reads_a_cut_answer_only_if_its_rating_line_is_full() -> None:
         assert read(text, finish_reason="length") == expected, (text, expected)
     for reason in ("error", "abort", "MAX_TOKENS", "model_length", "tool_calls", "unheard-of"):
         assert read("Rating: 1", finish_reason=reason) == "truncated", reason
-    for reason in (None, "", "stop", "STOP", "end_turn", "eos"):
-        assert read("Rating: 1", finish_reason=reason) == 1, reason
+    for complete in (None, "", "stop", "STOP", "end_turn", "eos"):
+        assert read("Rating: 1", finish_reason=complete) == 1, complete
 
 
 def test_reads_ratings_on_any_scale() -> None:
