@@ -16,7 +16,7 @@ _NUMBER = re.compile(
 _HEDGE = re.compile(
     rf"""[{INK}{OPEN}]*+[+{MINUS}~±](?!\s) | [{MARKS}{OPEN}]*+(?:[+{MINUS}](?=[{MARKS}]*+\Z)|[-=]>|[?→⇒↑↓↗↘])
     | (?:\s*+(?:stars?|points?)\b)?[{MARKS}]*+(?:
-        and|at|below|can|could|depending|down|feels|higher|instead|is|less|lower|max|may|might|more|must|nearly|now|of|otherwise|out
+        and|at|below|can|could|depending|down|feels|higher|instead|is|leaning|less|lower|max|may|might|more|must|nearly|now|of|otherwise|out
         |over|rather|seems|should|than|then|times|till?|to|too|tops|under|until|up|versus|vs|was|when|were|would
     )(?![^\W_])
     | [{MARKS}{OPEN},;.:!…—–-]*+(?:
@@ -29,12 +29,12 @@ _HEDGE = re.compile(
 # Anywhere behind it.
 _RETRACTION = re.compile(
     r"""\b(?:
-    actually|adjust(?:ed|ing)|at\ (?:the\ )?(?:best|least|most|worst)|borderline|bump(?:ed|ing)|correct(?:ed|ing|ion)
-    |deduct(?:ed|ing|ion|s)?|decreas(?:ed|ing)|dock(?:ed|ing)|downgraded?|generous|harsh|higher|ignore\ that
-    |increas(?:ed|ing)|lenient|lower(?:ed|ing|s)?|minus|never\ ?mind|(?:not|un)\ ?(?:certain|sure)|oops
+    (?:adjust|bump|correct|deduct|decreas|demot|dock|downgrad|increas|lower|rais|reconsider|reduc|retract|revis|subtract|upgrad)
+        (?:ed|ing|ion)
     |or\ (?:above|below|better|even|higher|less|lower|maybe|more|perhaps|possibly|rather|so|worse)
-    |plus|rais(?:ed|ing)|reconsider(?:ed|ing)?|reduc(?:ed|ing)|retract(?:ed)?|revis(?:ed|ing|ion)|(?:scratch|strike)\ that
-    |second\ thoughts?|strict|subtract(?:ed|ing)?|too\ (?:high|low)|up\ to|upgraded?|wait|withdrawn?
+    |actually|at\ (?:the\ )?(?:best|least|most|worst)|(?:bit|little|quite|too)\ (?:high|kind|low|much)|borderline|deducts?
+    |generous|harsh|higher|(?:ignore|scratch|strike)\ that|i\ mean|lenient|lowers?|minus|never\ ?mind
+    |(?:not|un)\ ?(?:certain|final|sure)|on\ reflection|oops|plus|second\ thoughts?|strict|tentative|up\ to|wait|withdrawn?
     )\b""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -33,15 +33,16 @@ _MARKER = re.compile(
 )
 
 _END = re.compile(
-    r"(?:(?:<[|/]?[\w▁]{0,30}(?:end|eo[mst]|return|stop|turn)[\w▁]{0,30}\|?>|</s>)\s*+){1,3}\Z",
+    r"(?:(?:[<\[][|/]?[\w▁]{0,30}(?:end|eo[mst]|return|stop|turn)[\w▁]{0,30}\|?[>\]]|</s>)\s*+){1,3}\Z",
     re.IGNORECASE,
 )
 
 _UNKNOWN = re.compile(
     rf"""(?=[<\[◁])(?!{_IS_QUOTED})(?:
     <\|[^<>|\n]{{1,60}}\|> | <\|[^\s<>|]{{1,60}}> | <[^\s<>|]{{1,60}}\|> | ◁[^\s◁▷]{{1,60}}▷ | <<[^\s<>]{{1,60}}>>
-    | </?(?:s|bos|eos|pad|unk|sep|mask|unused\d++|extra_id_\d++|(?:start|end)_of_\w++)>
-    | \[/?(?:INST|(?:AVAILABLE|SYSTEM|TOOL)_\w++)\] | \[/(?!rating|verdict|feedback)(?-i:[A-Z_]++)\]
+    | </?(?:s|bos|eos|pad|unk|sep|mask|(?:start|end)_of_\w++|(?:fim|tool)_\w++|(?!h\d)[a-z_]{{2,30}}\d++)>
+    | \[\|[^\[\]|\n]{{1,60}}\|\] | \[/?(?:INST|CLS|SEP|BOS|EOS|(?:AVAILABLE|SYSTEM|TOOL)_\w++)\]
+    | \[/(?!rating|verdict|feedback)(?-i:[A-Z_]++)\]
     )""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -140,7 +140,7 @@ UNRATED = [
         # taken back
         "Rating: 3-", "Rating: 3+", "Rating: 3 -", "Rating: 3?", "Rating: 3 (?)", "Rating: 3~", "Rating: 3, at most",
         "Rating: 3 max", "Rating: 3 would be too generous", "Rating: 3... actually less", "Rating: 3. No wait.",
-        "Rating: 3, lowered for style", "Rating: 3 (reduced)", "Rating: 3 minus one", "Rating: 3 if lenient",
+        "Rating: 3, lowered for style", "Rating: 3 (a bit high)", "Rating: 3 minus one", "Rating: 3 if lenient",
         "Rating: 3 points, if generous", "Rating: 3, almost", "Rating: 3 of the claims", "Rating: 3 → lower",
         "Rating: 2024-01-03", "Rating: 3\nRating: 4", "Rating: 3\nFeedback: or rather\nRating: 2",
         "Rating: 3\nRating: 7", "Rating: 7\nRating: 3", "Rating: 7\nRating: 8", "Rating: 3\nRating: 3.5",
@@ -180,10 +180,11 @@ REASONED = [
     ])),
     # an end marker, and a quoted one
     *each(3, *(f"Rating: 3{end}" for end in ["<|eot_id|>", "<|im_end|>\n", "</s>", "<|return|>", "<end_of_turn>", "<turn|>",
-        "<|END_RESPONSE|>", "<｜end▁of▁sentence｜>", "<|im_end|><|endoftext|>"]),
+        "<|END_RESPONSE|>", "[|endofturn|]", "<｜end▁of▁sentence｜>", "<|im_end|><|endoftext|>"]),
         "Feedback: It prints `<think>` and `<|im_end|>`.\nRating: 3"),
     *each("ambiguous", "Rating: 1<think>hm</think>0", "<|foo|>\nRating: 3", "Rating: 3<|foo|>", "Rating: 3\n[/CRITIC]",
-        "[INST]\nRating: 3", "<|im_start|>user\nRating: 3\n", "<unused17>\nRating: 3", "<s>\nRating: 3</s>"),
+        "[INST]\nRating: 3", "[|user|]\nRating: 3",
+        "<|im_start|>user\nRating: 3\n", "<unused17>\nRating: 3", "<s>\nRating: 3</s>"),
     *each("missing", "My <think>hm</think>Rating: 3", "<think>\nRating: 3\n</think>", "<think>\nRating: 3",
         "Rating: 3\n</think>", "<think></think>",
         "<|channel|>analysis<|message|>\nRating: 3\n<|end|>", "analysisHm.\nRating: 3\n", "[thinking]\nRating: 3\n[/thinking]",
