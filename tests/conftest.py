@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 import robin_cli.analysis.agreement
 from robin_cli.files import remote
 from robin_cli.render import charts
+from robin_cli.storage.manifest import CHECKSUM, sealed
 from tests.starting import Robin, run_here
 
 ROOT = Path(__file__).parent.parent
@@ -91,6 +92,15 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     files.store.clear()
     yield files
     files.store.clear()
+
+
+def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a manifest as its author can: the content, without a trace."""
+    file = run / "manifest.json"
+    content = json.loads(file.read_bytes())
+    del content[CHECKSUM]
+    change(content)
+    file.write_bytes(sealed(content))
 
 
 def environment(**extra: str) -> dict[str, str]:

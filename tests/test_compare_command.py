@@ -20,7 +20,7 @@ import robin_cli
 from robin_cli.analysis.clustered import clusters_of, probability_beyond, wider_bounds
 from robin_cli.analysis.labelled import corrected
 from robin_cli.model.arms import FloatArray
-from tests.conftest import has, refuses, robin
+from tests.conftest import change_manifest, has, refuses, robin
 
 PROMPTS = 40
 SYSTEMS = ("new", "old", "older")
@@ -476,12 +476,9 @@ def test_says_what_is_left_out_and_who_may_look_too_often(work: Path, tmp_path: 
     assert "have the very same responses; by the judge alone they differ by " in twice
     assert "more prompt" not in twice.partition("of the uncertainty")[0]
 
-    manifest = work / "old" / "manifest.json"
     raised = tmp_path / "raised"
     shutil.copytree(work / "old", raised)
-    (raised / "manifest.json").write_text(
-        manifest.read_text(encoding="utf-8").replace('"budget": 160', '"budget": 400')
-    )
+    change_manifest(raised, lambda content: content.update(budget=400))
     warned = robin("compare", work / "new", "raised", cwd=tmp_path).stderr
     assert (
         "raised: 160 of 400 calls are spent. The intervals hold for one look, so compare once"

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pandas as pd
 import pytest
 
 import robin_cli
 from robin_cli import RobinError
-from tests.conftest import environment, has, robin, wait_until
+from tests.conftest import change_manifest, environment, has, robin, wait_until
 from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 from tests.test_answers import with_logprobs
@@ -499,10 +498,11 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
         robin(*judging(wire.url, "--decide", "score>=2", budget=24), cwd=tmp_path, exits=0)
         sent = len(wire.bodies)
         manifest = tmp_path / "r" / "manifest.json"
-        content = orjson.loads(manifest.read_bytes())
+        sound = manifest.read_bytes()
         commands = (["status", "r"], ["export", "r"], ["report", "r"], ["resume", "r", "-b", "30"])
         for number, change in enumerate(odd):
-            manifest.write_bytes(orjson.dumps(content | {"settings": content["settings"] | change}))
+            manifest.write_bytes(sound)
+            change_manifest(tmp_path / "r", lambda content: content["settings"].update(change))  # noqa: B023
             done = robin(*commands[number % len(commands)], cwd=tmp_path, exits=2)
             has(done.stderr, "manifest.json")
             assert "Traceback" not in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import stat
@@ -24,7 +23,7 @@ from robin_cli.render.files import check_output, export
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.store import RunStore
 from robin_cli.views.report.writing import write_report
-from tests.conftest import environment, refuses, robin, shared_folder
+from tests.conftest import change_manifest, environment, refuses, robin, shared_folder
 from tests.storage.test_store import PAIRS, judgment, manifest
 from tests.views.tables import score_rows
 
@@ -120,12 +119,10 @@ def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -
             "./pairs.jsonl: is read in this command, and would be lost; name another file"
             in done.stderr
         )
-    run = json.loads((work / "r" / "manifest.json").read_text())
     (work / "of-it").mkdir()
     shutil.copytree(work / "r", work / "of-it" / "r")
     for source in (str(work / "pairs.jsonl"), "pairs.jsonl"):
-        run["data"]["source"] = source
-        (work / "of-it" / "r" / "manifest.json").write_text(json.dumps(run))
+        change_manifest(work / "of-it" / "r", lambda run: run["data"].update(source=source))  # noqa: B023
         for command in ("export", "report"):
             for folder, output in ((work, "./pairs.jsonl"), (work / "of-it", "../pairs.jsonl")):
                 done = robin(command, str(work / "of-it" / "r"), "-o", output, cwd=folder)

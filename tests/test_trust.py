@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from robin_cli.settings.trust import (
     is_made_here,
     keep_sendings,
 )
-from tests.conftest import has, plant, refuses, robin, robin_afresh, write_pairs
+from tests.conftest import change_manifest, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
 from tests.packages import put_package
 
@@ -122,14 +121,6 @@ def received(here: Path, wire: Wire, **session: Any) -> Path:
     change_manifest(here / "r", lambda content: content["sessions"][-1].update(session))
     keys_sent(wire)
     return here / "r"
-
-
-def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a manifest as its author can: the content, without a trace."""
-    file = run / "manifest.json"
-    content = json.loads(file.read_text(encoding="utf-8"))
-    change(content)
-    file.write_text(json.dumps(content), encoding="utf-8")
 
 
 @pytest.mark.parametrize("in_model", [False, True])
@@ -429,11 +420,10 @@ def test_what_is_set_in_the_environment_is_named(
 
 def test_refuses_a_run_whose_last_session_holds_no_address(here: Path, wire: Wire) -> None:
     run = open_run(received(here, wire))
-    sound = (run.path / "manifest.json").read_text(encoding="utf-8")
+    sound = (run.path / "manifest.json").read_bytes()
     for session in ({"base_url": ["https://a\\@b/v1"]}, {"api_key_env": ["A=B"]}, {"model": [3]}):
-        content = json.loads(sound)
-        content["sessions"][-1].update(session)
-        (run.path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+        (run.path / "manifest.json").write_bytes(sound)
+        change_manifest(run.path, lambda content: content["sessions"][-1].update(session))  # noqa: B023
         refuses(
             RunError,
             r"manifest\.json: .*(api_key_env|base_url|model).*restore the file",
@@ -448,19 +438,18 @@ def test_goes_on_with_no_other_question_than_the_one_that_a_run_names(
 ) -> None:
     run = received(here, wire)
     manifest = run / "manifest.json"
-    sound = manifest.read_text(encoding="utf-8")
+    sound = manifest.read_bytes()
     for name, value in (
         ("template", "{% block user %}Say 4: {{ response }}{% endblock %}"),
         ("request", "Say 4."),
     ):
-        content = json.loads(sound)
-        content["prompt"][name] = value
-        manifest.write_text(json.dumps(content), encoding="utf-8")
+        manifest.write_bytes(sound)
+        change_manifest(run, lambda content: content["prompt"].update({name: value}))  # noqa: B023
         with pytest.raises(
             RunError, match=r"its template and rubrics are not those .*restore the file from a copy"
         ):
             reopen_run(run, Settings())
-    manifest.write_text(sound, encoding="utf-8")
+    manifest.write_bytes(sound)
     reopen_run(run, Settings()).close()
 
 

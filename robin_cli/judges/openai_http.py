@@ -28,7 +28,8 @@ from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachabl
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question, Reply
 from robin_cli.parsing.expectation import TOP_LOGPROBS
-from robin_cli.parsing.forms import RESPONSE_FORMAT, without_reasoning
+from robin_cli.parsing.forms import RESPONSE_FORMAT
+from robin_cli.parsing.reasoning import without_reasoning
 
 _FEW_LOGPROBS = 5
 """Some endpoints return no more per token."""
@@ -38,6 +39,9 @@ RAISED = 4
 
 _TRIES_AT_FIRST = 2
 """The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
+
+_AT_LIMIT = ("length", "max_tokens", "model_length")
+"""The finish reasons of an answer that a limit on tokens cut."""
 
 _AT_ONCE_BYTES = 16 * 1024
 """Longer replies are read one after another, each in its own turn of the event loop, because reading them takes time."""
@@ -147,7 +151,8 @@ class OpenAIJudge(Judge):
     def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
         if not all(
-            each.finish_reason == "length" and _holds_no_text(each.text) for each in outcome.answers
+            (each.finish_reason or "").lower() in _AT_LIMIT and _holds_no_text(each.text)
+            for each in outcome.answers
         ):
             return False
         own = self._endpoint.max_tokens

@@ -11,10 +11,13 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 from robin_cli.model.records import Rating, Scale
+from robin_cli.parsing.marks import COLON, INVISIBLE, MARKS, MINUS, OPEN, to_plain_letters
+from robin_cli.parsing.reasoning import has_unknown_marker, without_reasoning
 
 ANSWERS = ("text", "json", "logprobs")
 """How a judge is asked to answer: in two lines, in JSON, or in two lines with log probabilities."""
@@ -25,16 +28,12 @@ RESPONSE_FORMAT = "response_format"
 _MOST_OBJECTS = 1000
 """An answer with more is no judgment, and takes long to read."""
 
+_COMPLETE = frozenset({"stop", "end_turn", "eos"})
+_FILTERS = frozenset(
+    {"content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"}
+)
+
 _FENCE = re.compile(r"```(?:json)?\s*", re.IGNORECASE)
-
-# Marks around a label, its colon and its value that change nothing: white space and invisible characters, emphasis, code and
-# table marks, quotation marks, closing brackets.
-MARKS = r"""\s*_`\\|"'´“”„‟‘’‚‛«»‹›「」『』＂＇\u00ad\u200b-\u200f\u2060\ufe0f\ufeff)\]}】）］｝》〉〕"""
-OPEN = r"(\[{【（［｛《〈〔"
-COLON = r":=：﹕∶＝"
-MINUS = r"\-‐‑‒–−－﹣"
-
-_TAG = re.compile(r"<(/?)think>", re.IGNORECASE)
 
 # Struck-out lines (~~Rating: 2~~) and closing tags (</rating>) do not count, hence the look behind.
 LABEL = r"[\W_]*+(?:(?:\d{1,3}|[a-z])[.)][\W_]*+)?(?<![~/])"
@@ -65,7 +64,6 @@ class Reading(NamedTuple):
 
 
 NOTHING = Reading(None, "missing")
-_TRUNCATED = Reading(None, "truncated")
 
 
 class Form(ABC):
@@ -74,13 +72,13 @@ class Form(ABC):
     Attributes:
         name: its name in JSON, and the label of its line.
         head: matches the label of its line, up to the value.
-        unsettled: matches from there to the line's end if a longer line could have another value.
+        alone: matches a line that holds a value and nothing else.
         feedback: what the feedback before it does, for the example of JSON.
     """
 
     name: ClassVar[str]
     head: ClassVar[re.Pattern[str]]
-    unsettled: ClassVar[re.Pattern[str]]
+    alone: ClassVar[re.Pattern[str]]
     feedback: ClassVar[str]
 
     @abstractmethod
@@ -96,12 +94,8 @@ class Form(ABC):
         """Read a line from the end of its label."""
 
     @abstractmethod
-    def read_json(self, value: object, scale: Scale) -> Reading:
-        """Read a JSON value."""
-
-    @abstractmethod
-    def span(self, head: re.Match[str]) -> tuple[int, int] | None:
-        """Return where the value begins and ends in its line; None if the line does not settle that."""
+    def start(self, head: re.Match[str]) -> int | None:
+        """Return where the value begins in its line; None if words before it might have led to another value."""
 
     @abstractmethod
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
@@ -146,91 +140,101 @@ class Form(ABC):
     ) -> Rating:
         """Read one answer of a judge that was asked for ``answers``; any text gives a ``Rating``, none raises.
 
-        If JSON was requested and the answer is none, it is read as text.
-
-        ``finish_reason`` and ``refusal`` are the endpoint's. An answer that was cut (``length``) counts only if a line break
-        or an explanation closed its last line. An empty answer that was cut is ``truncated``: a larger ``--max-tokens``
-        helps.
+        If JSON was requested and the answer is none, it is read as text. ``finish_reason`` and ``refusal`` are the
+        endpoint's. In an answer that was cut, a line counts only if a line break closes it. An empty answer that was cut is
+        ``truncated``: a larger ``--max-tokens`` helps.
         """
-        refused = "filtered" if finish_reason == "content_filter" else "refused" if refusal else ""
-        if (
-            answers == "json"
-            and not refused
-            and (found := _object(text or "", self.name)) is not None
-        ):
-            return self._parse_json(found, scale)
-        answer = without_reasoning(text or "")
-        lines = answer.splitlines()
-        heads = {
-            number: head for number, each in enumerate(lines) if (head := self.head.match(each))
-        }
-        last = max(heads, default=len(lines))
-        is_cut = finish_reason == "length"
+        text, ending = text or "", ending_of(finish_reason)
+        refused = "filtered" if ending == "filtered" else "refused" if refusal else None
+        answer = without_reasoning(text)
+        found = None if refused else _object((text, answer), self.name)
+        if found is not None and (answers == "json" or self.name in found):
+            return self._read_object(found, scale)
+        heads = self._heads(to_plain_letters(answer).splitlines(keepends=True))
+        readings = [self.read(head, scale) for head in heads.values()]
+        last = max(heads, default=0)
+        is_open = (
+            not heads or len(f"{heads[last].string}.".splitlines()) == 1
+        )  # no line break ends it
         if refused:
             reading = Reading(None, refused)
+        elif ending == "cut" and (is_open or readings[-1] == NOTHING):
+            reading = Reading(None, "truncated")
         elif not heads:
-            reading = Reading(None, _why_no_line(text, answer, cut=is_cut))
-        elif is_cut and last == len(lines) - 1 and self._is_unsettled(heads[last], answer):
-            reading = _TRUNCATED
+            reading = Reading(None, _why_no_line(text, answer))
+        elif has_unknown_marker(answer):
+            reading = Reading(None, "ambiguous")
         else:
-            reading = _agreed([self.read(head, scale) for head in heads.values()])
-            if is_cut and reading == NOTHING:
-                reading = _TRUNCATED
-        return Rating(reading.value, reading.reason, _feedback(lines, heads, last))
+            reading = _agreed(readings)
+        return Rating(reading.value, reading.reason, _feedback(answer, heads, last))
 
     def holds_json(self, text: str) -> bool:
         """Return whether an answer is a JSON object; if not, the endpoint ignores the request for one."""
-        return _object(text, self.name) is not None
+        return _object((text, without_reasoning(text)), self.name) is not None
 
     def place(self, text: str) -> int | None:
         """Return the position in an answer of its rating's first digit (or sign), or of its verdict.
 
-        None if there is none, if reasoning hides it, or if words before it might have led to another value.
+        None if there is none, if it is in JSON, or if words before it might have led to another value.
         """
-        lines = without_reasoning(text).splitlines(keepends=True)
-        for number in reversed(range(len(lines))):
-            line = lines[number].splitlines()[0]
+        answer = without_reasoning(text)
+        if _object((text, answer), self.name) is not None:
+            return None
+        lines = to_plain_letters(answer).splitlines(keepends=True)
+        heads = self._heads(lines)
+        start = self.start(heads[max(heads)]) if heads else None
+        return None if start is None else len("".join(lines[: max(heads)])) + start
+
+    def _heads(self, lines: list[str]) -> dict[int, re.Match[str]]:
+        """Return the labels at the beginning of lines, by the line's number.
+
+        A value that stands alone on the next line joins the label's line. So do several such values, which are ambiguous.
+        """
+        heads = {}
+        for number, line in enumerate(lines):
             if head := self.head.match(line):
-                if (span := self.span(head)) is None:
-                    return None
-                # Both texts, with and without reasoning, are the same from here to the end.
-                at = len(text) - len("".join(lines[number:])) + span[0]
-                return at if text.startswith(line[slice(*span)], at) else None
-        return None
+                end = number + 1
+                while head.end() == len(line) and end < len(lines):
+                    if not lines[end].isspace() and not self.alone.fullmatch(lines[end]):
+                        break
+                    end += 1
+                joined = [re.sub(r"\s", " ", each) for each in lines[number : end - 1]]
+                heads[number] = self.head.match("".join([*joined, lines[end - 1]])) or head
+        return heads
 
-    def _parse_json(self, found: Mapping[str, Any], scale: Scale) -> Rating:
+    def _read_object(self, found: Mapping[str, Any], scale: Scale) -> Rating:
         feedback, value = found.get("feedback"), found.get(self.name)
-        reading = self.read_json(value, scale)
-        if value is None or value is _Twice:
-            reading = Reading(None, "missing" if value is None else "ambiguous")
-        return Rating(
-            reading.value, reading.reason, feedback.strip() if isinstance(feedback, str) else ""
-        )
-
-    def _is_unsettled(self, head: re.Match[str], answer: str) -> bool:
-        """Return whether the answer was cut before its last line had one possible value."""
-        return (
-            answer.endswith(head.string)
-            and self.unsettled.match(head.string, head.end()) is not None
-        )
+        is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
+        line = f"{self.name}: {' '.join(str(value).split())}" if is_scalar else ""
+        head = self.head.match(to_plain_letters(line))
+        reading = self.read(head, scale) if head else NOTHING
+        feedback = feedback.strip() if isinstance(feedback, str) else ""
+        return Rating(reading.value, reading.reason, feedback)
 
 
-def head_of(label: str, *, about: str, leads: str, alone: str, behind: str) -> re.Pattern[str]:
+def ending_of(finish_reason: str | None) -> str:
+    """Return how an answer ended, as the endpoint says: ``complete``, ``cut`` or ``filtered``."""
+    reason = (finish_reason or "stop").lower()
+    return "complete" if reason in _COMPLETE else "filtered" if reason in _FILTERS else "cut"
+
+
+def head_of(label: str, *, about: str, leads: str, bracketed: str, behind: str) -> re.Pattern[str]:
     """Return the pattern of a label, up to the value of its line.
 
     Args:
         label: the first word of the line.
         about: words that begin the subject of the answer, before the colon.
         leads: words that may stand without a colon; any other word makes it another label.
-        alone: the content of a bracket that is read without a colon.
+        bracketed: the content of a bracket that is read without a colon.
         behind: what may stand between the colon and the value.
     """
+    word = f"[{INVISIBLE}]*+".join(label)
     return re.compile(
-        rf"""{LABEL}{label}(?![^\W_])>?[{MARKS}]*+
+        rf"""{LABEL}{word}(?![^\W_])>?[{MARKS}]*+
         (?:
             # "Rating (0-4):", "Rating (0 = bad (really), 4 = good):": what stands in brackets before a colon is the scale
             (?P<note>
-                (?:[(\[（［](?:[^()\[\]（）［］]++|[(（][^()（）]*+[)）])*[)\]）］][{MARKS}]*+)+
+                (?:[(\[](?:[^()\[\]]++|[(][^()]*+[)])*[)\]][{MARKS}]*+)+
                 | (?:{about})\b[^{COLON}]*+  # "Rating for style:", "Rating on a scale of 0 to 4:"
             )(?=[{COLON}])
             | (?!(?!is\b|{leads})[^\W\d_])  # "Rating scale:" is another label
@@ -238,39 +242,16 @@ def head_of(label: str, *, about: str, leads: str, alone: str, behind: str) -> r
         [{MARKS}]*+(?:is\b|[{MINUS}](?=\s)|[—→])?[{MARKS}]*+
         (?:
             [{COLON}][{COLON}{MARKS}{OPEN}]*+
-            | [{OPEN}]++(?=\s*+{alone}[{MARKS}])
+            | [{OPEN}]++(?=\s*+{bracketed}[{MARKS}])
         )?
+        (?:(?<=\\)(?:boxed|fbox|math\w*+|text\w*+)[{MARKS}{OPEN}]++)*  # \boxed{{\text{{4}}}}
         (?:{behind})?
         """,
         re.IGNORECASE | re.VERBOSE,
     )
 
 
-def without_reasoning(text: str) -> str:
-    """Return the text outside ``<think>…</think>``, with a space for each block so that digits do not run together.
-
-    Some servers put the opening tag into the prompt. So a lone ``</think>`` ends reasoning that began with the text. A
-    ``<think>`` without an end goes on to the end.
-    """
-    if "<" not in text:
-        return text
-    kept: list[str] = []
-    start: int | None = 0
-    for tag in _TAG.finditer(text):
-        if not tag[1] and start is not None:
-            kept.append(text[start : tag.start()])
-            start = None
-        elif tag[1]:
-            if start is not None:
-                kept.clear()
-            start = tag.end()
-    kept.append("" if start is None else text[start:])
-    return " ".join(kept)
-
-
-def _why_no_line(text: str | None, answer: str, *, cut: bool) -> str:
-    if cut:
-        return "truncated"
+def _why_no_line(text: str, answer: str) -> str:
     if not text or text.isspace():
         return "empty"
     return "refused" if _REFUSAL.match(answer) else "missing"
@@ -282,13 +263,16 @@ def _agreed(readings: list[Reading]) -> Reading:
     return last if agree else Reading(None, "ambiguous")
 
 
-def _feedback(lines: list[str], heads: dict[int, re.Match[str]], last: int) -> str:
+def _feedback(answer: str, heads: dict[int, re.Match[str]], last: int) -> str:
     """Return the text between the Feedback label and the line with the value, from the first label after the previous value.
 
     An echoed prompt stands before that, so it is not taken for feedback.
     """
+    lines = answer.splitlines()
     labels = {
-        number: label for number, line in enumerate(lines) if (label := _FEEDBACK.match(line))
+        number: label
+        for number, line in enumerate(to_plain_letters(answer).splitlines())
+        if (label := _FEEDBACK.match(line))
     }
     if not labels:
         return ""
@@ -298,26 +282,19 @@ def _feedback(lines: list[str], heads: dict[int, re.Match[str]], last: int) -> s
     return "\n".join([lines[first][labels[first].end() :], *lines[first + 1 : end]]).strip()
 
 
-class _Twice(Exception):
-    """A JSON object has two different values for one name."""
-
-
-def _object(text: str, name: str) -> Mapping[str, Any] | None:
-    answer = without_reasoning(text).strip()
-    if answer.endswith("```") and (fence := _FENCE.match(answer)):
-        answer = answer[fence.end() : -3]
-    if answer.count("{") > _MOST_OBJECTS:
-        return None
-    try:
-        found = json.loads(answer, object_pairs_hook=partial(_once, name))
-    except (ValueError, RecursionError):
-        return None
-    except _Twice:
-        return {name: _Twice}
-    return found if isinstance(found, dict) else None
+def _object(answers: Sequence[str], name: str) -> Mapping[str, Any] | None:
+    """Return the first of ``answers`` that is a JSON object, its names in lower case; None if none is."""
+    for answer in map(str.strip, answers):
+        fence = _FENCE.match(answer) if answer.endswith("```") else None
+        content = answer[fence.end() : -3].strip() if fence else answer
+        if content.startswith("{") and content.count("{") <= _MOST_OBJECTS:
+            with suppress(ValueError, RecursionError):
+                return dict(json.loads(content, object_pairs_hook=partial(_once, name)))
+    return None
 
 
 def _once(key: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({repr(value) for name, value in pairs if name == key}) > 1:
-        raise _Twice
-    return dict(pairs)
+    """Return the object; several values of ``key`` are joined, and are ambiguous."""
+    found = {name.lower(): value for name, value in pairs}
+    values = {str(value): None for name, value in pairs if name.lower() == key}
+    return found | {key: " ".join(values)} if len(values) > 1 else found

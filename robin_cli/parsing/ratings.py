@@ -1,9 +1,10 @@
 """Reads ratings: an integer of the scale, or the reason that the text has none.
 
 A rating line begins with the word Rating. Marks may stand before it. Between Rating and the number only marks, a colon, the
-scale in brackets or the word score may stand. The last rating line counts. An earlier line without a number (an echo of the
-prompt) changes nothing; an earlier line with another number makes the answer ambiguous. Nothing is guessed: a number elsewhere
-is no rating, nor is one with a range, a second number or another scale. Only digits count; "three" is no number here.
+scale in brackets or the word score may stand; or the number stands alone on the next line. The last rating line counts. An
+earlier line without a number (an echo of the prompt) changes nothing; an earlier line with another number makes the answer
+ambiguous. Nothing is guessed: a number elsewhere is no rating, nor is one with another number or another scale behind it, or
+with words that take it back. Only digits count; "three" is no number here.
 """
 
 from __future__ import annotations
@@ -13,65 +14,45 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from robin_cli.model.records import Scale
+from robin_cli.parsing.doubts import is_doubtful
 from robin_cli.parsing.expectation import MOST_OFF_SCALE, around
-from robin_cli.parsing.forms import COLON, MARKS, MINUS, NOTHING, OPEN, Form, Reading, head_of
+from robin_cli.parsing.forms import NOTHING, Form, Reading, head_of
+from robin_cli.parsing.marks import COLON, MARKS, MINUS, OPEN
 
 _NUMBER_START = rf"[+{MINUS}]?[.,]?\d"
 
 # "<3" may mean less than 3, "<3>" is a filled-in placeholder.
 _NUMBER = re.compile(
     rf"(?:<(?=[^<>]*+>))?(?={_NUMBER_START})"
-    rf"(?P<minus>[{MINUS}])?\+?(?P<whole>\d*+)(?:(?P<point>[.,．，·٫])(?P<fraction>\d++))?"
+    rf"(?P<minus>[{MINUS}])?\+?(?P<whole>\d*+)(?:(?P<point>[.,·٫])(?P<fraction>\d++))?"
 )
 
-# The high end that follows a number: "/4", "stars out of 4", "out of a possible 4", "on a scale of 0 to 4", "(scale: 0-4)".
-_OUT_OF = re.compile(
-    rf"""[{MARKS}{OPEN}>★☆⭐]*+(?:(?:stars?|points?|pts|marks)\b[{MARKS}{OPEN}]*+)?
-    (?:
-        [/／⁄∕]
-        | (?:out\s++)?of\s++(?:(?:an?\s++|the\s++)?(?:possible|max(?:imum)?|total)\s++(?:of\s++)?)?
-        | (?:on\s++a\s++)?scale(?:\s++(?:of|from))?[\s:]++(?:\d++\s*+(?:to|[{MINUS}])\s*+)?
+# The scale: "/4" or "of 4" right behind a number; "out of a possible 4", "on a scale of 0 to 4", "(0-4)" anywhere behind it.
+_SCALE = re.compile(
+    rf"""(?:
+        \A[{MARKS}{OPEN}>★☆⭐]*+(?:(?:stars?|points?|pts|marks)\b[{MARKS}{OPEN}]*+)?(?:[/⁄∕]|of\b)
+        | \bout\s++of\b(?:\s++(?:an?|the))?(?:\s++(?:possible|max(?:imum)?|total))?(?:\s++of)?
+        | (?:\bon\s++a\s++)?\bscale(?:\s++(?:of|from))?[\s:]
+        | (?<=[{OPEN}])(?=[{MINUS}]?\d++\s*+(?:to|[{MINUS}])\s*+\d)
     )
-    [{MARKS}{OPEN}]*+(?P<high>\d++)(?:[.．]0++(?!\d))?""",
+    [{MARKS}{OPEN}]*+(?P<ends>(?:[{MINUS}]?\d++\s*+(?:to|[{MINUS}])\s*+)?\d++)(?:[.]0++(?!\d))?""",
     re.IGNORECASE | re.VERBOSE,
 )
 
 # The high end in a note before the colon: a number after "-", "to", "/" or "of" that begins no range itself.
-_STATED = re.compile(
-    rf"(?:(?<=\d)\s*+(?:to\b|[{MINUS}])|[/／]|\bof\b)\s*+\+?(?P<high>\d++)(?!\s*+(?:to\b|[{MINUS}]))",
+_NOTE = re.compile(
+    rf"(?:(?<=\d)\s*+(?:to\b|[{MINUS}])|/|\bof\b)\s*+\+?(?P<ends>\d++)(?!\s*+(?:to\b|[{MINUS}]))",
     re.IGNORECASE,
 )
 
-_AMBIGUOUS = re.compile(
-    rf"""
-    # "3-4", "0 (bad) to 4 (good)", "3 -> 4", "2 + 1 = 3", "3 or a 4", "3 or higher"
-    \s*+(?:\([^()]*+\))?[{MARKS}{OPEN},;?>]*+
-    (?:
-        or\b
-        | (?:[{MINUS}=]>|[{MINUS}~～〜→+&…]|\.{{2,}}|(?:to|and|through|vs|versus|up\s++to)(?![^\W\d]))
-          [{MARKS}{OPEN}.]*+{_NUMBER_START}
-    )
-    | [{MARKS}{OPEN},.;/:—]++\d[\d{MARKS}{OPEN},.;/]*+\Z  # "3, 4", "3 4": a second number that explains nothing
-    # "0 = bad, 4 = good", "0: bad, 1: poor", "0 (bad), 1 (poor)"
-    | \s*+=[^=]*+= | \s*+[:(][^,;]*+[,;]\s*+\d++\s*+[:(]
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-
-# "3rd", "3%", "3+", "3e1", "3½", "3:1 odds": the digits are part of something else.
-_GLUED = re.compile(r"[A-Za-z%‰°^+²³¹\u2070-\u209f]|\s?[¼-¾\u2150-\u218b]|[.,:'’_٫．]\d")
-
-# After the label come only marks, numbers, words that lead to one more number, and a word that may be cut.
-_UNSETTLED = re.compile(
-    r"[\W_]*+(?:(?:\d++|a|and|from|maybe|of|on|or|out|perhaps|points?|possible|scale|stars?|to)(?![^\W_])[\W_]*+)*\w*+\Z",
-    re.IGNORECASE,
-)
+# "3rd", "3%", "3^": the digits are part of something else.
+_GLUED = re.compile(rf"[A-Za-z^]|[{MARKS}]*+[%‰°]")
 
 _TOKEN = re.compile(around(r"([-−]?\d{1,9})"))
 
 
 class Ratings(Form):
-    """Ratings on a scale. A cut ``Rating: 3`` could have gone on with ``.5``, ``-4`` or ``/10``."""
+    """Ratings on a scale."""
 
     name = "rating"
     head = head_of(
@@ -79,10 +60,10 @@ class Ratings(Form):
         about="for|of|on|out",
         leads=r"score\b",
         # a bracket with more than the rating is not read: (0 bad, 4 good)
-        alone=rf"{_NUMBER_START}[\d./\s]*+",
+        bracketed=rf"{_NUMBER_START}[\d./\s]*+",
         behind=rf"score\b[{COLON}{MARKS}{OPEN}]*+(?:of\s++)?",
     )
-    unsettled = _UNSETTLED
+    alone = re.compile(r"[\W_]*+(?:boxed\W*+)?\d[\W\d_]*+(?:out\s++of[\W\d_]*+)?", re.IGNORECASE)
     feedback = "assesses the quality of the response"
 
     def wanted(self, scale: Scale) -> str:  # noqa: ARG002  # the question says it
@@ -92,39 +73,28 @@ class Ratings(Form):
         return range(scale.low, scale.high + 1)
 
     def read(self, head: re.Match[str], scale: Scale) -> Reading:
-        line = head.string
-        number = _NUMBER.match(line, head.end())
+        number = _NUMBER.match(head.string, head.end())
         if number is None:
             return NOTHING
-        out_of = _OUT_OF.match(line, number.end())
-        end = (out_of or number).end()
-        if _AMBIGUOUS.match(line, end):
+        behind = head.string[number.end() :]
+        rest = _SCALE.sub("", behind)
+        stated = list(_SCALE.finditer(behind)) or _NOTE.finditer(head["note"] or "")
+        value = float(("-" if number["minus"] else "") + (number["whole"] or "0"))
+        if is_doubtful(rest):
             reason = "ambiguous"
-        elif _on_another_scale(head["note"], out_of, scale):
+        elif not all(_ends_scale(each["ends"], scale) for each in stated):
             reason = "out_of_range"
-        elif not _is_integral(number) or _GLUED.match(line, end):
+        elif not _is_integral(number) or _GLUED.match(rest):
             reason = "not_an_integer"
-        else:
-            value = float(("-" if number["minus"] else "") + number["whole"])
-            if scale.low <= value <= scale.high:
-                return Reading(int(value), None)
+        elif not scale.low <= value <= scale.high:
             reason = "out_of_range"
-        return Reading(None, reason, line[number.start() : end])
+        else:
+            return Reading(int(value), None)
+        return Reading(None, reason, head.string[number.start() :].strip())
 
-    def read_json(self, value: object, scale: Scale) -> Reading:
-        if isinstance(value, str) and re.fullmatch(r"\s*-?\d{1,9}\s*", value, re.ASCII):
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-            return Reading(None, "not_an_integer")
-        return (
-            Reading(int(value), None)
-            if scale.low <= value <= scale.high
-            else Reading(None, "out_of_range")
-        )
-
-    def span(self, head: re.Match[str]) -> tuple[int, int] | None:
+    def start(self, head: re.Match[str]) -> int | None:
         digits = _NUMBER.match(head.string, head.end())
-        return digits and (digits.start("minus" if digits["minus"] else "whole"), digits.end())
+        return digits and digits.start("minus" if digits["minus"] else "whole")
 
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
         numbers: defaultdict[int, float] = defaultdict(float)
@@ -158,14 +128,14 @@ def _begins_another(number: int, scale: Scale) -> bool:
     )
 
 
-def _on_another_scale(note: str | None, out_of: re.Match[str] | None, scale: Scale) -> bool:
-    """Return whether the line states a high end, before the colon or after the number, that is not the scale's."""
-    stated = out_of or (_STATED.search(note) if note else None)
-    return stated is not None and float(stated["high"]) != scale.high
+def _ends_scale(ends: str, scale: Scale) -> bool:
+    """Return whether a stated high end, or low and high end, are those of the scale."""
+    *low, high = (float(number) for number in re.findall(r"\d+", ends))
+    return high == abs(scale.high) and low in ([], [abs(scale.low)])
 
 
 def _is_integral(number: re.Match[str]) -> bool:
     """Return whether the number is an integer, such as 4 or 4.0; 4,0 is none, for a comma may mark decimals or thousands."""
     if not number["fraction"]:
         return True
-    return number["whole"] != "" and number["point"] in ".．" and not float(number["fraction"])
+    return number["whole"] != "" and number["point"] == "." and not float(number["fraction"])

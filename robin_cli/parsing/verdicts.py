@@ -1,98 +1,87 @@
 """Reads verdicts: the first response is better, the second is, or they tie; or the reason that the text has none of these.
 
 A verdict line begins with the word Verdict, and the last one counts, as for :mod:`robin_cli.parsing.ratings`. Between Verdict
-and A, B or tie only marks, a colon, the subject of the verdict, or a word for a response ("Response A") may stand. An
-explanation may follow behind a mark or "because", and so may "is better" and "wins". The line is ambiguous if it names both
-without a winner ("A and B", "A > B", "A, B"), or if the letter may be an article or a grade ("A good answer", "A-"). Another
-letter is off the scale, and so is a tie if the judge had to choose. Nothing else is a verdict: not "both", not "1", not a
-letter elsewhere.
+and A, B or tie only marks, a colon, the subject of the verdict, or a word for a response ("Response A", "model_a") may stand.
+"A is better", "A wins", "A > B" and, for a tie, "A = B" or "both" are read too. A reason may follow behind a mark or "because".
+If it names a response or judges one, or takes the verdict back, the line is ambiguous ("A; B is better", "A (incorrect)"), and
+so it is if the letter may be an article or a grade ("A good answer", "A-"). Another letter is off the scale, and so is a tie if
+the judge had to choose. Nothing else is a verdict: not "1", not a letter elsewhere.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from robin_cli.model.records import Scale
+from robin_cli.parsing.doubts import is_doubtful
 from robin_cli.parsing.expectation import around
-from robin_cli.parsing.forms import COLON, MARKS, NOTHING, OPEN, Form, Reading, head_of
+from robin_cli.parsing.forms import NOTHING, Form, Reading, head_of
+from robin_cli.parsing.marks import COLON, MARKS, OPEN, to_plain_letters
 
 TIE = "tie"
-_OURS = ("a", "b", "ａ", "ｂ", TIE)
+_OURS = ("a", "b", TIE)
 
-_RESPONSE = r"(?:response|answer|assistant|option|candidate|model|output|text|summary|completion)"
-_SAID = r"(?:[abＡＢａｂ]|(?:an?\s++)?tie)(?![^\W_])"
+_RESPONSE = (
+    r"(?:response|answer|assistant|option|candidate|model|output|text|summary|completion|system)"
+)
+_SAID = r"(?:[ab]|(?:an?\s++)?tie|both)(?![^\W_])"
 
 # "<A" may mean less than A, "<A>" is a filled-in placeholder.
 _VERDICT = re.compile(
-    r"""(?:<(?=[^<>]*+>))?
-    (?:(?P<letter>[a-zＡ-Ｚａ-ｚ])(?!\s++tie\b)|(?P<lead>(?:it(?:['’]s|\s++is)\s++)?(?:an?\s++)?)(?P<tie>tie))(?![^\W_])""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
-_AMBIGUOUS = re.compile(
-    rf"""
-    # "A or B", "A, or perhaps B", "A? Or B?"
-    [{MARKS}{OPEN},;.?/]*+(?:or|nor)\b
-    # "A and B", "A > B", "A/B", "A -> B", "A vs. B"
-    | [{MARKS}]*+(?:(?:and|vs|versus|to|over|as\s++well\s++as)\b\.?|[-=]?>|<(?!/)|[&/／+=≥≤≈~→←…]|\.\.)[{MARKS}{OPEN}>=]*+
-      (?:{_RESPONSE}\s++)?{_SAID}
-    # "A, B", "A (B)", "A response", "A: tie": nothing more is said
-    | [\W_]++(?:(?:{_RESPONSE}|an?|b|tie|and|both|nor|or|vs|[ＡａＢｂ])(?![^\W_])[\W_]*+)+\Z
-    # "A-", "A+", "A's", "A.I.", "A:1", "A%", "tie-break": the letter is part of something else
-    | [-‐‑‒−+%°^#²³] | [.:'’&](?=[^\W_])
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-
-# What may follow: the end of the line, a mark and anything behind it, or words that leave the verdict as it is.
-_CLOSED = re.compile(
-    rf"""[{MARKS}>]*+(?:
-        \Z | [^\w\s] | _
-        | (?:because|since|due\s++to|overall|by\s++far)\b
-        | (?:
-            is\s++(?:(?:clearly|slightly|somewhat|much|far|marginally|significantly|definitely)\s++)?(?:the\s++)?better
-            (?:\s++{_RESPONSE})?
-            | wins
-          )
-          (?:\s++than\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<than>[abＡＢａｂ]))?(?![^\W_])
-          [{MARKS}]*+(?:\Z|[^\w\s]|(?:because|since|overall|by\s++far)\b)
+    rf"""(?:<(?=[^<>]*+>))?(?:
+    (?P<letter>[a-z])(?![^\W_])(?!\s++tie\b)(?:
+        [{MARKS}]*+(?P<sign>>{{1,3}}|<{{1,3}}|=)\s*+(?:{_RESPONSE}[{MARKS}]*+)?(?P<against>[ab])(?![^\W_]|>)
+        | \s++(?:is\s++(?:(?:\w+ly|far|much|somewhat)\s++)?(?:the\s++)?better(?:\s++{_RESPONSE})?|wins)
+          (?:\s++than\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<than>[ab]))?(?![^\W_])
+    )?
+    | (?P<lead>(?:it(?:['’]s|\s++is)\s++)?(?:an?\s++)?)(?:(?P<tie>tie)|(?P<both>both))(?![^\W_])(?:\s*+\(both\s?(?:bad|good)\))?
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
 
-# After the label come only marks, and words that may lead to another verdict; the last word may be cut.
-_UNSETTLED = re.compile(
-    rf"""[\W_]*+(?:(?:
-        {_RESPONSE}|a|an|and|as|b|better|both|by|clearly|definitely|far|is|it|its|maybe|much|nor|or|over|perhaps|s|significantly
-        |slightly|somewhat|than|the|tie|to|versus|vs|well|wins
-    )(?![^\W_])[\W_]*+)*\w*+\Z""",
+# "A-", "A+", "A's", "A.I.", "A%": the letter is part of something else.
+_GLUED = re.compile(r"[-‐‑‒–−+%^°#²³/&~]|[.:'’](?=[^\W_])")
+
+_REASON = re.compile(
+    rf"[{MARKS}>]*+(?:\Z|[^\w\s]|_|(?:because|since|as|due\s++to|overall|by\s++far)\b)",
+    re.IGNORECASE,
+)
+
+# A reason that holds any of these may judge the other response, or against this one. A small a is an article before a word.
+_JUDGES = re.compile(
+    r"""(?-i:\b[AB]\b) | \bb\b | \ba\b(?!\s++[^\W\d_]) | n['’]t\b | [❌✗✘👎]
+    | \b(?:answer|assistant|candidate|responses?|both|either|first|former|latter|neither|ones?|others?|second
+        |draw|equal\w*|tied?|bad\w*|beat\w*|best|better|fail\w*|false\w*|inaccura\w*|incorrect\w*|inferior|lack\w*|least
+        |less|los[et]\w*|losing|miss\w*|poor\w*|prefer\w*|reject\w*|superior|swap\w*|weak\w*|win\w*|won|worse|worst|wrong\w*
+        |but|except|however|never|no|none|nor|not|than|(?:al)?though|unless|unlike|where(?:as)?|while|yet
+    )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 
-_TOKEN = re.compile(around(r"(?:(?P<letter>[ABＡＢ])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
+_TOKEN = re.compile(around(r"(?:(?P<letter>[AB])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
 """A small a does not count: it may lead to "a tie". Tie may take several tokens; no other verdict begins with a t."""
+
+_TIED = re.compile(r"\b(?:both(?:\s++(?:answers|responses))?|equal\w*+)\b", re.IGNORECASE)
 
 
 class Verdicts(Form):
     """Verdicts on two responses.
 
     The value is that of the response shown first, A: ``scale.high`` if it is better, ``scale.low`` if B is, and between them
-    for a tie, if the scale has a middle. A cut ``Verdict: A`` could have gone on with ``and B``.
+    for a tie, if the scale has a middle.
     """
 
     name = "verdict"
     head = head_of(
         "verdict",
         about="for|of|on",
-        leads=rf"{_RESPONSE}\b|{_SAID}",
-        alone=_SAID,
-        behind=rf"(?P<response>{_RESPONSE}\b[{COLON}{MARKS}{OPEN}]*+)",
+        leads=rf"{_RESPONSE}(?![^\W_])|{_SAID}",
+        bracketed=_SAID,
+        behind=rf"(?P<response>{_RESPONSE}(?![^\W_])[{COLON}{MARKS}{OPEN}-]*+)",
     )
-    unsettled = _UNSETTLED
-
+    alone = re.compile(rf"[\W_]*+{_SAID}[\W_]*+", re.IGNORECASE)
     feedback = "compares the two responses"
 
     def wanted(self, scale: Scale) -> str:
@@ -103,31 +92,25 @@ class Verdicts(Form):
         return verdicts_of(scale)
 
     def read(self, head: re.Match[str], scale: Scale) -> Reading:
-        line = head.string
-        found = _VERDICT.match(line, head.end())
+        found = _VERDICT.match(head.string, head.end())
         if found is None:
             return NOTHING
-        name = found["tie"] or found["letter"]
+        letter, sign = found["letter"], found["sign"] or ""
+        against = found["against"] or found["than"]
+        name = TIE if letter is None or sign == "=" else against if sign.startswith("<") else letter
+        is_same = bool(against) and against.lower() == letter.lower()
+        if is_same or _adds_judgement(head.string[found.end() :], name):
+            is_ours = name.lower() in _OURS  # unlike in "Verdict: I prefer A" and "Verdict: N/A"
+            said = head.string[found.start() :].strip()
+            return Reading(None, "ambiguous", said) if is_ours else NOTHING
         value = points_of(name, scale)
-        closed, is_ours = _CLOSED.match(line, found.end()), name.lower() in _OURS
-        is_unclear = closed is None or _AMBIGUOUS.match(line, found.end()) is not None
-        if is_unclear and not is_ours:
-            return NOTHING  # "Verdict: I prefer A", "Verdict: N/A"
-        if is_unclear or (closed and closed["than"] and points_of(closed["than"], scale) == value):
-            return Reading(None, "ambiguous", line[found.start() :])
         return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)
 
-    def read_json(self, value: object, scale: Scale) -> Reading:
-        if not isinstance(value, str):
-            return Reading(None, "out_of_range")
-        head = self.head.match(f"Verdict: {value}".rstrip())
-        return NOTHING if head is None or len(value.splitlines()) > 1 else self.read(head, scale)
-
-    def span(self, head: re.Match[str]) -> tuple[int, int] | None:
+    def start(self, head: re.Match[str]) -> int | None:
         found = _VERDICT.match(head.string, head.end())
-        if found is None or head["response"] or found["lead"]:
+        if found is None or head["response"] or found["lead"] or found["sign"] or found["both"]:
             return None
-        return found.span("tie" if found["tie"] else "letter")
+        return found.start("tie" if found["tie"] else "letter")
 
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
         points: defaultdict[int, float] = defaultdict(float)
@@ -145,9 +128,20 @@ class Verdicts(Form):
 VERDICT = Verdicts()
 
 
+def _adds_judgement(rest: str, name: str) -> bool:
+    """Return whether more follows a verdict than a reason that names no response and judges none."""
+    if _GLUED.match(rest) or not _REASON.match(rest) or is_doubtful(rest):
+        return True
+    remark = re.sub(r"<[^<>]{0,40}>", "", rest)
+    words = re.findall(r"[^\W_]+", remark)
+    if len(words) == 1 and not words[0].lower().endswith(("ly", "overall")):
+        return True
+    return _JUDGES.search(_TIED.sub("", remark) if name == TIE else remark) is not None
+
+
 def points_of(verdict: str, scale: Scale) -> int | None:
     """Return the points of A, B or tie, in any case and width; None for other text, or for a tie if the scale has none."""
-    name = unicodedata.normalize("NFKC", verdict).lower()
+    name = to_plain_letters(verdict).lower()
     if name == TIE:
         return scale.low + 1 if scale.levels == 3 else None
     return {"a": scale.high, "b": scale.low}.get(name)

@@ -11,6 +11,7 @@ from robin_cli.model.exchange import Answer, Failure, Reply
 from robin_cli.model.records import Judgment, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.expectation import Expectation, expectation_of
+from robin_cli.parsing.forms import ending_of
 from robin_cli.questions.base import Kind
 
 _Number = TypeVar("_Number", int, float)
@@ -119,7 +120,8 @@ class AnswerReader:
     def _check_format(self, judge: str, answer: Answer) -> None:
         if self._answers != "json" or judge in self._ignoring:
             return
-        if answer.finish_reason in {None, "stop"} and not self._form.holds_json(answer.text):
+        is_complete = ending_of(answer.finish_reason) == "complete"
+        if is_complete and not self._form.holds_json(answer.text):
             self._ignoring.add(judge)
             who = f"{judge}: " if len(self._space.judges) > 1 else ""
             self._notify(

@@ -113,14 +113,15 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
     run.mkdir(mode=0o700)
     judgments = [each for name in scales for each in _judgments(name, found)]
     write_data(run, PairTable.of(found.pairs.values()), None)
-    write_segment(judgments_table(judgments), run, 1)
-    Journal.create(run / JOURNAL, 2, b"").close()
+    run_id = new_run_id()
+    write_segment(judgments_table(judgments), run, run_id, 1)
+    Journal.create(run / JOURNAL, run_id, 2).close()
     own = Settings(judge=JUDGE, scheduler="uniform")
     data = {
         "source": ", ".join(found.files[:_NAMED]),
         "sha256": "",
         "pairs": len(found.pairs),
-        "run_id": new_run_id(),
+        "run_id": run_id,
     }
     Manifest(
         settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watching import Watch
-from robin_cli.model.errors import InputError, RunError
+from robin_cli.model.errors import InputError
 from robin_cli.planning.asking import give_another_chance
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
@@ -16,7 +16,7 @@ from robin_cli.runner.looking_again import look_again
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold
-from robin_cli.storage.manifest import FILE
+from robin_cli.storage.reader import check_spent
 from robin_cli.storage.store import RunStore
 
 
@@ -55,15 +55,11 @@ def planner_of(
         The planner, and the number of ratings per arm that are asked before any are looked at.
 
     Raises:
-        RunError: more is spent than the budget in the manifest; only a manifest that was changed says so.
+        RunError: more is spent than the budget.
     """
     manifest, space = store.manifest, store.space
     by_money = manifest.budget_usd is not None
-    if not by_money and (spent := fold.arms.spent) > manifest.budget:
-        raise RunError(
-            f"{store.path}: {spent:,} calls are spent, but the budget in its {FILE} is {manifest.budget:,}; restore the "
-            f"file from a copy, or go on with --budget {spent} or more"
-        )
+    check_spent(store.path, manifest, fold.arms.spent)
     give_another_chance(fold.writable, space.judge)
     policy = goal.policy(manifest, store.variances)
     if (

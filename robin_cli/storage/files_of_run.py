@@ -32,7 +32,7 @@ from robin_cli.storage.pair_files import (
     write_pairs,
     write_table,
 )
-from robin_cli.storage.schema import NUMBER
+from robin_cli.storage.schema import NUMBER, RUN_ID
 
 _OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, BATCHES, LOCK})
 
@@ -65,9 +65,9 @@ def read_variances(run: Path, arms: int) -> FloatArray | None:
     return found
 
 
-def write_segment(judgments: pa.Table, run: Path, number: int) -> None:
-    """Write segment ``number`` of ``run``, with its number in the footer, in row groups of a bounded size."""
-    table = judgments.replace_schema_metadata({NUMBER: b"%d" % number})
+def write_segment(judgments: pa.Table, run: Path, run_id: str, number: int) -> None:
+    """Write segment ``number`` of ``run``, with both in the footer, in row groups of a bounded size."""
+    table = judgments.replace_schema_metadata({NUMBER: b"%d" % number, RUN_ID: run_id.encode()})
     lengths = sum(
         pc.binary_length(table[name]).to_numpy().astype(np.int64) for name in ("text", "feedback")
     )

@@ -3,10 +3,11 @@
 An answer is handed to the operating system the moment it arrives, so that it outlives the process. It counts once it is synced,
 so that it outlives the machine.
 
-The first line names the segment that the lines after it will become. So a crash between writing that segment and emptying the
-journal cannot count an answer twice: if the segment exists, its rows are the first lines.
+The first line names the run, and the segment that the lines after it will become. So a crash between writing that segment and
+emptying the journal cannot count an answer twice: if the segment exists, its rows are the first lines.
 
-A crash in the middle of a write leaves a torn last line, which is cut off. A bad line before good ones is damage, and an error.
+A crash in the middle of a write leaves a last line without its end, or zeros, which are cut off. Any other bad line is damage,
+and an error.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ _CHECKED_BY = b',"crc32":'
 
 @dataclass(frozen=True, slots=True)
 class JournalContent:
-    """The content of a journal: its segment number, its rows, and the length of its sound part in bytes."""
+    """The content of a journal: its run's id, its segment number, its rows, and the length of its sound part in bytes."""
 
+    run_id: str
     segment: int
     rows: list[dict[str, Any]]
     sound_bytes: int
@@ -47,20 +49,20 @@ class Journal:
         end: the length of what was written, in bytes.
     """
 
-    def __init__(self, path: Path, sound_bytes: int) -> None:
+    def __init__(self, path: Path, run_id: str, sound_bytes: int) -> None:
         """Open ``path`` for appending after its first ``sound_bytes``, and cut off the rest."""
-        self._path = path
+        self._path, self._run_id = path, run_id
         self._file = FileIO(path, "r+")
         self.end = sound_bytes
         self._file.truncate(sound_bytes)
 
     @classmethod
-    def create(cls, path: Path, segment: int, lines: bytes = b"") -> Journal:
-        """Replace the file at ``path`` by a journal for ``segment`` with ``lines``, in one step."""
-        data = lines_of([{"journal": _VERSION, "segment": segment}]) + lines
+    def create(cls, path: Path, run_id: str, segment: int, lines: bytes = b"") -> Journal:
+        """Replace the file at ``path`` by a journal for ``segment`` of a run with ``lines``, in one step."""
+        data = lines_of([{"journal": _VERSION, "run_id": run_id, "segment": segment}]) + lines
         with writing(path), whole_file(path) as file:
             file.write(data)
-        return cls(path, len(data))
+        return cls(path, run_id, len(data))
 
     def write(self, records: Sequence[object]) -> None:
         """Hand ``records`` (dataclasses or mappings) to the operating system as lines, all or none.
@@ -101,7 +103,8 @@ class Journal:
     def rotated(self, segment: int, *, behind: int) -> Journal:
         """Replace this journal by one for ``segment`` with the lines after the offset ``behind``; it is on disk."""
         self._file.seek(behind)
-        rotated = self.create(self._path, segment, self._file.read(self.end - behind) or b"")
+        lines = self._file.read(self.end - behind) or b""
+        rotated = self.create(self._path, self._run_id, segment, lines)
         self.close()
         return rotated
 
@@ -133,7 +136,7 @@ def read_journal(path: Path) -> JournalContent | None:
     """Read the journal at ``path``; return None if there is none, or its first line was not finished.
 
     Raises:
-        StorageError: it cannot be read, a line in the middle is damaged, or a newer robin wrote it.
+        StorageError: it cannot be read, a line is damaged, or a newer robin wrote it.
     """
     try:
         with path.open("rb") as file:
@@ -145,30 +148,27 @@ def read_journal(path: Path) -> JournalContent | None:
             f"{path}: cannot be read ({error.strerror}); restore it from a copy"
         ) from error
     rows: list[dict[str, Any]] = []
-    start = sound = 0
-    bad_line = number = 0
+    start = 0
     while (end := data.find(b"\n", start)) >= 0:
-        number += 1
         row = read_row(data[start:end])
+        if row is None and not data[start:].strip(b"\0\n"):
+            break  # a power cut leaves zeros in place of what was not synced
         if row is None:
-            bad_line = bad_line or number
-        elif bad_line:
             raise StorageError(
-                f"{path}:{bad_line}: this line is damaged, and lines after it are not. Nothing was changed; move the damaged "
-                "line out of the file to go on without that answer"
+                f"{path}:{len(rows) + 1}: this line is damaged. Nothing was changed; move the line out of the file to go on "
+                "without that answer"
             )
-        else:
-            rows.append(row)
-            sound = end + 1
+        rows.append(row)
         start = end + 1
     if not rows:
         return None
     header = rows.pop(0)
-    if header.get("journal") != _VERSION or not isinstance(header.get("segment"), int):
+    run_id, segment = header.get("run_id"), header.get("segment")
+    if header.get("journal") != _VERSION or type(run_id) is not str or type(segment) is not int:
         raise StorageError(
             f"{path}:1: not a journal that this version of robin can read; use the version that wrote it"
         )
-    return JournalContent(segment=header["segment"], rows=rows, sound_bytes=sound)
+    return JournalContent(run_id, segment, rows, sound_bytes=start)
 
 
 def read_row(line: bytes) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
+from zlib import crc32
 
 import orjson
 from msgspec import Meta, Struct, convert
@@ -34,6 +35,7 @@ FORMAT = 1
 _FIRST = (0, 2)
 
 FILE = "manifest.json"
+CHECKSUM = "crc32"
 
 REACHED = "budget_usd_reached"
 """The key in a session's entry for the budget of money that ended it."""
@@ -219,7 +221,7 @@ class Manifest:
                 for name, value in asdict(self).items()
                 if (name, value) != ("budget_usd", None)
             }
-            file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+            file.write(sealed(content))
 
     def with_session(self, **session: Any) -> Manifest:
         """Return the manifest with another session, stamped with the time."""
@@ -240,6 +242,12 @@ class Manifest:
     def with_data(self, **facts: Any) -> Manifest:
         """Return the manifest with more facts in ``data``."""
         return replace(self, data={**self.data, **facts})
+
+
+def sealed(content: Mapping[str, Any]) -> bytes:
+    """Return the file of a manifest's ``content``, with its checksum."""
+    checked_by = {CHECKSUM: crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))}
+    return orjson.dumps({**content, **checked_by}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -268,6 +276,11 @@ def read_manifest(run: Path) -> Manifest:
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise RunError(f"{path}: not a manifest that robin wrote")
     _check_version(path, content)
+    checksum = content.pop(CHECKSUM, None)
+    if checksum != crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)):
+        raise RunError(
+            f"{path}: damaged or changed (its checksum is of other content); restore the file from a copy"
+        )
     try:
         return _manifest(content)
     except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
@@ -342,10 +355,12 @@ def _manifest(content: dict[str, Any]) -> Manifest:
 
 
 def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[str] = ()) -> None:
-    """Check recorded settings as flags are checked; ignore other names. ValueError or InputError for a bad one."""
+    """Check recorded settings as flags are checked. ValueError or InputError for a bad one."""
     for name in needed:
         if settings.get(name) is None:
             raise ValueError(f"{place}: no {name}")
+    if unknown := settings.keys() - TABLE.keys() - _Session.__annotations__.keys():
+        raise ValueError(f"{place}: unknown {min(unknown)}")
     known = {name: value for name, value in settings.items() if name in TABLE}
     for name, value in known.items():
         if value is None and TABLE[name].default is not None and not TABLE[name].several:

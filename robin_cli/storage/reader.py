@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from robin_cli.datasets.pair_table import OPTIONAL_TEXTS, PairTable
 from robin_cli.datasets.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import StorageError
+from robin_cli.model.errors import RunError, StorageError
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import as_text
 from robin_cli.model.space import ArmSpace
@@ -181,9 +181,19 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
         fold.add(arm, judgments)
         arms.append(arm)
         parts.append(empty.shared(judgments.select(kept)))
+    check_spent(path, manifest, fold.arms.spent)
     fold.fitted = None  # only needed to go on with the run
     give_back()
     return RunData(path, manifest, space, human, _joined(arms), pa.concat_tables(parts), fold)
+
+
+def check_spent(path: Path, manifest: Manifest, spent: int) -> None:
+    """Raise RunError if more calls are spent than the budget: answers that robin did not ask for are in the run."""
+    if manifest.budget_usd is None and spent > manifest.budget:
+        raise RunError(
+            f"{path}: {spent:,} calls are spent, but its budget in {FILE} is {manifest.budget:,}; restore the run from a "
+            f"copy, or go on with robin resume --budget {spent} or more"
+        )
 
 
 def read_ratings(path: Path, space: ArmSpace) -> tuple[IntArray, pa.Table]:

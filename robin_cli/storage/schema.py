@@ -42,8 +42,8 @@ JUDGMENTS = pa.schema(
 
 _ALL = attrgetter(*JUDGMENTS.names)
 
-NUMBER = b"robin_segment"
-"""The footer entry with the number of a segment, so that a copy of one segment cannot replace another."""
+NUMBER, RUN_ID = b"robin_segment", b"robin_run"
+"""The footer entries with the number and the run of a segment, so that no copy of another can replace it."""
 
 FIELDS = tuple(field.name for field in fields(Judgment))
 assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101

@@ -26,8 +26,8 @@ from robin_cli.storage.layout import (
     segment_path,
 )
 from robin_cli.storage.lookup import ArmLookup, Draws
-from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.schema import JUDGMENTS, NUMBER, judgments_table
+from robin_cli.storage.manifest import Manifest, read_manifest
+from robin_cli.storage.schema import JUDGMENTS, NUMBER, RUN_ID, judgments_table
 
 _ROWS_AT_ONCE = 500_000
 _SEGMENT_ROWS = 2**14
@@ -153,16 +153,16 @@ def read_judgments(
         StorageError: files are damaged or missing.
     """
     # This order is safe beside a writer: whatever is read first promises no more than is found later.
-    kept, before = (read_manifest(path).kept, segment_count(path)) if journal else ((0, 0), 0)
+    manifest, before = read_manifest(path), segment_count(path)
     content = read_journal(path / JOURNAL) if journal else None
     count = segment_count(path)
     if journal:
-        check_whole(path, kept, before, content, count)
+        check_whole(path, manifest, before, content, count)
     for number in range(after + 1, count + 1):
         name = segment_path(path, number)
         try:
             with name.open("rb") as segment:
-                table = _read_segment(segment, str(name), columns, number)
+                table = _read_segment(segment, str(name), columns, number, manifest.run_id)
                 check_rows(table)
         except UNREADABLE as error:
             raise unreadable(name, error) from error
@@ -172,22 +172,24 @@ def read_judgments(
 
 
 def check_whole(
-    path: Path, kept: tuple[int, int], before: int, content: JournalContent | None, segments: int
+    path: Path, manifest: Manifest, before: int, content: JournalContent | None, segments: int
 ) -> None:
     """Raise StorageError if manifest, journal and segments of a run show that one of them lost data.
 
     Args:
-        kept: the manifest's :attr:`~robin_cli.storage.manifest.Manifest.kept`, which was read first.
+        manifest: as it was before anything else was read.
         before: the number of segments before the journal was read.
         segments: the number of segments after it. A writer makes a segment first, and then the next journal.
     """
-    sealed, behind = kept
+    sealed, behind = manifest.kept
     journal = path / JOURNAL
     needed = max(sealed, content.segment - 1 if content else 0)
     if needed > segments:
         raise StorageError(f"{segment_path(path, needed)} is missing. {RESTORE}")
     if content is None:
         raise StorageError(f"{journal} is missing, or has no first line. {RESTORE}")
+    if content.run_id != manifest.run_id:
+        raise StorageError(f"{journal} is of another run. {RESTORE}")
     if content.segment < before:
         raise StorageError(
             f"{journal} is older than the segments beside it: it is from an older copy, or the run was copied while robin was "
@@ -217,14 +219,18 @@ def unsealed_rows(path: Path, content: JournalContent, segments: int) -> list[di
     return content.rows if content.segment > segments else []
 
 
-def _read_segment(stream: IO[bytes], name: str, columns: Sequence[str], number: int) -> pa.Table:
+def _read_segment(
+    stream: IO[bytes], name: str, columns: Sequence[str], number: int, run_id: str
+) -> pa.Table:
     """Return columns of a segment with the types of JUDGMENTS."""
     # Read in this thread alone: a thread of pyarrow that has the file open when the interpreter ends aborts the process.
     table = read_table(stream, name, columns, rows=_SEGMENT_ROWS)
-    own = (table.schema.metadata or {}).get(NUMBER, b"none")
-    if own != b"%d" % number:
+    footer = table.schema.metadata or {}
+    if footer.get(RUN_ID, b"") != run_id.encode():
+        raise ValueError("it is a segment of another run")
+    if (copied := footer.get(NUMBER, b"none")) != b"%d" % number:
         raise ValueError(
-            f"it is segment {shown(own.decode(errors='replace'), 20)}, copied over this one"
+            f"it is segment {shown(copied.decode(errors='replace'), 20)}, copied over this one"
         )
     fields = [JUDGMENTS.field(name) for name in columns]
     return pa.table(

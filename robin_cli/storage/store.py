@@ -65,12 +65,12 @@ class RunStore(StoredRun):
         self._is_announced = False
         self._characters = 0  # of answers since the last segment
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
-        content = read_journal(path / JOURNAL)
+        content = read_journal(path / JOURNAL) if pairs is None else None
         last = segment_count(path)
         self._segment = last + 1
         self._sealed_since_state = 0
         if pairs is None:
-            check_whole(path, manifest.kept, last, content, last)
+            check_whole(path, manifest, last, content, last)
         rows = [] if content is None else unsealed_rows(path, content, last)
         journal_table(
             path / JOURNAL, rows
@@ -78,10 +78,11 @@ class RunStore(StoredRun):
         self._rows: list[Judgment | Mapping[str, Any]] = list(rows)
         self._synced = len(self._rows)
         if content is not None and content.segment == self._segment:
-            self._journal = Journal(path / JOURNAL, content.sound_bytes)
+            self._journal = Journal(path / JOURNAL, manifest.run_id, content.sound_bytes)
             self._journal.sync()  # answers that an earlier session wrote but did not sync count from now on
         else:  # there is no journal yet, or it had just become a segment when the last session ended
-            self._journal = Journal.create(path / JOURNAL, self._segment, lines_of(rows))
+            lines = lines_of(rows)
+            self._journal = Journal.create(path / JOURNAL, manifest.run_id, self._segment, lines)
         self._synced_end = self._journal.end
         self._is_behind = False  # whether the journal may lack rows after ``_synced``
 
@@ -313,7 +314,8 @@ class RunStore(StoredRun):
         """Make a segment of the rows. Answers that are written meanwhile go into the next journal, which is then synced."""
         with self._writing:
             rows, end = list(self._rows), self._journal.end
-        write_segment(journal_table(self.path / JOURNAL, rows), self.path, self._segment)
+        judgments = journal_table(self.path / JOURNAL, rows)
+        write_segment(judgments, self.path, self.manifest.run_id, self._segment)
         with self._writing:
             self._journal = self._journal.rotated(self._segment + 1, behind=end)
             self._segment += 1

@@ -73,10 +73,21 @@ RATED = [
         "Rating: 3\ufe0f\u20e3", "Rating: 3分"),
     # a full stop or an explanation after it
     *each(3, "Rating: 3.", "Rating: 3。", "Rating: 3!", "Rating: 3.)", "Rating: 3, mostly right",
-        "Rating: 3 because 2 of 4 points are covered", "Rating: 3, as 2 of 4 points are covered",
-        "Rating: 3. Of 4 claims 2 are right.", "Rating: 3 - good, but 2 errors", "Rating: 3 — 2 of 4 claims hold",
-        "Rating: 3: good", "Rating: 3 (good; not 4)", "Rating: 3 (2 of 4)", "Rating: 3 (3-4 would do as well)",
-        "Rating: 3 out of a possible four", "Rating: 3 = good", "Rating: 3 points", "Rating: 3⭐", "Rating: 3<br>"),
+        "Rating: 3 because it cites sources", "Rating: 3. It should cite sources or examples.",
+        "Rating: 3 - good, but terse", "Rating: 3 — It could be clearer", "Rating: 3: good", "Rating: 3, no sources",
+        "Rating: 3 = good", "Rating: 3 points", "Rating: 3⭐", "Rating: 3<br>", "Rating: 3/4 (out of 4)",
+        "Rating: 3 (good) out of 4", "Rating: 3, on a scale of 0 to 4", "Rating: 3\n\n---"),
+    # LaTeX
+    *each(3, "Rating: \\boxed{3}", "Rating: $3$", "Rating: $$3$$", "Rating: $\\boxed{3}$", "Rating: \\(3\\)", "Rating: $3/4$",
+        "Rating: \\boxed{\\text{3}}", "Rating: \\textbf{3}/4"),
+    # alone on the next line
+    *each(3, "### Rating\n3", "Rating:\n3", "**Rating:**\n\n**3/4**\n\nBye 1.",
+        "Rating:\n3 out of 4\r\n", "Rating:\n\\boxed{3}"),
+    # JSON in one line, whatever was requested
+    *each(3, '{"Feedback": "x", "Rating": 3}', '```json\n{"Feedback": "Rating: 1", "RATING": "3/4"}\n```',
+        '{"feedback": "It prints <think>.", "rating": 3}', '{"rating": 3}<|im_end|>', '<think>x</think>{"rating": 3.0}'),
+    # letters of other widths, and characters that nobody sees within the word
+    *each(3, "R\u200bating: 3", "Ra\u00adting: 3", "Ｒａｔｉｎｇ：３", "𝐑𝐚𝐭𝐢𝐧𝐠: 𝟑"),
     # which line speaks
     *each(3, "Rating: 3\nThe answer names 2 of 4 causes.", "Rating: 3\nRating: 3", "Rating: 3\n\n**Rating: 3/4**",
         "Rating: Score of the response\n\nFeedback: fine\nRating: 3", "Rating: <your rating>\nRating: 3",
@@ -96,7 +107,7 @@ UNRATED = [
     # missing: no rating line, or no number in the last one
     *each("missing", "The response is good.", "3", "Feedback: it deserves a 3.", "Feedback: fine. Rating: 3",
         "Final rating: 3", "My rating is 3", "Ratings: 4", "Ratingless 4", "Rating4: 3", "Rating's 3",
-        "Rating scale: 4", "Rating criteria: 1. accuracy", "Rating", "Rating:", "### Rating\n3", "Rating:\n3",
+        "Rating scale: 4", "Rating criteria: 1. accuracy", "Rating", "Rating:", "Rating:\n- 3", "Rating:\n3 flaws",
         "Rating: N/A", "Rating: none", "Rating: three", "Rating: Score of the response",
         "Rating: <an integer from 0 to 4>", "Rating: I would give it a 3", "Rating: ⭐⭐⭐", "Rating: ~3", "Rating: <3",
         "Rating: - 3", "Rating: --3", "Rating (3): good", "Rating (0-4)", "Rating (0-4):",
@@ -107,13 +118,13 @@ UNRATED = [
         "Rating: -3/4", "Rating: 8/10", "Rating: 3/5", "Rating: 3/10", "Rating: 3 / **10**", "Rating: 3 out of 5",
         "Rating: 3 (out of 10)", "Rating: 3 of 5 stars", "Rating: 3 stars out of 10", "Rating: 3★/5",
         "Rating: 3 (out of a total of 10)", "Rating: 3 on a scale of 1 to 10", "Rating on a scale of 1 to 10: 3",
-        "Rating: 3 on a scale from 1-5", "Rating: 3 (scale 1-5)", "Rating (1-5): 3", "Rating (out of 10): 3",
+        "Rating: 3 on a scale from 1-5", "Rating: 3 (scale 1-5)", "Rating: 3 on a scale of 1 to 4", "Rating (1-5): 3",
+        "Rating (out of 10): 3",
         "Rating: 3.5/5", "Rating: 7\nRating: 7", "Rating: " + "9" * 10_000, "Rating: 3/" + "4" * 10_000),
     # not an integer
     *each("not_an_integer", "Rating: 3.5", "Rating: 3,5", "Rating: 4,0", "Rating: 1,000", "Rating: 3.5/4",
-        "Rating: **3.5**", "Rating: 3．5", "Rating: ٣٫٥", "Rating: 3.25.", "Rating: 2.999", "Rating: .5", "Rating: 3½",
-        "Rating: 3 ½", "Rating: 3²", "Rating: 3%", "Rating: 3+", "Rating: 3rd of the answers", "Rating: 3e0",
-        "Rating: 0x3", "Rating: 3:1 odds", "Rating: 3.0.1 beta"),
+        "Rating: **3.5**", "Rating: 3．5", "Rating: ٣٫٥", "Rating: 3.25.", "Rating: 2.999", "Rating: .5", "Rating: 3%",
+        "Rating: 3 %", "Rating: 3rd of the answers", "Rating: 3x"),
     # ambiguous: a range, two numbers, two lines
     *each("ambiguous", "Rating: 0-4", "Rating: 3-4", "Rating: 3–4", "Rating: 3 - 4", "Rating: 3 – 4 points",
         "Rating: 3—4", "Rating: **3** - **4**", "Rating: 3~4", "Rating: 3..4", "Rating: 3 to 4", "Rating: 3to4",
@@ -122,6 +133,15 @@ UNRATED = [
         "Rating: 3/4 - 4/4", "Rating: 3-4/4", "Rating: 3, 4", "Rating: 3 4", "Rating: 3; 4.", "Rating: 3 (4)",
         "Rating: 2 3/4", "Rating: 3/4/4", "Rating: 2 + 1 = 3", "Rating: 0 = bad, 4 = good",
         "Rating: 0 (bad) to 4 (good)", "Rating: 0 (bad), 1 (poor), 2 (fair)", "Rating: 0: bad, 1: poor, 2: fair",
+        "Rating: 3½", "Rating: 3 ½", "Rating: 3²", "Rating: 3 (④)", "Rating: 3 – ٤", "Rating: 3e0", "Rating: 3:1 odds",
+        "Rating: 3 because 2 of 4 points are covered", "Rating: 3 (2 of 4)", "Rating: 3 (good; not 4)",
+        "Rating: 3 and a half", "Rating: 3 out of four", "Rating: 3 (good)/10", "Rating: 0, 1, 2, 3, or 4",
+        "Rating: 0|1|2|3|4", "Rating:\n0\n1\n2\n3\n4", '{"rating": "3 or 4"}', '{"rating": 3, "Rating": 4}',
+        # taken back
+        "Rating: 3-", "Rating: 3+", "Rating: 3 -", "Rating: 3?", "Rating: 3 (?)", "Rating: 3~", "Rating: 3, at most",
+        "Rating: 3 max", "Rating: 3 would be too generous", "Rating: 3... actually less", "Rating: 3. No wait.",
+        "Rating: 3, lowered for style", "Rating: 3 (a bit high)", "Rating: 3 minus one", "Rating: 3 if lenient",
+        "Rating: 3 points, if generous", "Rating: 3, almost", "Rating: 3 of the claims", "Rating: 3 → lower",
         "Rating: 2024-01-03", "Rating: 3\nRating: 4", "Rating: 3\nFeedback: or rather\nRating: 2",
         "Rating: 3\nRating: 7", "Rating: 7\nRating: 3", "Rating: 7\nRating: 8", "Rating: 3\nRating: 3.5",
         "Rating: 3/4\nRating: 3/10", "Rating: 0-4\nRating: 3", "Rating for style: 2\nRating for facts: 3"),
@@ -150,9 +170,25 @@ REASONED = [
         "<THINK>\nRating: 1\n</Think>\nRating: 3", "Rating: 1 may do.\n</think>\nRating: 3",
         "<think>a</think>\nRating: 1\n</think>\nRating: 3", "<think>a <think> b</think>\nRating: 3",
         "Rating: 3\n<think>Rating: 1</think>", "Rating: 3\n<think>\nRating: 1", "Rating: <think>hm</think>3"),
-    *each("ambiguous", "Rating: 1<think>hm</think>0", "<thinking>\nRating: 1\n</thinking>\nRating: 3"),
+    *each(3, *(f"{before}\nRating: 1\n{after}Rating: 3" for before, after in [
+        ("<thinking>", "</thinking>\n"), ("<Reasoning>", "</Reasoning>\n"), ("<seed:think>", "</seed:think>"),
+        ("<inner_monologue>", "</inner_monologue>"), ("[THINK]", "[/THINK]\n"), ("[REASONING]", "[/REASONING]\n"),
+        ("◁think▷", "◁/think▷"), ("Hm.", "</thinking>\n"), ("<|begin_of_thought|>", "<|end_of_thought|>"),
+        ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"), ("<unused94>thought", "<unused95>"),
+        ("<|channel>thought", "<channel|>"), ("analysisHm.", "assistantfinal"), ("<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>"), ("Hm.", "<|channel|>final <|constrain|>x<|message|>"),
+    ])),
+    # an end marker, and a quoted one
+    *each(3, *(f"Rating: 3{end}" for end in ["<|eot_id|>", "<|im_end|>\n", "</s>", "<|return|>", "<end_of_turn>", "<turn|>",
+        "<|END_RESPONSE|>", "[|endofturn|]", "<｜end▁of▁sentence｜>", "<|im_end|><|endoftext|>"]),
+        "Feedback: It prints `<think>` and `<|im_end|>`.\nRating: 3"),
+    *each("ambiguous", "Rating: 1<think>hm</think>0", "<|foo|>\nRating: 3", "Rating: 3<|foo|>", "Rating: 3\n[/CRITIC]",
+        "[INST]\nRating: 3", "[|user|]\nRating: 3",
+        "<|im_start|>user\nRating: 3\n", "<unused17>\nRating: 3", "<s>\nRating: 3</s>"),
     *each("missing", "My <think>hm</think>Rating: 3", "<think>\nRating: 3\n</think>", "<think>\nRating: 3",
-        "Rating: 3\n</think>", "<think></think>"),
+        "Rating: 3\n</think>", "<think></think>",
+        "<|channel|>analysis<|message|>\nRating: 3\n<|end|>", "analysisHm.\nRating: 3\n", "[thinking]\nRating: 3\n[/thinking]",
+        "<|START_THINKING|>\nRating: 3<|END_THINKING|>"),
 ]
 # fmt: on
 
@@ -164,13 +200,13 @@ CUT = [
     # the number could have gone on
     *each("truncated", "Rating: 1", "Rating: 3", "Rating: 3.", "**Rating: 3**", "**_Rating: 3_**", "Rating: 3 ",
         "Rating: 3/4", "Rating: 3 o", "Rating: 3 out of ", "Rating: 3 out of a possible",
-        "Rating: 3 points on a scale of 1", "Rating: 3\nRating: 3", "Rating: 7"),
+        "Rating: 3 points on a scale of 1", "Rating: 3\nRating: 3", "Rating: 7", "Rating:\n1", "Rating: 3 because the",
+        "Rating: 3-4 as it see"),
     # it could not
-    *each(3, "Rating: 3\n", "Rating: 3\r\n", "Rating: 3\u2028", "Rating: 3 because the",
-        "Rating: 3, as it leaves out", "Rating: 3\nThis is because", "Rating: 3\nfoo Rating: 3"),
+    *each(3, "Rating: 3\n", "Rating: 3\r\n", "Rating: 3\u2028", "Rating:\n3\n", '{"rating": 3}',
+        "Rating: 3\nThis is because", "Rating: 3\nfoo Rating: 3"),
     *each("out_of_range", "Rating: 7\nas"),
     *each("not_an_integer", "Rating: 3.5\nas"),
-    *each("ambiguous", "Rating: 3-4 as it see"),
 ]
 
 
@@ -231,6 +267,10 @@ def test_reads_a_rating_in_any_dress_or_says_why_there_is_none() -> None:
 def test_reads_a_cut_answer_only_if_its_rating_line_is_full() -> None:
     for text, expected in CUT:
         assert read(text, finish_reason="length") == expected, (text, expected)
+    for reason in ("error", "abort", "MAX_TOKENS", "model_length", "tool_calls", "unheard-of"):
+        assert read("Rating: 1", finish_reason=reason) == "truncated", reason
+    for complete in (None, "", "stop", "STOP", "end_turn", "eos"):
+        assert read("Rating: 1", finish_reason=complete) == 1, complete
 
 
 def test_reads_ratings_on_any_scale() -> None:
@@ -241,7 +281,11 @@ def test_reads_ratings_on_any_scale() -> None:
 def test_believes_the_endpoint_that_an_answer_was_refused_or_filtered() -> None:
     for text in (None, "", "Rating: 3"):
         assert RATING.parse(text, FIVE, refusal="I can't help with that.").reason == "refused", text
-        assert RATING.parse(text, FIVE, finish_reason="content_filter").reason == "filtered", text
+        for reason in ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT"):
+            assert RATING.parse(text, FIVE, finish_reason=reason).reason == "filtered", (
+                text,
+                reason,
+            )
         assert (
             RATING.parse(text, FIVE, finish_reason="content_filter", refusal="No.").reason
             == "filtered"
@@ -257,7 +301,7 @@ def test_keeps_the_feedback_without_its_label() -> None:
         assert RATING.parse(text, FIVE).feedback == feedback, (text, feedback)
 
 
-LONG = 100_000
+LONG = 50_000
 HEADS = ["", "Rating", "Rating:", "Rating: 3", "Rating: 3 or", "Rating (", "Rating of", "Feedback"]
 FILLINGS = [
     " ", "*", "(", ")", "()", "(a)", "((a)", "1", "1.", "1-", "1 to ", "/1", "of 1 ", "<", "<1", "<think>", "</think>",
@@ -304,7 +348,7 @@ TEXTS = st.one_of(ANYTHING, FRAGMENTS)
 
 
 def without_rating_lines(text: str) -> str:
-    """The text with a word put before Rating wherever it comes first in a line, and without tags of reasoning."""
+    """The text with a word put before Rating wherever it comes first in a line, and without markers."""
     text = re.sub("think", "thank", text, flags=re.IGNORECASE)
     return "".join(
         re.sub("rating", "my rating", line, flags=re.IGNORECASE)
@@ -348,8 +392,8 @@ NUMBERS = [
 
 
 AFTER = [
-    "", ".", "**", "**.", " ", "!", ", mostly right", " because 2 of 4 hold", ". It has 3 flaws.", " — good",
-    "\nBye 1.", "\r\n",
+    "", ".", "**", "**.", " ", "!", ", mostly right", " because it holds", ". It has flaws.", " — good", "\nBye 1.", "\r\n",
+    "<|im_end|>",
 ]  # fmt: skip
 
 

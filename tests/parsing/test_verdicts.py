@@ -61,16 +61,20 @@ SAID = [
     *each(TIE, "Verdict (A/B/tie): tie"),
     *each(A, "Verdict on helpfulness: A", "**Verdict (one of A, B and tie):** A"),
     # an explanation behind it
-    *each(A, "Verdict: A.", "Verdict: A!", "Verdict: A?", "Verdict: A…", "Verdict: A (B is close)",
-        "Verdict: A (clearly)", "Verdict: A, because B omits the date", "Verdict: A because B omits the date",
-        "Verdict: A - it is clearer", "Verdict: A – it is clearer", "Verdict: A — B is wrong",
-        "Verdict: A. B is wrong.", "Verdict: A; B is wrong", "Verdict: A: it is right", "Verdict: A is better",
+    *each(A, "Verdict: A.", "Verdict: A!", "Verdict: A…", "Verdict: A (clearly)",
+        "Verdict: A, because it gives a date", "Verdict: A because it gives the date", "Verdict: A (cites its sources)",
+        "Verdict: A - it is clearer", "Verdict: A – it is clearer", "Verdict: A: it is right", "Verdict: A is better",
         "Verdict: A is clearly better.", "Verdict: A is better than response B.",
         "Verdict: A is better because it is right", "Verdict: A wins", "Verdict: A★"),
     *each(B, "Verdict: B since it is right", "Verdict: B overall", "Verdict: B by far",
         "Verdict: B is the better response", "Verdict: B is slightly better than A"),
-    *each(TIE, "Verdict: tie (both are right)", "Verdict: tie, both are right",
-        "Verdict: tie because A and B say the same"),
+    *each(TIE, "Verdict: tie (both are right)", "Verdict: tie, both answers are equally clear"),
+    # as other judges write them
+    *each(A, "Verdict: A>B", "Verdict: A > B", "Verdict: [[A>>B]]", "Verdict: B<A", "Verdict: model_a", "Verdict: Assistant_A",
+        "Verdict: \\boxed{A}", "Verdict: Response A > Response B", '{"Feedback": "x", "Verdict": "A"}'),
+    *each(TIE, "Verdict: Both", "Verdict: tie (bothbad)", "Verdict: Tie (both bad)", "Verdict: [[A=B]]"),
+    # alone on the next line
+    *each(A, "### Verdict\nA", "Verdict:\n\n**A**\nThank you."),
     # several lines
     *each(A, "Verdict: A\nVerdict: A", "Verdict: A\n\nThank you.", "Response A: B\nVerdict: A",
         "Rating: 3\nVerdict: A", "~~Verdict: B~~\nVerdict: A", "Verdict: A\r\n"),
@@ -90,14 +94,14 @@ SAID = [
 UNSAID = [
     # missing: no verdict line, or none of the three in the last one
     *each("missing", "A", "[[A]]", "A is better.", "Feedback: fine. Verdict: A", "Final verdict: A",
-        "My verdict is A", "Verdicts: A", "Verdict's A", "Verdict scale: A", "Verdict", "Verdict:", "### Verdict\nA",
-        "Verdict:\nA", "Verdict: N/A", "Verdict: none", "Verdict: both", "Verdict: both A and B", "Verdict: neither",
+        "My verdict is A", "Verdicts: A", "Verdict's A", "Verdict scale: A", "Verdict", "Verdict:", "### Verdict\nA is it",
+        "Verdict: N/A", "Verdict: none", "Verdict: neither",
         "Verdict: draw", "Verdict: equal", "Verdict: tied", "Verdict: the better one is A", "Verdict: the first",
         "Verdict: 1", "Verdict: 2", "Verdict: AB", "Verdict: Accurate", "Verdict: Better", "Verdict: not A",
         "Verdict: I prefer A", "Verdict: <A"),
     *each("out_of_range", "Verdict: I"),
     *each("missing", "Verdict: А"),  # in Cyrillic letters
-    *each("missing", "Verdict (A): good", "Verdict (A, B or tie)", "Verdict: \\boxed{A}",
+    *each("missing", "Verdict (A): good", "Verdict (A, B or tie)",
         "Verdict: One of A, B and tie", "Verdict: A\nVerdict: N/A", "~~Verdict: A~~", "</verdict> A",
         "Feedback: fine\\nVerdict: A", "<think>\nVerdict: A", "<think>\nVerdict: A\n</think>", "Rating: 4"),
     # another letter
@@ -106,7 +110,7 @@ UNSAID = [
     # both, or the letter is part of something else
     *each("ambiguous", "Verdict: A and B", "Verdict: A or B", "Verdict: A or tie", "Verdict: A, B", "Verdict: A B",
         "Verdict: A/B", "Verdict: A / B", "Verdict: A & B", "Verdict: A, B or tie", "Verdict: A or B or tie",
-        "Verdict: A > B", "Verdict: A>B", "Verdict: [[A>>B]]", "Verdict: A < B", "Verdict: A=B", "Verdict: A -> B",
+        "Verdict: A > A", "Verdict: A > tie", "Verdict: A >= B", "Verdict: both A and B", "Verdict:\nA\nB", "Verdict: A -> B",
         "Verdict: A→B", "Verdict: A-B", "Verdict: A vs. B", "Verdict: A versus B", "Verdict: A over B",
         "Verdict: A, or perhaps B", "Verdict: A? Or B?", "Verdict: **A** and **B**",
         "Verdict: Response A and Response B", "Verdict: A (B)", "Verdict: A (tie)", "Verdict: tie, A",
@@ -117,6 +121,14 @@ UNSAID = [
         "Verdict: A- it is right", "Verdict: A's answer", "Verdict: A.I. is", "Verdict: A%", "Verdict: A\nVerdict: B",
         "Verdict: A\nFeedback: or rather\nVerdict: tie", "Verdict: A\nVerdict: C", "Verdict: A and B\nVerdict: A",
         "Verdict for style: A\nVerdict for facts: B"),
+    # more is said: it names a response or judges one, or takes the verdict back
+    *each("ambiguous", "Verdict: A. B is better", "Verdict: A: 7, B: 8", "Verdict: A (3)", "Verdict: A (incorrect)",
+        "Verdict: A; worse", "Verdict: A, the worse response", "Verdict: A (rejected)", "Verdict: A, the weaker one",
+        "Verdict: A (off-topic, wrong)", "Verdict: A because B omits the date", "Verdict: A (B is close)", "Verdict: A?",
+        "Verdict: A; the other is right", "Verdict: A. The second wins.", "Verdict: A, not as clear", "Verdict: A has errors",
+        "Verdict: A - a", "Verdict: A. No wait.", "Verdict: A, actually not", "Verdict: A, if style matters",
+        "Verdict: A (maybe)", "Verdict: A ❌", "Verdict: tie, but A is clearer", "Verdict: tie because A and B agree",
+        "<|foo|>\nVerdict: A"),
     # nothing, and refusals
     *each("empty", None, "", " \n\t\u3000"),
     *each("refused", "I'm sorry, but I can't assist with that.", "I cannot evaluate these responses."),
@@ -158,8 +170,8 @@ def test_reads_a_cut_answer_only_where_its_verdict_was_closed() -> None:
         ("Verdict: A an", "truncated"),
         ("Verdict: tie", "truncated"),
         ("Verdict: A\n", A),
-        ("Verdict: A. The date is right", A),
-        ("Verdict: A - it omits nothing and", A),
+        ("Verdict: A. The date is right", "truncated"),
+        ("Verdict: A. The date is right\nand", A),
         ("Verdict: tie\nBecause", TIE),
         ("Verdict: A and B\n", "ambiguous"),
     ):
@@ -271,15 +283,15 @@ def test_reads_the_verdict_of_an_object() -> None:
         ('{"verdict": "[[A]]"}', A, None),
         ('{"verdict": "A and B"}', None, "ambiguous"),
         ('{"verdict": "C"}', None, "out_of_range"),
-        ('{"verdict": "both"}', None, "missing"),
-        ('{"verdict": "A\\nB"}', None, "missing"),
+        ('{"verdict": "both"}', TIE, None),
+        ('{"verdict": "A\\nB"}', None, "ambiguous"),
         ('{"verdict": ""}', None, "missing"),
         ('{"verdict": null}', None, "missing"),
         ('{"feedback": "A"}', None, "missing"),
         ('{"rating": 2}', None, "missing"),
-        ('{"verdict": 2}', None, "out_of_range"),
-        ('{"verdict": true}', None, "out_of_range"),
-        ('{"verdict": ["A"]}', None, "out_of_range"),
+        ('{"verdict": 2}', None, "missing"),
+        ('{"verdict": true}', None, "missing"),
+        ('{"verdict": ["A"]}', None, "missing"),
         ('{"verdict": "A", "verdict": "B"}', None, "ambiguous"),
         ('{"verdict": "A", "verdict": "A"}', A, None),
         (
@@ -406,4 +418,4 @@ def test_keeps_what_was_to_be_expected_of_the_same_response_in_both_orders() -> 
     tokens = [token("Verdict:"), token(" A", _A=0.75, _B=0.25)]
     assert kept(0, "Verdict: A", tokens) == (2, 1.5)
     assert kept(1, "Verdict: A", tokens) == (0, 0.5)
-    assert kept(1, "Verdict: both", tokens) == (None, None)
+    assert kept(1, "Verdict: neither", tokens) == (None, None)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import RobinError
-from robin_cli.storage.journal import lines_of, read_row
+from robin_cli.storage.journal import Journal, lines_of, read_row
+from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import RunStore
@@ -49,8 +50,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("journal") / "r"
     settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
     RunStore.create(path, manifest(settings=settings_), PAIRS).close()
-    lines = [{"journal": 1, "segment": 1}, *(judgment(k) for k in range(6))]
-    (path / "journal.jsonl").write_bytes(lines_of(lines))
+    lines = lines_of([judgment(k) for k in range(6)])
+    Journal.create(path / "journal.jsonl", read_manifest(path).run_id, 1, lines).close()
     return path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import os
@@ -11,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +36,7 @@ from robin_cli.storage import segments as segments_module
 from robin_cli.storage import store as store_module
 from robin_cli.storage.batches import Ledger, Submission, read_batches
 from robin_cli.storage.files_of_run import write_segment
-from robin_cli.storage.journal import lines_of
+from robin_cli.storage.journal import Journal, lines_of
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.manifest import read_manifest
 from robin_cli.storage.pair_files import read_columns, write_table
@@ -49,7 +48,16 @@ from robin_cli.views.gate import gated
 from robin_cli.views.report.writing import write_report
 from robin_cli.views.run_list import runs_in
 from robin_cli.views.status import status_of
-from tests.conftest import judging, refuses, robin, robin_apart, shared_folder, write_pairs
+from tests.conftest import (
+    change_manifest,
+    has,
+    judging,
+    refuses,
+    robin,
+    robin_apart,
+    shared_folder,
+    write_pairs,
+)
 from tests.storage.test_store import PAIRS, SETTINGS, ids, judgment, manifest
 
 
@@ -89,24 +97,25 @@ ODD: dict[str, tuple[tuple[str | int, ...], object]] = {
     "rubrics are not those": (("prompt", "rubrics"), []),
     "session 1: concurrency": (("sessions", 0, "concurrency"), "many"),
     "judges that are not": (("sessions", 0, "model"), ["another"]),
+    "settings: unknown temperatura": (("settings", "temperatura"), 1),
 }
 
 
 def test_says_in_one_line_what_no_manifest_holds(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
-    good = json.loads((run / "manifest.json").read_bytes())
-    good["sessions"] = [
-        {"started_at": "2026-11-20T10:00:00+00:00", "model": ["m"], "max_cost": None}
-    ]
-    (run / "manifest.json").write_text(json.dumps(good))
+    session = {"started_at": "2026-11-20T10:00:00+00:00", "model": ["m"], "max_cost": None}
+    change_manifest(run, lambda content: content.update(sessions=[session]))
+    good = (run / "manifest.json").read_bytes()
     assert status_of(run).facts["state"] == "finished"
     for place, (path, value) in ODD.items():
-        odd = copy.deepcopy(good)
-        at = odd
-        for name in path[:-1]:
-            at = at[name]
-        at[path[-1]] = value
-        (run / "manifest.json").write_text(json.dumps(odd))
+
+        def spoil(at: Any, path: tuple[str | int, ...] = path, value: object = value) -> None:
+            for name in path[:-1]:
+                at = at[name]
+            at[path[-1]] = value
+
+        (run / "manifest.json").write_bytes(good)
+        change_manifest(run, spoil)
         refuses(RunError, rf"{re.escape(place)}.*; restore the file from a copy", status_of, run)
 
 
@@ -133,7 +142,7 @@ def test_says_which_file_of_a_run_holds_other_values_than_it_writes(
 def test_says_that_a_line_of_a_journal_is_no_judgment(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     row = {**asdict(judgment(9)), "pair_id": 7}
-    (run / "journal.jsonl").write_bytes(lines_of([{"journal": 1, "segment": 2}, row]))
+    Journal.create(run / "journal.jsonl", read_manifest(run).run_id, 2, lines_of([row])).close()
     for read in (status_of, RunStore.open):
         refuses(StorageError, "journal.jsonl: holds a line that is not a judgment", read, run)
 
@@ -157,13 +166,10 @@ def test_makes_no_room_beyond_a_runs_budget_at_all(
     tmp_path: Path, attributes: int, pairs: int, budget: int
 ) -> None:
     run = made(tmp_path / "r")
-    content = json.loads((run / "manifest.json").read_bytes())
     names = ["helpfulness", *(f"a{number}" for number in range(1, attributes))]
-    (run / "manifest.json").write_text(
-        json.dumps(
-            content
-            | {"attributes": names, "budget": budget, "scale": {name: [0, 4] for name in names}}
-        )
+    scale = {name: [0, 4] for name in names}
+    change_manifest(
+        run, lambda content: content.update(attributes=names, budget=budget, scale=scale)
     )
     ids = pa.array([f"p{number}" for number in range(pairs)], pa.large_string())
     empty = pa.array([""] * pairs, pa.large_string())
@@ -201,13 +207,12 @@ def test_goes_on_with_a_larger_budget_where_the_manifests_is_too_low(
         cwd=tmp_path,
         exits=0,
     )
-    manifest = tmp_path / "r" / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"budget": 10}))
-    for more in ((), ("--budget", "15")):
-        refused = robin("resume", "r", *more, cwd=tmp_path, exits=2)
-        assert "r: 20 calls are spent, but the budget in its manifest.json is 1" in refused.stderr
-        assert "or go on with --budget 20 or more" in " ".join(refused.stderr.split())
-    robin("status", "r", cwd=tmp_path, exits=0)
+    change_manifest(tmp_path / "r", lambda content: content.update(budget=10))
+    gate = ("gate", "r", "--require", "mean(helpfulness)>=1")
+    for refusing in (("resume", "r"), ("resume", "r", "--budget", "15"), ("status", "r"), gate):
+        refused = " ".join(robin(*refusing, cwd=tmp_path, exits=2).stderr.split())
+        has(refused, "r: 20 calls are spent, but its budget in manifest.json is 1")
+        has(refused, "or go on with robin resume --budget 20 or more")
     for budget in (20, 25):
         robin("resume", "r", "--budget", str(budget), cwd=tmp_path, exits=0)
         assert len(ids(tmp_path / "r")) == budget
@@ -278,8 +283,7 @@ def test_shows_a_run_that_can_only_be_read_and_says_where_its_report_can_go(
 
 def test_refuses_an_id_that_would_name_a_file_elsewhere(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
-    text = (run / "manifest.json").read_text()
-    (run / "manifest.json").write_text(text.replace(read_manifest(run).run_id, "../../home/me/x"))
+    change_manifest(run, lambda content: content["data"].update(run_id="../../home/me/x"))
     refuses(RunError, r"run_id.*restore the file from a copy", read_manifest, run)
 
 
@@ -452,15 +456,38 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(
     assert len(read_run(run).judgments) == 19
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(ANSWERS, "it is a segment of another run"), ("journal.jsonl", "is of another run")],
+)
+def test_takes_no_answers_of_another_run(tmp_path: Path, name: str, said: str) -> None:
+    run, other = made(tmp_path / "r"), made(tmp_path / "s")
+    (run / "state.parquet").unlink()
+    shutil.copyfile(other / name, run / name)
+    for use in USES:
+        refuses(StorageError, f"{name}.*{said}", use, run)
+
+
+def test_refuses_a_manifest_in_which_one_bit_is_not_as_it_was_written(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    change_manifest(run, lambda content: content.update(budget_usd=2.5))
+    sound, written = (run / "manifest.json").read_bytes(), read_manifest(run)
+    for at in range(len(sound)):
+        flipped = bytearray(sound)
+        flipped[at] ^= 1 << at % 7
+        (run / "manifest.json").write_bytes(flipped)
+        with suppress(RunError):  # white space may differ
+            assert read_manifest(run) == written
+
+
 def test_counts_one_judgment_of_each_call(tmp_path: Path) -> None:
     run = made(tmp_path / "r", budget=100)
     rows = judgment_table(run).rows()
     whole = rows.read_all()
     again = replace(judgment(1), rating=4)
-    write_segment(pq.read_table(run / "judgments/00001.parquet"), run, 2)
-    (run / "journal.jsonl").write_bytes(
-        lines_of([{"journal": 1, "segment": 3}, judgment(3), again, again])
-    )
+    run_id, lines = read_manifest(run).run_id, lines_of([judgment(3), again, again])
+    write_segment(pq.read_table(run / "judgments/00001.parquet"), run, run_id, 2)
+    Journal.create(run / "journal.jsonl", run_id, 3, lines).close()
     with pytest.warns(
         RepeatedJudgments, match=r"^5 judgments are repeats .* the first is in .*00002.parquet"
     ):
@@ -545,7 +572,7 @@ def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(
     judge(data, attribute="helpfulness", budget=6, judge=lambda _: "Rating: 3", run=run, quiet=True)
     assert read_manifest(run).kept == (0, 6)
     (run / "judgments/00001.parquet").unlink()
-    (run / "journal.jsonl").write_bytes(lines_of([{"journal": 1, "segment": 1}]))
+    Journal.create(run / "journal.jsonl", read_manifest(run).run_id, 1).close()
     refused = robin("gate", run, "--require", "mean(helpfulness)>=0", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "holds 0 judgments, but 6 were there when the last session ended" in refused.stderr

@@ -29,6 +29,7 @@ from robin_cli.storage.store import RunStore
 from tests.conftest import refuses, robin
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
+RUN_ID = "0" * 16
 SETTINGS = {
     "scheduler": "uniform",
     "delta": 0.007,
@@ -50,7 +51,7 @@ def manifest(**change: object) -> Manifest:
         "budget": 100,
         "attributes": ("helpfulness",),
         "scale": (0, 4),
-        "data": {"source": "x", "sha256": "0", "pairs": 3, "skipped": 0, "run_id": "0" * 16},
+        "data": {"source": "x", "sha256": "0", "pairs": 3, "skipped": 0, "run_id": RUN_ID},
         "prompt": {"sha256": "1"},
         "seed": None,
     }
@@ -121,7 +122,7 @@ def test_keeps_what_it_was_given_in_order(tmp_path: Path) -> None:
 
 def test_forgives_a_torn_last_line_wherever_it_was_torn(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal.create(path, 1) as journal:
+    with Journal.create(path, RUN_ID, 1) as journal:
         journal.write([judgment(0), judgment(1)])
         sound = path.stat().st_size
         journal.write([judgment(2)])
@@ -134,7 +135,7 @@ def test_forgives_a_torn_last_line_wherever_it_was_torn(tmp_path: Path) -> None:
             ["r0", "r1"],
             sound,
         )
-        with Journal(path, content.sound_bytes) as journal:
+        with Journal(path, RUN_ID, content.sound_bytes) as journal:
             journal.write([judgment(3)])
         again = read_journal(path)
         assert again is not None
@@ -143,7 +144,7 @@ def test_forgives_a_torn_last_line_wherever_it_was_torn(tmp_path: Path) -> None:
 
 def test_forgives_an_end_of_zeros_after_a_power_cut(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal.create(path, 1) as journal:
+    with Journal.create(path, RUN_ID, 1) as journal:
         journal.write([judgment(0)])
     path.write_bytes(path.read_bytes() + bytes(500) + b"\n" + bytes(20))
     content = read_journal(path)
@@ -151,13 +152,15 @@ def test_forgives_an_end_of_zeros_after_a_power_cut(tmp_path: Path) -> None:
     assert len(content.rows) == 1
 
 
-def test_names_a_damaged_line_that_has_sound_ones_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [3, 4])
+def test_names_a_damaged_line_also_if_it_is_the_last(tmp_path: Path, line: int) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal.create(path, 1) as journal:
+    with Journal.create(path, RUN_ID, 1) as journal:
         journal.write([judgment(k) for k in range(3)])
     lines = path.read_bytes().split(b"\n")
-    path.write_bytes(b"\n".join([*lines[:2], lines[2][:20], *lines[3:]]))
-    refuses(StorageError, r"journal\.jsonl:3: this line is damaged", read_journal, path)
+    lines[line - 1] = lines[line - 1].replace(b"r", b"s", 1)
+    path.write_bytes(b"\n".join(lines))
+    refuses(StorageError, rf"journal\.jsonl:{line}: this line is damaged", read_journal, path)
 
 
 @given(
@@ -217,7 +220,7 @@ def test_folds_a_table_as_it_folds_one_by_one(tmp_path: Path) -> None:
     for number in range(400):
         status, reason = kinds[rng.integers(len(kinds))]
         given_.append(judgment(number, status=status, reason=reason, pair=int(rng.integers(3))))
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+    with RunStore.create(tmp_path / "r", manifest(budget=1_000), PAIRS) as store:
         store.append(given_)
     folded = read_run(tmp_path / "r").fold.arms
 
@@ -235,7 +238,7 @@ def test_shows_readers_a_whole_prefix_while_it_seals(
 ) -> None:
     monkeypatch.setattr(store_module, "SEGMENT_ROWS", 4)
     path = tmp_path / "r"
-    store = RunStore.create(path, manifest(), PAIRS)
+    store = RunStore.create(path, manifest(budget=100_000), PAIRS)
     wrong: list[object] = []
     over = threading.Event()
 

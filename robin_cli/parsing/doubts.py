@@ -1,0 +1,49 @@
+"""Finds words behind a value that make it doubtful: another number, or words that take the value back."""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category
+
+from robin_cli.parsing.marks import INK, MARKS, MINUS, OPEN
+
+_NUMBER = re.compile(
+    r"\d|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|half|halves|quarters?|thirds?|dozen|hundred)\b|半",
+    re.IGNORECASE,
+)
+
+# Right behind a value: "3-", "3?", "3 or 4", "3 would be too generous", "3, if lenient", "3 (maybe)".
+_HEDGE = re.compile(
+    rf"""[{INK}{OPEN}]*+[+{MINUS}~±](?!\s) | [{MARKS}{OPEN}]*+(?:[+{MINUS}](?=[{MARKS}]*+\Z)|[-=]>|[?→⇒↑↓↗↘])
+    | (?:\s*+(?:stars?|points?)\b)?[{MARKS}]*+(?:
+        and|at|below|can|could|depending|down|feels|higher|instead|is|leaning|less|lower|max|may|might|more|must|nearly|now|of|otherwise|out
+        |over|rather|seems|should|than|then|times|till?|to|too|tops|under|until|up|versus|vs|was|when|were|would
+    )(?![^\W_])
+    | [{MARKS}{OPEN},;.:!…—–-]*+(?:
+        (?:arguably|if|maybe|n?or|nope|perhaps|possibly|probably|unless)\b|h+mm*+\b|no\b(?=\s*+[,.;:!—–-])|\?
+        |(?:about|almost|around|not(?:\ (?:quite|really|sure))?|roughly)\W*+\Z
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# Anywhere behind it.
+_RETRACTION = re.compile(
+    r"""\b(?:
+    (?:adjust|bump|correct|deduct|decreas|demot|dock|downgrad|increas|lower|rais|reconsider|reduc|retract|revis|subtract|upgrad)
+        (?:ed|ing|ion)
+    |or\ (?:above|below|better|even|higher|less|lower|maybe|more|perhaps|possibly|rather|so|worse)
+    |actually|at\ (?:the\ )?(?:best|least|most|worst)|(?:bit|little|quite|too)\ (?:high|kind|low|much)|borderline|deducts?
+    |generous|harsh|higher|(?:ignore|scratch|strike)\ that|i\ mean|lenient|lowers?|minus|never\ ?mind
+    |(?:not|un)\ ?(?:certain|final|sure)|on\ reflection|oops|plus|second\ thoughts?|strict|tentative|up\ to|wait|withdrawn?
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def is_doubtful(rest: str) -> bool:
+    """Return whether the rest of a line, behind a value, has another number or takes the value back."""
+    return (
+        any(pattern.search(rest) is not None for pattern in (_NUMBER, _RETRACTION))
+        or _HEDGE.match(rest) is not None
+        or (not rest.isascii() and any(category(letter).startswith("N") for letter in rest))
+    )
