@@ -40,7 +40,7 @@ ROBIN = """import os, sys
 args, kept, models = sys.argv[1:], [], 0
 asks = args[:1] and args[0] in {{"judge", "plan", "check", "resume"}}
 # fewer than all pairs do not pass a gate, and of the others the person labelled some
-whole = {{"runs/keep", "runs/gate", "runs/people"}} & {{*args}}
+whole = {{"runs/keep", "runs/gate", "runs/people"}} & {{*args}} or "ROBIN_BUDGET" in os.environ
 while args:
     arg = args.pop(0)
     if asks and arg in {{"--base-url", "--model"}}:

@@ -70,7 +70,7 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(
         scores["score"], by_judge.mean(axis=1)
     )  # equal weights, though unequally often asked
     asked = each.groupby("judge")["n"].sum()
-    assert asked[MILD] > 1.2 * asked[HARSH]  # it varies more
+    assert asked[MILD] > 1.1 * asked[HARSH]  # it varies more
     noise = (each["std_error"] ** 2).to_numpy().reshape(10, 2).sum(axis=1)
     np.testing.assert_allclose(scores["std_error"], np.sqrt(noise) / 2)
     assert (scores["ci_low"] < scores["score"]).all()

@@ -53,9 +53,8 @@ def small_run(
     ]
     blank = judgment(0)
     settings = {**SETTINGS, "base_url": "http://x/v1", "temperature": 1.0}
-    run = manifest(
-        settings=settings, data={"source": "x", "sha256": "0", "pairs": 40, "skipped": 0}
-    )
+    data = {"source": "x", "sha256": "0", "pairs": 40, "skipped": 0}
+    run = manifest(settings=settings, data=data, budget=320)
     with RunStore.create(folder / "r", run, pairs) as store:
         made = []
         for draw in range(8):

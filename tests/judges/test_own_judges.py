@@ -250,9 +250,9 @@ def test_makes_a_failure_of_what_cannot_be_kept(said: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply((Answer("Rating: 3", 7),), 5, Usage(-5, 2**80, float("nan")), 5, "soon"),  # type: ignore[arg-type]
+        Reply((Answer("Rating: 3", "STOP"),), 5, Usage(-5, 2**80, float("nan")), 5, "soon"),  # type: ignore[arg-type]
         Reply(
-            (Answer("Rating: 3", "\ud800"),),
+            (Answer("Rating: 3", "end_turn"),),
             "\ud800",
             Usage(1.5, -1, -3.0),  # type: ignore[arg-type]
             "\ud800" * 9999,

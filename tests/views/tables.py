@@ -73,7 +73,11 @@ def make_run(
     rows.sort(key=lambda row: row.draw)
     data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
     with RunStore.create(
-        path, manifest(**({"settings": settings, "data": data, "budget": budget} | change)), pairs
+        path,
+        manifest(
+            **({"settings": settings, "data": data, "budget": max(budget, len(rows))} | change)
+        ),
+        pairs,
     ) as store:
         store.append(rows)
     return read_run(path, READ)
@@ -101,7 +105,7 @@ def rated(
     about: dict[str, Any] = {
         "settings": settings_,
         "data": {"source": "x", "sha256": "0", "pairs": len(pairs)},
-        "budget": 1000,
+        "budget": 10_000,
         **about_,
     }
     with RunStore.create(
