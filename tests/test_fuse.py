@@ -81,6 +81,55 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     assert "400 of 400 calls spent" in resumed.stderr
 
 
+@pytest.mark.parametrize("answered", [12, 0])
+def test_stops_when_pairs_are_refused_alike_and_asks_every_pair_again_on_resume(
+    tmp_path: Path, answered: int
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    mended: list[bool] = []
+
+    def answer(number: int, _: object) -> Answer:
+        if mended or number < answered:
+            return completion()
+        return error(400, f"The model has crashed. (request 7f{number})")
+
+    with serving(answer) as wire:
+        asked = judging(wire.url, data, 60, "--run", "r", "--concurrency", "4")
+        stopped = robin(*asked, cwd=tmp_path, exits=3)
+        mended.append(True)
+        resumed = robin("resume", "r", cwd=tmp_path, exits=0)
+
+    said = stopped.stderr.replace("\n", " ")
+    assert "5 pairs in a row were refused alike (400: The model has crashed." in said
+    assert "60 of 60 calls spent" in resumed.stderr
+    assert "given up" not in resumed.stderr
+
+
+def test_sets_a_pair_aside_that_is_refused_among_others_and_asks_it_on_resume(
+    tmp_path: Path,
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+    refused: list[object] = []
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        if "Name 2 col" in body["messages"][-1]["content"] and len(refused) < 2:
+            refused.append(body)
+            return error(424, "model error")
+        return completion()
+
+    with serving(answer) as wire:
+        asked = judging(wire.url, data, 12, "--run", "r", "--concurrency", "1")
+        first = robin(*asked, cwd=tmp_path, exits=0)
+        resumed = robin("resume", "r", "-b", "16", "-o", "s.csv", cwd=tmp_path, exits=0)
+
+    assert (
+        "given up, because they cannot be rated: 1 refused for now: robin resume asks again"
+        in first.stderr
+    )
+    assert "given up" not in resumed.stderr
+    assert all(row.split(",")[1] for row in (tmp_path / "s.csv").read_text().splitlines())
+
+
 def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> None:
     with serving(lambda *_: completion(TALK)) as wire:
         asked = (
@@ -163,7 +212,7 @@ def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_pat
         facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
         shown = robin("status", "r", cwd=tmp_path).stdout
         robin(
-            *judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=0
+            *judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=3
         )
 
     assert first.stderr.count("--max-tokens is 4,096 from now on, not 1,024, and such answers") == 1

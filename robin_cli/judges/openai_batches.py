@@ -379,7 +379,7 @@ class OpenAIBatches:
         if isinstance(problem, Stop):
             return self._transport.ended(problem)
         detail = self._transport.redacted(problem.detail)
-        if isinstance(problem, Failure) and problem.transient:
+        if isinstance(problem, Failure) and not problem.refused:
             return _MayPass(detail, sent=True, after_s=problem.retry_after_s, status=status)
         return BatchRefused(detail, is_full=False)
 

@@ -15,6 +15,7 @@ from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.judges.replies import (
+    EITHER,
     IMAGES,
     Completion,
     Problem,
@@ -22,6 +23,7 @@ from robin_cli.judges.replies import (
     Unsupported,
     classify,
     read_completion,
+    refusal,
     too_long,
 )
 from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
@@ -67,6 +69,8 @@ class OpenAIJudge(Judge):
         self._most_samples = 2**31
         self._top_logprobs = TOP_LOGPROBS
         self._without: set[str] = set()
+        self._known: set[str] = set()  # of "n" and "system": accepted, or doubted once
+        self._doubted = ""
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
         self._is_there = self._took_raised = False
@@ -75,7 +79,7 @@ class OpenAIJudge(Judge):
 
     @property
     def most_samples(self) -> int:
-        return self._most_samples
+        return 1 if self._doubted == "n" else self._most_samples
 
     @property
     def raw_reply(self) -> str:
@@ -98,8 +102,17 @@ class OpenAIJudge(Judge):
         """
         body = self.body(question)
         started = time.monotonic()
-        outcome = await self._send(body)
-        return self.read(question, body, outcome, time.monotonic() - started)
+        read = self.read(question, body, await self._send(body), time.monotonic() - started)
+        if isinstance(read, Reply):
+            self._believe(question, body)
+        elif read.reason == "context_length" and not read.adapted and self._is_ours(body):
+            # The prompt may leave room for an answer that is shorter.
+            shorter = {**body, self._limit_name: self._sent(body) // 2}
+            outcome = await self._send(shorter)
+            read = self.read(question, shorter, outcome, time.monotonic() - started)
+        elif read.refused and not read.permanent and not read.adapted:
+            read = replace(read, adapted=self._doubt(body))
+        return read
 
     def read(
         self,
@@ -112,15 +125,15 @@ class OpenAIJudge(Judge):
         match outcome:
             case Completion():
                 return self._reply(question, body, outcome, latency_s)
-            case Unsupported(name, detail):
-                refused = Unsupported(name, self._transport.redacted(detail))
+            case Unsupported():
+                refused = replace(outcome, detail=self._transport.redacted(outcome.detail))
                 adapted = self._lowered(body, refused.detail) or self._adapt(refused, body)
-                return Failure("bad_request", refused.detail, latency_s, adapted=adapted)
+                return replace(refusal(refused.detail, latency_s), adapted=adapted)
             case Failure():
                 failure = replace(
                     outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s
                 )
-                if failure.permanent and self._lowered(body, failure.detail):
+                if failure.refused and self._lowered(body, failure.detail):
                     failure = replace(failure, adapted=True)
                 return failure
             case Stop():
@@ -139,7 +152,7 @@ class OpenAIJudge(Judge):
     @property
     def takes_system(self) -> bool:
         """Whether the endpoint accepts a system message, as far as is known yet."""
-        return "system" not in self._without
+        return "system" not in {*self._without, self._doubted}
 
     def parameters(self) -> set[str]:
         """Return the names of the parameters that are sent, after all that was learnt."""
@@ -162,7 +175,37 @@ class OpenAIJudge(Judge):
                 f"an answer was cut off before its text; the judge may reason first. --max-tokens is {self._limit:,} from now "
                 f"on, not {own:,}, and such answers are asked for again"
             )
-        return self._sent(body) < self._limit
+        return own <= self._sent(body) < self._limit
+
+    def _doubt(self, body: Mapping[str, Any]) -> bool:
+        """Leave out, for now, what a request was perhaps refused for in words that robin does not know: n, or the system role.
+
+        Each is doubted once, and only until an answer to a request with it. Return whether to ask again.
+        """
+        sent = _features(body["messages"], body.get("n", 1))
+        if self._doubted in sent:  # a request of before
+            return True
+        doubtful = sorted(sent - self._known)[:1]
+        self._known.update(doubtful)
+        self._doubted = "".join(doubtful)
+        return bool(doubtful)
+
+    def _believe(self, question: Question, body: Mapping[str, Any]) -> None:
+        """Learn from an answered request: what it holds is accepted; what was only left out of it is not."""
+        sent = _features(body["messages"], body.get("n", 1))
+        self._known |= sent
+        if self._doubted in _features(question.messages, question.samples):
+            if self._doubted not in sent:
+                self._leave_for_good(self._doubted)
+            self._doubted = ""
+
+    def _leave_for_good(self, name: str) -> None:
+        if name == "n":
+            self._most_samples = 1
+            self._notices.once("refuses several answers in one request; asking for 1 at a time")
+            return
+        self._without.add("system")
+        self._notices.once("accepts no system message; its text goes to the front of the user's")
 
     def _lowered(self, body: Mapping[str, Any], detail: str) -> bool:
         """Restore the run's own limit on answers if the endpoint refuses the raised one; return whether it did."""
@@ -178,7 +221,15 @@ class OpenAIJudge(Judge):
 
     def _sent(self, body: Mapping[str, Any]) -> int:
         """Return the limit on answers in a request; 0 if it has none."""
-        return int(body.get(self._renamed.get("max_tokens", "max_tokens"), 0))
+        return int(body.get(self._limit_name, 0))
+
+    @property
+    def _limit_name(self) -> str:
+        return self._renamed.get("max_tokens", "max_tokens")
+
+    def _is_ours(self, body: Mapping[str, Any]) -> bool:
+        """Return whether the limit on answers in a request is robin's own, and can be halved."""
+        return self._sent(body) > 1 and self._limit_name not in self._endpoint.extra_body
 
     def _reply(
         self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
@@ -234,7 +285,7 @@ class OpenAIJudge(Judge):
             "temperature": endpoint.temperature,
             "top_p": endpoint.top_p,
             "seed": question.seed,
-            "n": samples if (samples := min(question.samples, self._most_samples)) > 1 else None,
+            "n": samples if (samples := min(question.samples, self.most_samples)) > 1 else None,
             "logprobs": endpoint.logprobs or None,
             "top_logprobs": self._top_logprobs
             if endpoint.logprobs and "logprobs" not in self._without
@@ -269,10 +320,7 @@ class OpenAIJudge(Judge):
         if name == "system":
             if not any(message["role"] == "system" for message in body["messages"]):
                 return False
-            self._without.add("system")
-            self._notices.once(
-                "accepts no system message; its text goes to the front of the user's"
-            )
+            self._leave_for_good("system")
             return True
         if name == IMAGES:
             if any("images" in message for message in body["messages"]):
@@ -281,6 +329,12 @@ class OpenAIJudge(Judge):
                     "name one that does with --model, or leave the rows with images out"
                 )
             return False
+        if name == EITHER:  # the one at its default was not the user's choice
+            name = (
+                "temperature"
+                if self._endpoint.temperature == 1 != self._endpoint.top_p
+                else "top_p"
+            )
         sent = name if name in body else self._renamed.get(name, name)
         if (
             sent not in body
@@ -295,6 +349,11 @@ class OpenAIJudge(Judge):
                 self._notices.once(
                     f"refuses {body['n']} answers in one request ({refused.detail}); asking for {fewer} at a time"
                 )
+        elif refused.most:
+            if not refused.most < self._sent(body):
+                return False
+            self._limit, self._raises = min(self._limit, refused.most), False
+            self._notices.once(f"{refused.detail}: --max-tokens is {self._limit:,} from now on")
         elif name == sent == "max_tokens":
             self._renamed[name] = "max_completion_tokens"
             self._notices.once("wants max_completion_tokens instead of max_tokens; sending that")
@@ -334,6 +393,12 @@ def _read(response: Response) -> Completion | Problem:
         return too_long(error)
     except Unreadable as error:
         return Failure("malformed", f"a 200 {error}")
+
+
+def _features(messages: Sequence[Message], samples: int) -> set[str]:
+    """Return which of the features that some endpoints refuse a request has."""
+    found = {"n": samples > 1, "system": any(each["role"] == "system" for each in messages)}
+    return {name for name, is_there in found.items() if is_there}
 
 
 def _holds_no_text(text: str) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -25,11 +26,13 @@ from robin_cli.model.records import Usage
 class Unsupported:
     """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
 
-    The ``parameter`` "system" stands for the role of a message, and IMAGES for the images in messages.
+    The ``parameter`` "system" stands for the role of a message, IMAGES for the images in messages, and EITHER for one of two.
+    ``most``: a smaller value, of at most so much, would do.
     """
 
     parameter: str
     detail: str
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +60,24 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_QUOTA = _words(
-    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit"
-)
 _DAILY = re.compile(
     r'"quotaId": ?"[^"]*PerDay'
 )  # only here Gemini's daily quota differs from one per minute
-_BROKE = _words(
-    r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)"
-)
-_KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
-_CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang, with 503
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
-_WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
+_CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang, with 503
+_AFFORDS = _words(r"can only afford (\d+)")  # OpenRouter's: the credit pays for shorter answers
 _TOO_LONG = _words(r"too (long|many tokens)|maximum.{0,20}tokens|`inputs`|request too large")
-_FILTER = _words(
-    r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation"
-)
-_MODEL = _words(
-    r"model.{0,80}(not.?found|not exist|unknown|not available|no access)|(unknown|invalid|no such).?model|"
-    r"not a valid model|access to.{0,20}model"
-)
 _TOO_MANY = _words(r"too (large|high|big)|at most|exceed|greater|less than|maximum")
 _REFUSES = _words(
-    r"unsupported|not supported|(does|do) not support|unknown|unrecognized|unexpected|extra input|not permitted|not allowed|"
+    r"unsupported|not (supported|enabled|permitted|allowed)|(does|do) not support|unknown|unrecognized|unexpected|extra input|"
     r"must be|only|at most|exceed|greater|invalid|cannot|number of"
 )
+EITHER = "temperature or top_p"
+IMAGES = "images"
 _PARAMETERS = {
+    EITHER: _words(
+        r"temperature.{0,20}top_p.{0,20}(both|together)|both.{0,20}temperature.{0,20}top_p"
+    ),
     "max_tokens": re.compile(r"\bmax_tokens\b"),
     "temperature": re.compile(r"\btemperature\b"),
     "top_p": re.compile(r"\btop_p\b"),
@@ -92,15 +86,56 @@ _PARAMETERS = {
     "logprobs": _words(r"\blog_?probs\b|log probabilit"),
     "response_format": _words(r"\bresponse_format\b|\bjson_schema\b|structured output"),
     "n": _words(
-        r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|number of (choices|completions)"""
+        r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|candidate_?count|"""
+        r"(number of|multiple|several|one|single) (choice|completion|candidate|sample|generation|sequence)"
     ),
 }
-_NO_CREDIT = "the quota or credit of this key is used up ({})"
-_OF_ALL_CALLS = (
-    (_KEY, "the key was refused ({})"),
-    (_BROKE, _NO_CREDIT),
-    (_MODEL, "the model is not known there ({}); check --model"),
+
+
+class _Rule(NamedTuple):
+    """An error with one of ``statuses`` and these ``words``, if there are any, has this ``meaning``, given its detail."""
+
+    statuses: Container[int]
+    words: re.Pattern[str] | None
+    meaning: Callable[[str], Problem]
+
+
+def _stop(fact: str, unkeyed: str = "") -> Callable[[str], Problem]:
+    return lambda detail: Stop(fact.format(detail), unkeyed.format(detail))
+
+
+def _affordable(detail: str) -> Problem:
+    found = _AFFORDS.search(detail)
+    return Unsupported("max_tokens", detail, most=int(found[1]) if found else 0)
+
+
+_QUOTA = _words(
+    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit"
 )
+_BROKE = _words(
+    r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)"
+)
+_KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
+_WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
+_FILTER = _words(
+    r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation"
+)
+_MODEL = _words(
+    r"model.{0,80}(not.?found|not exist|unknown|not available|no access)|(unknown|invalid|no such).?model|"
+    r"not a valid model|access to.{0,20}model"
+)
+_NO_SYSTEM = _words(
+    r"(system|developer).{0,60}(not|n.t|un|dis)[ -]?(supported|allowed|enabled|accepted|permitted|available)|"
+    r"(not|n.t|cannot|unsupported|unknown|invalid|unexpected).{0,30}(system|developer|role)|"
+    r"roles must alternate|only.{0,20}(user|assistant).{0,40}role|only user and assistant"
+)
+_NO_IMAGES = _words(  # without words about a single image: others may be accepted
+    r"^(?!.*(format|mime|media.?type|image/|extension|download|fetch)).*("
+    r"(image|vision|multi-?modal).{0,60}(not (supported|enabled|available|allowed)|only supported)|not a multi-?modal|"
+    r"(not|n.t|cannot|endpoints found that) (support|accept|take|process|handle|read).{0,40}(image|vision|multi)|"
+    r"at most 0 image|unknown variant `?image_url|content.{0,60}(must|should) be a (valid )?string)"
+)
+_PASSING = frozenset({408, 409, 425, 429, 498, *range(500, 600)})
 _ENDS = {
     401: "the key was refused ({}); set a good one in the variable that --api-key-env names",
     402: "the account is out of credit ({}); add some, then robin resume",
@@ -112,18 +147,27 @@ _UNKEYED = (
     "it wants a key, and none was sent ({}); set one in OPENAI_API_KEY, or name the variable that holds it with "
     "--api-key-env"
 )
-_NO_SYSTEM = _words(
-    r"system.{0,20}(role|message|prompt)s?.{0,30}not (supported|allowed)|"
-    r"(not|n.t) support.{0,20}system.{0,10}(role|message|prompt)|only user and assistant roles"
+_REFUSED = frozenset(range(400, 500)) - _PASSING - _ENDS.keys()
+_ANY_BUT_429 = frozenset(range(400, 600)) - {429}
+_no_credit = _stop("the quota or credit of this key is used up ({})")
+_filtered, _too_long_prompt = partial(Failure, "filtered"), partial(Failure, "context_length")
+_RULES = (
+    _Rule(_ANY_BUT_429, _NO_IMAGES, partial(Unsupported, IMAGES)),
+    _Rule({403}, _FILTER, _filtered),  # OpenRouter's moderation: this prompt, not this key
+    _Rule({429}, _QUOTA, _no_credit),
+    _Rule({429}, _words("request too large"), _too_long_prompt),  # more than a minute's tokens
+    _Rule({402}, _AFFORDS, _affordable),
+    _Rule({401}, None, _stop(_ENDS[401], _UNKEYED)),
+    *(_Rule({status}, None, _stop(fact)) for status, fact in _ENDS.items()),
+    _Rule(_REFUSED, _KEY, _stop("the key was refused ({})")),
+    _Rule(_REFUSED, _BROKE, _no_credit),
+    _Rule(_REFUSED, _NO_SYSTEM, partial(Unsupported, "system")),
+    _Rule(_REFUSED, _MODEL, _stop("the model is not known there ({}); check --model")),
+    _Rule(_REFUSED, _FILTER, _filtered),
+    _Rule({413}, None, _too_long_prompt),
+    _Rule(_REFUSED, _WINDOW, _too_long_prompt),
 )
-IMAGES = "images"
-_NO_IMAGES = _words(
-    r"(image|vision|multi-?modal).{0,60}(not (supported|enabled|available|allowed)|only supported)|not a multi-?modal|"
-    r"(not|n.t|cannot|endpoints found that) (support|accept|take|process|handle|read).{0,40}(image|vision|multi-?modal)|"
-    r"at most 0 image|unknown variant `?image_url|content.{0,60}(must|should) be a (valid )?string"
-)
-_ONE_IMAGE = _words(r"format|mime|media.?type|image/|extension|download|fetch")
-"""Words about a single image: others may be accepted."""
+"""The meaning of an error is that of the first rule whose status and words fit."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -224,25 +268,13 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
 
 
 def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
-    message, after_s = error.message, retry_after_s(headers)
+    message, words = error.message, error.words
     detail = message if message.startswith(str(status)) else f"{status}: {message}"
-    if status != 429 and _NO_IMAGES.search(error.words) and not _ONE_IMAGE.search(error.words):
-        return Unsupported(IMAGES, detail)
-    if status == 403 and _FILTER.search(
-        message
-    ):  # OpenRouter's moderation: this prompt, not this key
-        return Failure("filtered", detail)
-    if status == 429 and _QUOTA.search(error.words):
-        return Stop(_NO_CREDIT.format(detail))
-    if (
-        status == 429 and "request too large" in message.lower()
-    ):  # more tokens than a whole minute allows
-        return Failure("context_length", detail)
-    if status in _ENDS:
-        return Stop(
-            _ENDS[status].format(detail), unkeyed=_UNKEYED.format(detail) if status == 401 else ""
-        )
-    if status in {408, 409, 425, 429, 498} or status >= 500:
+    for rule in _RULES:
+        if status in rule.statuses and (rule.words is None or rule.words.search(words)):
+            return rule.meaning(detail)
+    if status in _PASSING:
+        after_s = retry_after_s(headers)
         throttled = status in {429, 498} or (
             status == 503 and (after_s is not None or _CROWDED.search(message) is not None)
         )
@@ -253,33 +285,21 @@ def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
             throttled=throttled,
             overloaded=throttled or status in {503, 529},
         )
-    return _bad_request(status, error, detail)
-
-
-def _bad_request(status: int, error: _Error, detail: str) -> Problem:
-    message, words, param = error.message, error.words, error.param
-    for pattern, fact in _OF_ALL_CALLS:
-        if pattern.search(words):
-            return Stop(fact.format(detail))
-    if _FILTER.search(words):
-        return Failure("filtered", detail)
-    if (
-        status == 413
-        or _WINDOW.search(words)
-        or (param not in _PARAMETERS and _TOO_LONG.search(words))
-    ):
+    if error.param not in _PARAMETERS and _TOO_LONG.search(words):
         return Failure("context_length", detail)
-    if _NO_SYSTEM.search(message):
-        return Unsupported("system", detail)
-    refused = param if param in _PARAMETERS else None
+    refused = error.param if error.param in _PARAMETERS else None
     if refused is None and _REFUSES.search(words):
         refused = next(
-            (parameter for parameter, pattern in _PARAMETERS.items() if pattern.search(message)),
-            None,
+            (name for name, pattern in _PARAMETERS.items() if pattern.search(message)), None
         )
     if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
-        return Failure("bad_request", f"{detail}; lower --max-tokens")
-    return Unsupported(refused, detail) if refused else Failure("bad_request", detail)
+        return refusal(f"{detail}; lower --max-tokens")
+    return Unsupported(refused, detail) if refused else refusal(detail)
+
+
+def refusal(detail: str, latency_s: float = 0.0) -> Failure:
+    """Return the failure for a refusal that may have nothing to do with its pair: asked once more, then by robin resume."""
+    return Failure("bad_request", detail, latency_s, tries=2)
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from robin_cli.model.records import PERMANENT_FAILURES, Usage
+from robin_cli.model.records import PERMANENT_FAILURES, REFUSALS, Usage
 
 Message = Mapping[str, Any]
 """A chat message: ``role``, ``content``, and perhaps ``images``, which are sent as parts of its content."""
@@ -85,6 +85,11 @@ class Failure:
     def permanent(self) -> bool:
         """Whether asking the same again cannot help."""
         return self.reason in PERMANENT_FAILURES
+
+    @property
+    def refused(self) -> bool:
+        """Whether the endpoint refused the request as it is, and did not merely fail."""
+        return self.reason in REFUSALS
 
     @property
     def transient(self) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from robin_cli.model.records import PERMANENT_FAILURES, Judgment
+from robin_cli.model.records import REFUSALS, Judgment
 
 
 class Unanswered(Enum):
     """The kinds of calls without an answer; none costs a unit of the budget."""
 
     PERMANENT = "permanent"
-    """Refused because of its content, and always will be: the arm is retired."""
+    """Refused as it is: the arm is retired, for good or for this session."""
     TRANSIENT = "transient"
     """Failed for an unknown reason: it counts against the arm, and others are asked first."""
     UNREACHED = "unreached"
@@ -28,9 +28,5 @@ Outcome = Sequence[float | None] | Unanswered
 def outcome_of(judgments: Sequence[Judgment]) -> Outcome:
     """Return the outcome that the judgments of one request record."""
     if judgments and not judgments[0].counts:
-        return (
-            Unanswered.PERMANENT
-            if judgments[0].reason in PERMANENT_FAILURES
-            else Unanswered.TRANSIENT
-        )
+        return Unanswered.PERMANENT if judgments[0].reason in REFUSALS else Unanswered.TRANSIENT
     return tuple(None if each.value is None else float(each.value) for each in judgments)

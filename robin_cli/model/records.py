@@ -24,16 +24,19 @@ WORDS = {
     "unanswered": "without an answer from their batch",
     "batch_error": "failed within the batch service",
     "context_length": "too long for the model",
-    "bad_request": "refused as they are",
+    "bad_request": "refused for now: robin resume asks again",
     "reply_too_long": "answered with more than is read",
 }
 """Reasons as they read after a number, if that is not the reason's own name."""
 
-PERMANENT_FAILURES = frozenset({"filtered", "context_length", "bad_request", "reply_too_long"})
+PERMANENT_FAILURES = frozenset({"filtered", "context_length", "reply_too_long"})
 """Reasons of a ``failed`` judgment after which asking the same pair again cannot help."""
 
+REFUSALS = PERMANENT_FAILURES | {"bad_request"}
+"""Reasons after which a pair is not asked again in this session; the next one asks again unless the reason is permanent."""
+
 RETIRE_AFTER = 5
-"""An arm is retired after this many judgments in a row without a rating, or at once on a permanent failure."""
+"""An arm is retired after this many judgments in a row without a rating, or at once on a refusal."""
 
 MODEL_PREFIX = "replay:"
 """A judge that replays recorded ratings has this before the name of its pool, so that its name says what it is."""

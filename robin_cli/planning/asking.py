@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -97,11 +98,19 @@ def ratings_a_request(calls: float, warm_up: int, samples: int) -> float:
     return whole / (requests + (left if warm_up < whole else -(-left // 1)))
 
 
-def give_another_chance(arms: WritableArms, judge: Coordinates) -> None:
-    """Reopen arms given up for a judge none of whose answers ever held a rating: the judge was at fault."""
+def give_another_chance(
+    arms: WritableArms, judge: Coordinates, refused: Sequence[int] = ()
+) -> None:
+    """Reopen arms that were given up although the judge may have been at fault.
+
+    They are the arms of a judge that never answered, those of one whose answers never held a rating, and the ``refused`` ones,
+    whose refusal may have had nothing to do with their content.
+    """
     streak = arms.streaks
     rated = np.bincount(judge, weights=arms.counts) > 0
-    streak[~rated[judge] & (arms.unparsed >= RETIRE_AFTER)] = 0
+    answered = np.bincount(judge, weights=arms.counts + arms.unparsed) > 0
+    streak[~rated[judge] & (~answered[judge] | (arms.unparsed >= RETIRE_AFTER))] = 0
+    streak[list(refused)] = 0
 
 
 class Windows(NamedTuple):

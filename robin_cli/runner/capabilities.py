@@ -168,7 +168,7 @@ async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Com
 
 
 def _may_pass(problem: Completion | Problem) -> bool:
-    return isinstance(problem, Failure) and problem.transient
+    return isinstance(problem, Failure) and not problem.refused
 
 
 def _read(answer: Answer, scale: Scale, form: Form) -> Rating:

@@ -68,6 +68,10 @@ class RunDesk:
         """Return the number of an arm's judge."""
         return self._space.judge.item(arm)
 
+    def pair_of(self, arm: int) -> int:
+        """Return the number of an arm's pair."""
+        return self._space.pair.item(arm)
+
     def write(self, judgments: Sequence[Judgment]) -> None:
         """Hand judgments to the operating system."""
         self._store.write(judgments)
@@ -82,9 +86,7 @@ class RunDesk:
 
     def question(self, ticket: Ticket) -> Question:
         """Return the question for a ticket."""
-        return self._questions.question(
-            self._store.pairs[self._space.pair.item(ticket.arm)], *ticket
-        )
+        return self._questions.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""

@@ -283,7 +283,7 @@ class Engine(Carrier):
             return outcome
         stats = self._books.stats
         stats.last_failure = outcome.detail
-        if health.blames_the_arm(outcome):
+        if health.blames_the_arm(outcome, self._books.desk.pair_of(call.ticket.arm)):
             return outcome
         stats.failed[outcome.reason] += 1
         if len(self._judges) > 1 and not self._is_over:

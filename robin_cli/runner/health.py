@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from robin_cli.model.errors import EndpointError
@@ -16,8 +17,13 @@ STALL_S = 600.0
 LONGEST_PAUSE_S = 30.0
 _HOPELESS_FAILURES = 3
 _HOPELESS_REFUSALS = 25
-"""A session ends after so many failures (permanent refusals) in a row without a single answer: then the endpoint (the request)
-is wrong, not the pairs."""
+"""A session ends after so many failures (refusals) in a row without a single answer: then the endpoint (the request) is wrong,
+not the pairs."""
+
+_PAIRS_REFUSED_ALIKE = 5
+"""A session ends once so many pairs, or all, were refused with the same words and nothing was answered meanwhile."""
+
+_NUMBER_OR_ID = re.compile(r"\S*\d\S*")
 
 ANSWERS = 50
 """One of a judge's first so many answers in a session must have a rating."""
@@ -39,6 +45,7 @@ class Health:
         name: for messages; "" for a single judge.
         at_endpoint: False for a package's judge or a function.
         stall_s: the longest time without a success.
+        pairs: the number of the run's pairs.
     """
 
     def __init__(
@@ -48,6 +55,7 @@ class Health:
         *,
         at_endpoint: bool = True,
         stall_s: float = STALL_S,
+        pairs: int = _PAIRS_REFUSED_ALIKE,
     ) -> None:
         self._at_endpoint = at_endpoint
         self._name = f"{name}: " if name else ""
@@ -59,6 +67,8 @@ class Health:
         self._rounds = 0
         self._pause_until = float("-inf")
         self._failures_in_a_row = 0
+        self._most_alike = max(2, min(pairs, _PAIRS_REFUSED_ALIKE))
+        self._refused: defaultdict[str, set[int]] = defaultdict(set)  # pairs, by the words
 
     def begins(self) -> None:
         """Record that a call is made."""
@@ -77,6 +87,7 @@ class Health:
         self._answered = True
         self._rounds = self._failures_in_a_row = 0
         self._quiet_since = self._clock()
+        self._refused.clear()
 
     def pause_s(self) -> float:
         """Return how long to wait after an endpoint's failure: 1 s, then 2, up to LONGEST_PAUSE_S, the same for all calls."""
@@ -86,16 +97,21 @@ class Health:
             self._pause_until = now + min(LONGEST_PAUSE_S, float(self._rounds))
         return self._pause_until - now
 
-    def blames_the_arm(self, failure: Failure) -> bool:
+    def blames_the_arm(self, failure: Failure, pair: int = 0) -> bool:
         """Return whether a failure is to blame on its arm, rather than on an endpoint that is down.
 
+        Args:
+            pair: the number of the arm's pair.
+
         Raises:
-            EndpointError: nothing has succeeded yet, or for too long.
+            EndpointError: nothing has succeeded yet, or for too long, or pair after pair is refused for the same reason.
         """
         self._failures_in_a_row += 1
-        most = _HOPELESS_REFUSALS if failure.permanent else _HOPELESS_FAILURES
+        most = _HOPELESS_REFUSALS if failure.refused else _HOPELESS_FAILURES
         hopeless = not self._answered and self._failures_in_a_row >= most
-        if failure.permanent:
+        if failure.refused:
+            if not failure.permanent:
+                self._compare_refusals(failure.detail, pair)
             if hopeless:
                 raise EndpointError(
                     f"{self._name}every request was refused; the last time: {failure.detail}"
@@ -119,6 +135,16 @@ class Health:
                 f"{self._name}nothing was answered for {silent_s:.0f} s; the last failure was: {failure.detail}"
             )
         return self._failures_in_a_row == 1
+
+    def _compare_refusals(self, detail: str, pair: int) -> None:
+        """Raise EndpointError if the same words refused several pairs: then they are not about the pairs."""
+        alike = self._refused[_NUMBER_OR_ID.sub("#", detail).lower()]
+        alike.add(pair)
+        if len(alike) >= self._most_alike:
+            raise EndpointError(
+                f"{self._name}{len(alike)} pairs in a row were refused alike ({detail}); mend that, "
+                "then robin resume asks them again"
+            )
 
 
 class Fuse:

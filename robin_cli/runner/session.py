@@ -34,6 +34,7 @@ class Outcome:
         interrupted: the session was asked to stop before the run was finished.
         stats: the counters of this session.
         is_over: the goal is reached.
+        is_rated: the run has a rating, of this session or an earlier one.
         goal: the run's goal.
         worked: False if there was nothing to do, and nothing was sent.
     """
@@ -45,6 +46,7 @@ class Outcome:
     interrupted: bool
     stats: Stats
     is_over: bool
+    is_rated: bool
     goal: Goal
     worked: bool = True
     budget_usd: float | None = None
@@ -107,7 +109,8 @@ class Session:
             calls=manifest.budget,
             at_first=first,
             health=[
-                Health(name, at_endpoint=at_endpoint, stall_s=stall_s) for name in self._desk.names
+                Health(name, at_endpoint=at_endpoint, stall_s=stall_s, pairs=len(store.pairs))
+                for name in self._desk.names
             ],
             notify=notify,
         )
@@ -150,6 +153,7 @@ class Session:
             interrupted=False,
             stats=self.stats,
             is_over=self.watch.is_over(self.arms),
+            is_rated=bool(self.arms.counts.any()),
             goal=self.goal,
             worked=worked,
             budget_usd=self._store.manifest.budget_usd,

@@ -133,8 +133,8 @@ async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> No
 
 
 def check_rated(outcome: Outcome, run: Path) -> None:
-    """Raise EndpointError if a session ended without a rating before its run was finished."""
-    if not outcome.finished and not outcome.stats.ratings:
+    """Raise EndpointError if a session brought no rating although its run has none yet, or is not finished."""
+    if not outcome.stats.ratings and not (outcome.finished and outcome.is_rated):
         noun, stats = outcome.goal.noun, outcome.stats
         reason = (
             stats.last_failure

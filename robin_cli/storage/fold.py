@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import PERMANENT_FAILURES, RETIRE_AFTER, Scale
+from robin_cli.model.records import REFUSALS, RETIRE_AFTER, Scale
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.lookup import Draws
@@ -190,7 +190,7 @@ class Fold:
         streak = self.writable.streaks
         streak[seen[last_rated >= 0]] = 0
         since = position > last_rated[which]
-        permanent = failed & _mask(pc.is_in(reason, value_set=pa.array(sorted(PERMANENT_FAILURES))))
+        permanent = failed & _mask(pc.is_in(reason, value_set=pa.array(sorted(REFUSALS))))
         np.add.at(streak, arm[since], np.where(permanent, RETIRE_AFTER, 1)[since])
         retired = streak[seen] >= RETIRE_AFTER
         if self.reasons:

@@ -107,7 +107,15 @@ FIRST: list[tuple[Answer, str, str]] = [
 def test_asks_again_ends_or_gives_a_pair_up_by_the_first_answer(
     answer: Answer, then: str, said: str
 ) -> None:
-    with serving(once(answer)) as wire:
+    def handler(number: int, _: object) -> Answer:
+        if number and then != "gives up":
+            return completion()
+        if isinstance(answer, dict):
+            return answer
+        assert isinstance(answer, web.Response)
+        return as_json(answer.text or "", status=answer.status)
+
+    with serving(handler) as wire:
         if then == "ends":
             refuses(EndpointError, said, ask, wire.url)
         else:
@@ -115,7 +123,8 @@ def test_asks_again_ends_or_gives_a_pair_up_by_the_first_answer(
             assert (
                 isinstance(outcome, Reply) if then == "again" else failure(outcome).reason == said
             )
-    assert len(wire.bodies) == 1 + (then == "again")
+    # A refusal is asked once more: as it was, or for a shorter answer.
+    assert len(wire.bodies) == 1 + (then != "ends" and said != "filtered")
 
 
 @pytest.mark.parametrize(
@@ -232,10 +241,79 @@ def test_learns_once_which_parameter_is_refused(
     assert len(talk.notices) == 1
 
 
+WITH_SYSTEM = Question([{"role": "system", "content": "You rate."}, *QUESTION.messages], samples=2)
+
+
+@pytest.mark.parametrize("refused", ["system", "n"])
+def test_learns_by_trying_what_is_refused_in_words_that_nobody_knows(refused: str) -> None:
+    def handler(_: int, body: dict[str, Any]) -> Answer:
+        holds = {"system": len(body["messages"]) > 1, "n": "n" in body}
+        if holds[refused]:
+            return error(400, "no such luck")
+        return completion(choices=completion()["choices"] * body.get("n", 1))
+
+    with serving(handler) as wire:
+        talk = ask(wire.url, WITH_SYSTEM, WITH_SYSTEM)
+    assert all(isinstance(outcome, Reply) for outcome in talk.outcomes)
+    assert len(wire.bodies) == (3 if refused == "n" else 4)
+    assert ("n" in wire.bodies[-1], len(wire.bodies[-1]["messages"])) == (
+        (True, 1) if refused == "system" else (False, 2)
+    )
+    assert len(talk.notices) == 1
+
+
+def test_doubts_nothing_that_was_accepted_before() -> None:
+    def handler(number: int, body: dict[str, Any]) -> Answer:
+        if number:
+            return error(400, "The model has crashed")
+        return completion(choices=completion()["choices"] * body["n"])
+
+    with serving(handler) as wire:
+        talk = ask(wire.url, WITH_SYSTEM, WITH_SYSTEM)
+    assert failure(talk.outcomes[1]).reason == "bad_request"
+    assert all(body == wire.bodies[0] for body in wire.bodies)
+    assert len(wire.bodies) == 3
+
+
+def test_asks_for_a_shorter_answer_where_the_prompt_leaves_no_room_for_a_long_one() -> None:
+    full = "This model's maximum context length is 2048 tokens; you requested 1300 and 1024"
+    with serving(
+        lambda _, body: error(400, full) if body["max_tokens"] > 700 else completion()
+    ) as wire:
+        reply(ask(wire.url).outcomes[0])
+    assert [body["max_tokens"] for body in wire.bodies] == [1024, 512]
+
+
+def test_asks_for_as_much_as_the_credit_pays_for() -> None:
+    poor = "This request requires more credits, or fewer max_tokens. You can only afford 300."
+    with serving(
+        lambda _, body: error(402, poor) if body["max_tokens"] > 300 else completion()
+    ) as wire:
+        talk = ask(wire.url, QUESTION, QUESTION)
+    assert [body["max_tokens"] for body in wire.bodies] == [1024, 300, 300]
+    assert "--max-tokens is 300" in talk.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [({"temperature": 0.3}, "temperature"), ({"top_p": 0.5}, "top_p")]
+)
+def test_keeps_the_one_of_two_parameters_that_the_user_gave(
+    given: dict[str, float], kept: str
+) -> None:
+    def handler(_: int, body: dict[str, Any]) -> Answer:
+        if {"temperature", "top_p"} <= body.keys():
+            return error(400, "`temperature` and `top_p` cannot both be specified for this model.")
+        return completion()
+
+    with serving(handler) as wire:
+        reply(ask(wire.url, **given).outcomes[0])
+    assert {"temperature", "top_p"} & wire.bodies[-1].keys() == {kept}
+
+
 def test_does_not_loop_when_a_parameter_is_refused_that_it_does_not_send() -> None:
     with serving(lambda *_: error(400, "temperature not supported", param="temperature")) as wire:
         assert failure(ask(wire.url).outcomes[0]).reason == "bad_request"
-    assert len(wire.bodies) == 2
+    assert len(wire.bodies) == 3
 
 
 THREE = Question(QUESTION.messages, samples=3)
@@ -330,10 +408,10 @@ def test_leaves_alone_what_extra_body_says_of_a_parameter() -> None:
         400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", param="max_tokens"
     )
     with serving(once(refusal)) as wire:
-        talk = ask(
+        ask(
             wire.url,
             extra_body={"max_tokens": 7, "chat_template_kwargs": {"enable_thinking": False}},
         )
-    assert wire.bodies[0]["max_tokens"] == 7
-    assert wire.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
-    assert (failure(talk.outcomes[0]).reason, len(wire.bodies)) == ("bad_request", 1)
+    assert len(wire.bodies) == 2
+    assert wire.bodies[1]["max_tokens"] == 7
+    assert wire.bodies[1]["chat_template_kwargs"] == {"enable_thinking": False}

@@ -196,7 +196,24 @@ def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
         (400, "'n' : number must be at most 1", {}, "without n"),  # Groq
         (400, "n must be 1 when using greedy sampling, got 3.", {}, "without n"),  # vLLM
         (422, "seed: Extra inputs are not permitted", {}, "without seed"),
-        (400, "`temperature` and `top_p` cannot both be specified", {}, "without temperature"),
+        (
+            400,
+            "`temperature` and `top_p` cannot both be specified",
+            {},
+            "without temperature or top_p",
+        ),
+        (400, "Multiple candidates is not enabled for this model", {}, "without n"),
+        (400, "Developer instruction is not enabled for models/x", {}, "without system"),
+        (400, "Provider x does not support 'system' with this model", {}, "without system"),
+        (400, "Conversation roles must alternate user/assistant", {}, "without system"),
+        (402, "more credits, or fewer max_tokens: can only afford 300", {}, "without max_tokens"),
+        # what may have to do with the pair, or not
+        (400, "The model has crashed without additional information", {}, "bad_request"),
+        (412, "Account x is suspended", {}, "bad_request"),
+        (423, "locked", {}, "bad_request"),
+        (424, "model error", {}, "bad_request"),
+        (426, "upgrade", {}, "bad_request"),
+        (499, "The operation was cancelled.", {}, "bad_request"),
         # what may pass
         (529, "Overloaded", {}, "http_529"),
         (503, "The model is overloaded. Please try again later.", {}, "http_503"),

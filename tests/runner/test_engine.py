@@ -110,6 +110,9 @@ class Desk(RunDesk):
     def judge_of(self, arm: int) -> int:
         return 0
 
+    def pair_of(self, arm: int) -> int:
+        return arm
+
     def question(self, ticket: Ticket) -> Question:
         return Question([], ticket.calls, ticket.arm)
 

@@ -71,6 +71,9 @@ class Room(RunDesk):
     def judge_of(self, arm: int) -> int:
         return int(self.space.judge[arm])
 
+    def pair_of(self, arm: int) -> int:
+        return arm
+
     def question(self, ticket: Ticket) -> Question:
         return Question([], ticket.calls, ticket.arm)
 

@@ -104,7 +104,8 @@ def test_makes_comparisons_however_responses_come(
         for name, most in (("at-once", 2**28), ("each", 0)):
             monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", most)
             plan.shares_storage = False
-            judged(asked.url, tmp_path / name, 24, rows, pairwise=True, attribute=None)
+            with pytest.raises(EndpointError, match="24 missing a verdict line"):
+                judged(asked.url, tmp_path / name, 24, rows, pairwise=True, attribute=None)
     texts = [str(body["messages"]) for body in asked.bodies]
     assert len(texts) == 48
     assert all("this one" in text and "that one" in text for text in texts)
