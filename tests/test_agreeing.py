@@ -21,7 +21,7 @@ from robin_cli.storage.reader import read_run
 from robin_cli.views.label.work import Labelling
 from robin_cli.views.run_list import runs_in
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 
 QUALITY = {f"answer {k}": random.Random(k).gauss(2, 1.2) for k in range(160)}
 PAIRS = [robin.Pair(name, f"question {k // 4}", name) for k, name in enumerate(QUALITY)]

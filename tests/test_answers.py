@@ -15,6 +15,8 @@ import pytest
 from tests.conftest import has, llama_server, robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 QUOTES = ("--extra-body", json.dumps({"logit_bias": [['"', 8.0]]}))
 """The tiny judge was not trained on JSON: this makes it come to the end of a text."""
 

@@ -22,6 +22,8 @@ from robin_cli.analysis.labelled import corrected
 from robin_cli.model.arms import FloatArray
 from tests.conftest import change_manifest, has, refuses, robin
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 PROMPTS = 40
 SYSTEMS = ("new", "old", "older")
 BETTER = {"new": 0.9, "old": 0.1, "older": 0.1}

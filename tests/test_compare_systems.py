@@ -18,7 +18,7 @@ from robin_cli import RobinError, open_run
 from tests.conftest import refuses, robin
 from tests.judges.wire import Answer, completion, error, serving
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 Rows = list[dict[str, Any]]
 
 PROMPTS = 30

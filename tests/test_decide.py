@@ -22,6 +22,8 @@ from tests.judges.wire import Answer, completion, error, serving
 from tests.starting import Robin
 from tests.test_answers import with_logprobs
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 MEANS = [0.4, 3.6, 0.6, 3.2, 0.3, 0.7, 3.9, 2.7, 0.8, 0.2, 0.9, 3.5]
 KEPT = [mean >= 2 for mean in MEANS]
 BEST = [1, 3, 6, 11]

@@ -15,11 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pandas as pd
 import pytest
 import yaml
-from nbclient import NotebookClient
 
 from tests.batch_server import batch_server
 from tests.comparing_judge import comparing
@@ -442,6 +440,9 @@ def test_troubleshooting_quotes_messages_that_robin_says() -> None:
 def test_the_notebook_runs_in_a_kernel(
     desk: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
     folder, env = desk
     monkeypatch.setenv("JUDGE_URL", env["JUDGE_URL"])
     source = ROOT / "docs" / "notebook.ipynb"

@@ -23,6 +23,8 @@ from tests.conftest import has, robin
 from tests.datasets.writing import WRITERS, as_lines
 from tests.judges.wire import Wire, completion, error, serving
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 PNG, OTHER = (b"\x89PNG\r\n\x1a\n" + bytes([number]) * 60 for number in range(2))
 SENT, OTHER_SENT = (
     f"data:image/png;base64,{base64.b64encode(each).decode()}" for each in (PNG, OTHER)

@@ -26,7 +26,7 @@ from tests.conftest import (
 )
 from tests.starting import Robin
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 PAIRS = 12
 DEAR, CHEAP = "replay:dear", "replay:cheap"
 PRICES = ("--price-in", "2", "--price-in", "0.1", "--price-out", "8", "--price-out", "0.4")

@@ -23,7 +23,7 @@ from tests.comparing_judge import comparing
 from tests.conftest import DEMO, has, refuses, robin
 from tests.judges.wire import Answer, completion, error, serving
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 
 Rows = list[dict[str, Any]]
 Says = Callable[[str, str, int], str]

@@ -19,7 +19,7 @@ from robin_cli.settings.table import Settings
 from tests.conftest import replaying, robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 HARSH, MILD = "replay:harsh", "replay:mild"
 
 

@@ -19,6 +19,8 @@ from robin_cli.storage.schema import judgments_table
 from tests.conftest import judging, robin, write_pairs
 from tests.storage.test_store import judgment
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(
     tmp_path: Path, replay_url: str

@@ -21,7 +21,7 @@ from robin_cli.storage.store import RunStore
 from tests.conftest import refuses, robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 
 OWN = ["attribute", "n_prompts", "n_pairs", "mean", "ci_low", "ci_high"]
 SHARE = ["share", "share_low", "share_high"]

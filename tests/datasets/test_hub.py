@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 from huggingface_hub import constants
 
@@ -158,6 +157,8 @@ def test_says_of_a_hub_that_it_refuses_or_is_not_there(
     assert "no such data set on the hub" in done.stderr
     assert done.stderr.count("\n") <= 2, done.stderr
     assert TOKEN not in done.stderr + done.stdout
+    import datasets  # takes two seconds
+
     for library in (datasets.config, constants):  # which looks for HF_HUB_OFFLINE as it is loaded
         monkeypatch.setattr(library, "HF_HUB_OFFLINE", True)
     assert "the hub cannot be reached" in said_of("hf://no/where?split=x")

@@ -10,7 +10,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import openpyxl
 import pandas as pd
@@ -300,6 +299,8 @@ def preferred(tmp_path: Path) -> robin_cli.Run:
 
 @pytest.mark.parametrize("fmt", ["jsonl", "parquet"])
 def test_writes_what_trl_and_open_instruct_read(tmp_path: Path, fmt: str) -> None:
+    from datasets import load_dataset  # takes two seconds
+
     """Their loaders are `datasets`; how each tells the forms apart is here as they do it, TRL 1.16 and open-instruct 2025."""
     run = preferred(tmp_path)
     pairs = read_run(run.path).pairs
@@ -311,7 +312,7 @@ def test_writes_what_trl_and_open_instruct_read(tmp_path: Path, fmt: str) -> Non
         )
         assert done.returncode == 0, done.stderr
         file = str(tmp_path / f"{name}.{fmt}")
-        loaded[name] = datasets.load_dataset(
+        loaded[name] = load_dataset(
             kind, data_files=file, split="train", cache_dir=str(tmp_path / "cache")
         )
     texts, messages = loaded["texts"], loaded["messages"]
