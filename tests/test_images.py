@@ -281,7 +281,7 @@ def test_ends_with_one_error_where_the_model_takes_no_images(folder: Path, name:
     assert len(wire.bodies) == 1
 
 
-def test_gives_up_the_pair_alone_whose_image_is_refused(folder: Path) -> None:
+def test_asks_once_more_about_the_pair_alone_whose_image_is_refused(folder: Path) -> None:
     put(folder, chat(part("cats/1.png")), chat(part(ADDRESS)))
 
     def handler(_number: int, body: dict[str, Any]) -> Any:
@@ -294,7 +294,7 @@ def test_gives_up_the_pair_alone_whose_image_is_refused(folder: Path) -> None:
 
     with serving(handler) as wire:
         judged(folder, wire.url, 4)
-    assert sum(ADDRESS in json.dumps(sent) for sent in asked(wire)) == 1
+    assert sum(ADDRESS in json.dumps(sent) for sent in asked(wire)) == 2
 
 
 def test_goes_on_with_the_files_as_they_were_and_with_no_others(folder: Path) -> None:

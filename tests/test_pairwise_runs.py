@@ -592,14 +592,17 @@ def test_asks_an_endpoint_one_comparison_in_both_orders(tmp_path: Path, *, is_ha
 def test_says_where_a_call_of_a_comparison_failed(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", rows_of(4))
 
-    def flaky(number: int, body: dict[str, Any]) -> Any:
+    refused: list[object] = []
+
+    def limited(number: int, body: dict[str, Any]) -> Any:
+        refused.extend([body["messages"]] * (number == 2))
         return (
             error(400, "the prompt is too long", code="context_length_exceeded")
-            if number == 2
+            if body["messages"] in refused
             else saying()(number, body)
         )
 
-    with serving(flaky) as wire:
+    with serving(limited) as wire:
         robin(*judging(wire.url, 24), cwd=tmp_path, exits=0)
     facts = status_of(tmp_path)
     assert facts["arms_retired"] == 1
