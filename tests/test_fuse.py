@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.records import Judgment
@@ -128,6 +129,25 @@ def test_sets_a_pair_aside_that_is_refused_among_others_and_asks_it_on_resume(
     )
     assert "given up" not in resumed.stderr
     assert all(row.split(",")[1] for row in (tmp_path / "s.csv").read_text().splitlines())
+
+
+def test_stops_after_25_replies_in_a_row_that_cannot_be_read_and_counts_them(
+    tmp_path: Path,
+) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 30)
+    stream = b'data: {"choices": []}\n\ndata: [DONE]\n\n'
+    with serving(lambda *_: web.Response(body=stream)) as wire:
+        asked = judging(wire.url, data, 90, "--run", "r", "--concurrency", "1")
+        stopped = robin(*asked, cwd=tmp_path, exits=3)
+        facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
+
+    said = stopped.stderr.replace("\n", " ")
+    assert (
+        "25 replies in a row cannot be read, and count as paid for: a 200 that is not a JSON"
+        in said
+    )
+    assert "data: [DONE]" in said
+    assert (len(wire.bodies), facts["spent"]) == (25, 25)
 
 
 def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def test_bounds_what_any_reply_costs(tmp_path: Path, address: str) -> None:
     assert int(log.read_text()) < MOST_MB * 1024
     has(
         done.stderr,
-        "or for fewer ratings a request; trying again",
-        "answered with more than is read",
+        "a reply cannot be read, and counts as paid for",
+        "answers without a rating: 25 unreadable",
     )
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert facts["spent"] == 70

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from robin_cli.views.messages import messages_for
 from tests.conftest import (
     DEMO,
+    at_a_terminal,
     environment,
     has,
     judging,
@@ -177,3 +179,31 @@ def test_messages_from_python_end_nothing_either(monkeypatch: pytest.MonkeyPatch
         messages.note("said to nobody")
         monkeypatch.undo()
         os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # its own close would fail
+
+
+_ACTING = "\x1b]0;title\x07 \x9b2J \u202eback\u2066 \x08"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+def test_no_command_lets_data_act_on_a_terminal(tmp_path: Path) -> None:
+    """A pipe still gets the data to the letter."""
+    rows = [{"id": f"q{n}{_ACTING}", "prompt": "p", "response": _ACTING} for n in range(3)]
+    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    text = json.dumps({"text": f"{_ACTING}\nRating: 3"}, ensure_ascii=False)
+    (tmp_path / "answers.jsonl").write_text(text + "\n", encoding="utf-8")
+    (tmp_path / "answers.csv").write_text(
+        "id,score,prompt\n" + "".join(f"q{n}{_ACTING},{n},{_ACTING}\n" for n in range(3)),
+        encoding="utf-8",
+    )
+    for command in (
+        ("render", "pairs.jsonl", "-a", "helpfulness"),
+        ("parse", "answers.jsonl"),
+        ("export", "answers.csv", "--scale", "0-4"),
+        ("export", "answers.csv", "--scale", "0-4", "--format", "jsonl"),
+        ("results", "answers.csv", "--scale", "0-4"),
+    ):
+        status, shown = at_a_terminal(*command, cwd=tmp_path)
+        assert status == 0, shown
+        unstyled = re.sub(r"\x1b\[[?\d;]*[mlhKA]|\r", "", shown)
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", unstyled)
+    has(robin("export", "answers.csv", "--scale", "0-4", cwd=tmp_path).stdout, f"q2{_ACTING}")

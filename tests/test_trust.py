@@ -215,6 +215,9 @@ def test_counts_by_no_price_of_a_received_run(here: Path, env: dict[str, str], w
     received_again = env | {"XDG_STATE_HOME": env["XDG_STATE_HOME"] + "-of-another"}
     refused = robin(*limited, cwd=here, **received_again, exits=2)
     assert 'no price is known for "m"' in " ".join(refused.stderr.split())
+    # Its second session here has the prices of the first: none.
+    refused = robin(*limited, cwd=here, **env, exits=2)
+    assert 'no price is known for "m"' in " ".join(refused.stderr.split())
 
 
 def test_renders_no_template_that_a_received_run_brings(

@@ -32,12 +32,11 @@ def check(
     import asyncio
 
     from msgspec import to_builtins
-    from rich.console import Console
 
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
     from robin_cli.render.json import print_json
-    from robin_cli.render.terminal import print_facts
+    from robin_cli.render.terminal import print_facts, stdout_console
     from robin_cli.render.text import plain
     from robin_cli.runner.capabilities import look_at
     from robin_cli.settings.addresses import api_keys, judges_of
@@ -68,7 +67,9 @@ def check(
             print_json(to_builtins(found))
         else:
             facts = facts_of(found, samples_all=settings.temperature == settings.top_p == 1)
-            print_facts(Console(), {name.replace("_", " "): value for name, value in facts.items()})
+            print_facts(
+                stdout_console(), {name.replace("_", " "): value for name, value in facts.items()}
+            )
             typer.echo(
                 f"\nThe first judgment's raw reply:\n{plain(found.raw_reply[:_MOST_OF_REPLY])}"
             )

@@ -48,10 +48,9 @@ def compare(
     json: opt.Json = False,
 ) -> None:
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
-    from rich.console import Console
-
     from robin_cli.goals.differences import comparison_of, table_of
     from robin_cli.render.json import print_json
+    from robin_cli.render.terminal import stdout_console
     from robin_cli.runner.inputs import files_read_by
     from robin_cli.views.comparing import facts_of, print_comparison
     from robin_cli.views.messages import messages_for
@@ -64,6 +63,6 @@ def compare(
     if json:
         print_json(facts_of(found))
     elif is_for_people(given):
-        print_comparison(Console(), found)
+        print_comparison(stdout_console(), found)
     else:
         show([table_of(found)], given, notify, for_people=False)

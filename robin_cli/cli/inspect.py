@@ -49,6 +49,7 @@ def render(
 
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError, shown
+    from robin_cli.render.text import one_line
     from robin_cli.runner.inputs import pairs_of, prompts_of
     from robin_cli.settings.reading import load_settings
 
@@ -63,7 +64,7 @@ def render(
             f'--pair "{pair}": not in {dataset.source}; its first ids are {", ".join(p.pair_id for p in pairs[:3])}'
         )
     if pair is None:
-        typer.echo(f"pair: {found.pair_id}, the first of {dataset.source}", err=True)
+        typer.echo(f"pair: {one_line(found.pair_id)}, the first of {dataset.source}", err=True)
     prompts.check_references([found])
     for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
         for message in prompts.messages(found, name, number):
@@ -78,11 +79,9 @@ def render(
 
 
 def _print_part(title: str, content: str) -> None:
-    from robin_cli.render.text import plain
-
     text = f"[{title}]\n{content}\n\n"
-    if sys.stdout.isatty():  # there text from the data must not act
-        print(plain(text), end="")
+    if sys.stdout.isatty():
+        print(text, end="")
     else:  # what would be sent, to the letter
         sys.stdout.buffer.write(text.encode())
 

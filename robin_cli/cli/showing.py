@@ -77,11 +77,9 @@ def show(
         whole: print all rows, not the first ones.
     """
     if for_people:
-        from rich.console import Console
+        from robin_cli.render.terminal import MOST_ROWS, print_table, stdout_console
 
-        from robin_cli.render.terminal import MOST_ROWS, print_table
-
-        console = Console()
+        console = stdout_console()
         for number, table in enumerate(tables):
             if number:
                 console.print()

@@ -26,10 +26,8 @@ def status(
     json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
-    from rich.console import Console
-
     from robin_cli.render.json import print_json
-    from robin_cli.render.terminal import print_facts
+    from robin_cli.render.terminal import print_facts, stdout_console
     from robin_cli.render.text import fitted, one_line
     from robin_cli.views.status import status_of
 
@@ -39,7 +37,7 @@ def status(
         return
     first, *rest = map(one_line, found.found.answer)
     typer.echo(fitted(f"{first}\n", sys.stdout))
-    print_facts(Console(soft_wrap=True), found.lines)
+    print_facts(stdout_console(soft_wrap=True), found.lines)
     typer.echo(
         fitted("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]), sys.stdout)
     )

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from robin_cli.model.errors import InputError, StorageError
+from robin_cli.render.text import plain
 
 _NEAREST = "robin.nearest"
 _ASCII = str.maketrans("–—…×±·█δ²’“”→≥≤⌊⌋", '--~x~.#d2\'"">><||')
@@ -33,6 +34,8 @@ def settle_streams() -> None:
         return
     sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(0, closefd=False)), encoding="utf-8")
     sys.stdout = _text_to(_Output(1, "w", closefd=False), sys.stdout)
+    if sys.stdout.isatty():
+        sys.stdout = _AtTerminal(sys.stdout)
     sys.stderr = _text_to(_Notes(2, "w", closefd=False), sys.stderr)
 
 
@@ -109,6 +112,34 @@ class _Output(io.FileIO):
                 f"standard output: could not be written ({why}); make room, or send it elsewhere"
             ) from error
         return written
+
+
+class _Terminal(_Output):
+    """A terminal that text from data cannot act on, however a command writes it."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(1, "w", closefd=False)
+        self._encoding = encoding
+        decoder = codecs.getincrementaldecoder(encoding)("backslashreplace")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=False)
+
+    def write(self, data: Any) -> int:
+        text = self._decoder.decode(bytes(data)).replace("\r\n", "\n")
+        left = plain(text).encode(self._encoding, "backslashreplace")
+        while left:
+            left = left[super().write(left) :]
+        return len(data)
+
+
+class _AtTerminal(io.TextIOWrapper):
+    """Text for a terminal; ``styled`` is for consoles, which write escape sequences around harmless text."""
+
+    def __init__(self, styled: io.TextIOWrapper) -> None:
+        raw = _Terminal(styled.encoding)
+        super().__init__(
+            io.BufferedWriter(raw), encoding=styled.encoding, errors=_NEAREST, line_buffering=True
+        )
+        self.styled = styled
 
 
 class _Notes(io.FileIO):

@@ -143,7 +143,7 @@ def _unanswered(error: object, status: int) -> Problem | None:
     if code == _TIMEOUT:
         return Failure("timeout", f"timed out within the batch service ({message or code})")
     problem = error_in_200(error, {})
-    if isinstance(problem, Failure) and problem.reason == "malformed":
+    if isinstance(problem, Failure) and problem.reason == "bad_request":
         detail = message or code or "no message"
         return Failure(
             "batch_error", f"failed within the batch service (status {status}: {detail})"

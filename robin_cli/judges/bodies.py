@@ -7,7 +7,7 @@ from asyncio import Semaphore
 from collections.abc import AsyncIterable
 
 MOST_REPLY_BYTES = 4 * 1024 * 1024
-"""The longest reply that is read, decompressed. A longer one is asked for once more, then its pair is given up."""
+"""The longest reply that is read, decompressed. A longer one counts as an answer that cannot be read."""
 
 SMALL = 256 * 1024
 """Any number of bodies of up to so many bytes may be in memory; only some larger ones may."""

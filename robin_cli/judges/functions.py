@@ -21,7 +21,7 @@ from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
-from robin_cli.judges.replies import MOST_IN_TEXT, amount_of, clean_text, tokens_of, too_long
+from robin_cli.judges.replies import MOST_IN_TEXT, amount_of, clean_text, tokens_of
 from robin_cli.model.errors import EndpointError, RobinError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Usage
@@ -265,7 +265,7 @@ class Checked(Judge):
             return Failure("judge_error", "a reply without answers", reply.latency_s)
         characters = sum(len(answer.text) for answer in answers)
         if characters > MOST_REPLY_BYTES * MOST_IN_TEXT:
-            return too_long(f"answers of {characters:,} characters")
+            return Failure("reply_too_long", f"answers of {characters:,} characters", tries=2)
         usage = self._meter.measured(question.messages, answers, _counted(reply.usage))
         return Reply(
             answers[: question.samples],

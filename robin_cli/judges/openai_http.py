@@ -20,6 +20,7 @@ from robin_cli.judges.replies import (
     Completion,
     Problem,
     Stop,
+    Unread,
     Unsupported,
     classify,
     read_completion,
@@ -28,7 +29,8 @@ from robin_cli.judges.replies import (
 )
 from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
-from robin_cli.model.exchange import Failure, Message, Question, Reply
+from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
+from robin_cli.model.records import UNREADABLE, Usage
 from robin_cli.parsing.expectation import TOP_LOGPROBS
 from robin_cli.parsing.forms import RESPONSE_FORMAT
 from robin_cli.parsing.reasoning import without_reasoning
@@ -136,6 +138,8 @@ class OpenAIJudge(Judge):
                 if failure.refused and self._lowered(body, failure.detail):
                     failure = replace(failure, adapted=True)
                 return failure
+            case Unread():
+                return self._unread(question, body, outcome.detail, latency_s)
             case Stop():
                 raise self._transport.ended(outcome)
 
@@ -252,6 +256,23 @@ class OpenAIJudge(Judge):
         return Reply(
             answers, model, usage, outcome.request_id, latency_s, self._again(body, outcome)
         )
+
+    def _unread(
+        self, question: Question, body: Mapping[str, Any], why: str, latency_s: float
+    ) -> Reply:
+        """Return the reply whose body cannot be read, at the most that it may have cost."""
+        count, longest = body.get("n", 1), self._sent(body) or self._most_tokens
+        prompt = self._meter.tokens(sum(len(each["content"]) for each in question.messages))
+        usage = Usage(prompt, count * longest, estimated=True)
+        if self._meter.price is not None:
+            most = self._meter.most(question.messages, longest, count)
+            usage = replace(usage, cost_usd=most)
+        detail = self._transport.redacted(why)
+        self._notices.once(
+            f"a reply cannot be read, and counts as paid for ({detail})", key=UNREADABLE
+        )
+        answers = (Answer(detail),) * min(count, question.samples)
+        return Reply(answers, self._endpoint.model, usage, None, latency_s, unread=True)
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
@@ -392,7 +413,7 @@ def _read(response: Response) -> Completion | Problem:
     except TooLong as error:
         return too_long(error)
     except Unreadable as error:
-        return Failure("malformed", f"a 200 {error}")
+        return Unread(f"a 200 {error}")
 
 
 def _features(messages: Sequence[Message], samples: int) -> set[str]:

@@ -53,7 +53,14 @@ class Completion:
     request_id: str | None
 
 
-Problem = Failure | Unsupported | Stop
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A complete answer that cannot be read: it is paid for."""
+
+    detail: str
+
+
+Problem = Failure | Unsupported | Stop | Unread
 
 
 def _words(pattern: str) -> re.Pattern[str]:
@@ -197,7 +204,7 @@ _NAME = 200
 def read_completion(
     body: Body, headers: Mapping[str, str], limit: int = MOST_REPLY_BYTES, content: object = None
 ) -> Completion | Problem:
-    """Return the completion in the body of a 200, or its problem: an error inside, no choices, HTML, half a body.
+    """Return the completion in the body of a 200, or its problem: an error in place of choices, HTML, half a JSON text.
 
     Args:
         body: the decompressed body of a reply.
@@ -209,14 +216,16 @@ def read_completion(
         TooLong: the texts of the answers are too long, or reading would take too long.
     """
     content = read_json(body, limit) if content is None else content
+    if isinstance(content, list) and len(content) == 1:  # Gemini's form of an error
+        content = content[0]
     if not isinstance(content, dict):
-        return Failure("malformed", f"a 200 that is not a JSON object: {_excerpt(body)}")
-    if content.get("error") or content.get("object") == "error":
-        return error_in_200(content, headers)
+        return Unread(f"a 200 that is not a JSON object: {_excerpt(body)}")
     choices = content.get("choices")
     choices = choices[:_MOST_CHOICES] if isinstance(choices, list) else None
     if not choices or not all(isinstance(choice, dict) for choice in choices):
-        return Failure("malformed", f"a 200 without choices: {_excerpt(body)}")
+        if content.get("error") or content.get("object") == "error":
+            return error_in_200(content, headers)
+        return Unread(f"a 200 without choices: {_excerpt(body)}")
     answered = [choice for choice in choices if not choice.get("error")]
     if not answered:  # OpenRouter's form when the model fails half-way
         return error_in_200(choices[0], headers)
@@ -256,14 +265,14 @@ def classify(
 
 
 def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
-    """Return what an error without a status means for the run; ``malformed`` if that is unclear."""
+    """Return what an error without a status means for the run; ``bad_request``, asked again and again, if that is unclear."""
     error = _error_in(content, "no message")
     code = number(error.code)
     if code is not None and 400 <= code < 600:
         return _problem(int(code), error, headers)
     problem = _problem(429 if _BUSY.search(error.words) else 400, error, headers)
     if isinstance(problem, Failure) and problem.reason == "bad_request":
-        return Failure("malformed", f"a 200 with an error inside: {error.message}")
+        return Failure("bad_request", f"a 200 with an error inside: {error.message}")
     return problem
 
 
@@ -344,13 +353,9 @@ def clean_text(value: object) -> str:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def too_long(what: object) -> Failure:
-    """Return the failure for a reply that is too long, for the reason ``what``."""
-    return Failure(
-        "reply_too_long",
-        f"{what}; ask for less with --max-tokens, or for fewer ratings a request",
-        tries=2,
-    )
+def too_long(what: object) -> Unread:
+    """Return the outcome of a reply that is too long, for the reason ``what``."""
+    return Unread(f"{what}; ask for less with --max-tokens, or for fewer ratings a request")
 
 
 def code_and_message(content: object) -> tuple[str, str]:
@@ -447,6 +452,8 @@ def amount_of(value: object, *, most: float = 1e15) -> float | None:
 
 
 def _json(body: Body) -> object:
+    while body[:1] == b":":  # comments, by which OpenRouter and others keep a connection open
+        body = body.partition(b"\n")[2].lstrip()
     collects = gc.isenabled()
     gc.disable()  # else it would walk all new objects again and again
     try:

@@ -46,6 +46,9 @@ _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """The most that is read of an error's body."""
 
+_HEADER_BYTES = 64 * 1024
+"""The longest header that is read."""
+
 _SLOWEST = 10_000.0
 """The lowest rate for a file, in bytes per second; slower transfers time out."""
 
@@ -168,7 +171,12 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
             keepalive_timeout=limits.keepalive_expiry,
             ssl=transport.ssl_context,
         )
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            max_line_size=_HEADER_BYTES,
+            max_field_size=_HEADER_BYTES,
+        )
 
     transport.client = session
     made: httpx2.AsyncBaseTransport = transport

@@ -47,6 +47,7 @@ class Reply:
     """An answered request, which is paid for. It has at least one answer, with or without a rating.
 
     ``again``: all answers were cut before their text and may be longer from now on, so it is retried like a failure.
+    ``unread``: its body cannot be read, and each answer's text says why.
     """
 
     answers: tuple[Answer, ...]
@@ -55,6 +56,7 @@ class Reply:
     request_id: str | None
     latency_s: float
     again: bool = False
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

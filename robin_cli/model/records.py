@@ -35,6 +35,9 @@ PERMANENT_FAILURES = frozenset({"filtered", "context_length", "reply_too_long"})
 REFUSALS = PERMANENT_FAILURES | {"bad_request"}
 """Reasons after which a pair is not asked again in this session; the next one asks again unless the reason is permanent."""
 
+UNREADABLE = "unreadable"
+"""The reason of a reply without a rating because its body cannot be read; it is paid for."""
+
 RETIRE_AFTER = 5
 """An arm is retired after this many judgments in a row without a rating, or at once on a refusal."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from robin_cli.model.exchange import Answer, Failure, Reply
-from robin_cli.model.records import Judgment, Scale
+from robin_cli.model.records import UNREADABLE, Judgment, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.expectation import Expectation, expectation_of
 from robin_cli.parsing.forms import ending_of
@@ -58,6 +58,8 @@ class AnswerReader:
                 replace(each, status="failed", reason="truncated")
                 for each in _unrated(blank, outcome)
             ][:1]
+        if outcome.unread:
+            return [replace(each, reason=UNREADABLE) for each in _unrated(blank, outcome)]
         judgments = []
         for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
             rating = self._form.parse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,11 @@ _MARK = "*"
 _BAR = 12
 _SHORTEST_BAR = 4
 _FORMS = {"count": "{:,.0f}", "number": "{:z.2f}", "signed": "{:+z.2f}"}
+
+
+def stdout_console(*, soft_wrap: bool = False) -> Console:
+    """Return a console on standard output. It may style what it prints; any other text is made harmless by the stream."""
+    return Console(file=getattr(sys.stdout, "styled", None), soft_wrap=soft_wrap)
 
 
 def print_table(console: Console, table: Table, most: int = MOST_ROWS) -> None:

@@ -280,6 +280,8 @@ class Engine(Carrier):
             health.ends()
         if isinstance(outcome, Reply):
             health.answered()
+            if outcome.unread:
+                self._books.stats.last_failure = outcome.answers[0].text
             return outcome
         stats = self._books.stats
         stats.last_failure = outcome.detail

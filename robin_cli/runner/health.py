@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
-from robin_cli.model.records import Judgment, counted
+from robin_cli.model.records import UNREADABLE, Judgment, counted
 
 STALL_S = 600.0
 """A session ends if no call of a judge succeeds for so long."""
@@ -27,6 +27,9 @@ _NUMBER_OR_ID = re.compile(r"\S*\d\S*")
 
 ANSWERS = 50
 """One of a judge's first so many answers in a session must have a rating."""
+
+_UNREADABLE = 25
+"""A session ends after so many replies in a row that cannot be read."""
 
 _EXCERPT = 160
 _REMEDIES = {
@@ -148,7 +151,7 @@ class Health:
 
 
 class Fuse:
-    """Ends a session if the first ANSWERS answers of a judge have no rating.
+    """Ends a session if the first ANSWERS answers of a judge have no rating, or _UNREADABLE replies in a row cannot be read.
 
     Args:
         judge: as the name of :class:`Health`.
@@ -160,15 +163,22 @@ class Fuse:
         self._noun = noun
         self._reasons: Counter[str] = Counter()
         self._example = ""
-        self._tokens = 0
+        self._tokens = self._unread = 0
         self._rated = False
 
     def look(self, judgments: Sequence[Judgment]) -> None:
         """Look at the judgments of one request; failed calls are not answers.
 
         Raises:
-            EndpointError: ANSWERS answers came, and none had a rating.
+            EndpointError: too many answers had no rating, or could not be read.
         """
+        if judgments[0].counts:
+            self._unread = self._unread + 1 if judgments[0].reason == UNREADABLE else 0
+        if self._unread >= _UNREADABLE:
+            raise EndpointError(
+                f"{self._name}{self._unread} replies in a row cannot be read, and count as paid for: "
+                f"{_one_line(judgments[0].text)}; mend the server, then robin resume"
+            )
         self._rated = self._rated or any(judgment.rating is not None for judgment in judgments)
         if self._rated:
             return

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import BASELINE
-from robin_cli.render.terminal import print_table
+from robin_cli.render.terminal import print_table, stdout_console
 from robin_cli.render.text import plain
 from robin_cli.results.columns import PLANNED
 from robin_cli.results.tables import Column, Table
@@ -29,7 +28,7 @@ _HEADERS = {
 
 def print_page(plan: Plan, *, details: bool) -> None:
     """Print a plan at the terminal; ``details``: all that it knows."""
-    console = Console()
+    console = stdout_console()
     lines = [*_goal_line(plan), _headline(plan), *_assumptions(plan)]
     console.print(Text(plain("\n".join(lines))))
     print_table(console, plan_table(plan, details=details))

@@ -11,13 +11,15 @@ import pytest
 from aiohttp import web
 
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
-from robin_cli.model.exchange import Failure, Reply
+from robin_cli.judges.metering import Meter, Price
+from robin_cli.model.exchange import Failure, Question, Reply
 from tests.hostile_server import bomb, filled
 from tests.judges.wire import KEY, QUESTION, Answer, ask, completion, error, serving
 
 FINE = orjson.dumps(completion())
 RAW = zlib.compressobj(wbits=-15)
 LIMIT = MOST_REPLY_BYTES
+THREE = Question(QUESTION.messages, samples=3)
 
 
 def sent(body: bytes, encoding: str = "identity", status: int = 200) -> web.Response:
@@ -44,10 +46,9 @@ def test_asks_for_no_compression_and_reads_the_usual_ones(
     with serving(lambda *_: sent(body, encoding)) as wire:
         (outcome,) = ask(wire.url, max_retries=1).outcomes
     assert wire.headers[0]["Accept-Encoding"] == "identity"
-    if isinstance(outcome, Reply):
-        assert (outcome.answers[0].text, said) == ("Feedback: fine.\nRating: 3", "")
-    else:
-        assert (outcome.reason, said in outcome.detail, bool(said)) == ("malformed", True, True)
+    assert isinstance(outcome, Reply)
+    assert outcome.unread == bool(said)
+    assert (said or "Feedback: fine.\nRating: 3") in outcome.answers[0].text
 
 
 LONG: dict[str, web.Response | dict[str, Any]] = {
@@ -63,10 +64,8 @@ LONG: dict[str, web.Response | dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", LONG)
-def test_asks_once_more_for_a_reply_that_is_too_long_and_gives_its_pair_up_then(kind: str) -> None:
-    def again(number: int, _: object) -> Answer:
-        if number == 3:
-            return completion()
+def test_counts_a_reply_that_is_too_long_as_paid_and_does_not_ask_it_again(kind: str) -> None:
+    def answer(*_: object) -> Answer:
         long = LONG[kind]
         return (
             long
@@ -74,15 +73,49 @@ def test_asks_once_more_for_a_reply_that_is_too_long_and_gives_its_pair_up_then(
             else sent(bytes(long.body), long.headers["Content-Encoding"])  # type: ignore[arg-type]
         )
 
-    with serving(again) as wire:
-        given_up, answered = ask(wire.url, QUESTION, QUESTION).outcomes
-    assert isinstance(given_up, Failure)
-    assert given_up.reason == "reply_too_long"
-    assert given_up.detail.endswith(
+    with serving(answer) as wire:
+        (paid,) = ask(wire.url).outcomes
+    assert isinstance(paid, Reply)
+    assert (paid.unread, paid.usage.completion_tokens) == (True, 1024)
+    assert paid.answers[0].text.endswith(
         "; ask for less with --max-tokens, or for fewer ratings a request"
     )
-    assert isinstance(answered, Reply)  # of the second, only the first reply was too long
-    assert len(wire.bodies) == 4
+    assert len(wire.bodies) == 1
+
+
+UNREADABLE: dict[str, bytes] = {
+    "empty": b"",
+    "deep": b"[" * 100_000 + b"]" * 100_000,
+    "digits": b'{"choices": ' + b"9" * 5000 + b"}",
+    "stream": b'data: {"choices": [{"delta": {"content": "Rating: 3"}}]}\n\ndata: [DONE]\n\n',
+    "half": FINE[:-9],
+    "page": b"<html>Welcome</html>",
+    "no choices": b'{"id": "x", "choices": []}',
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_counts_a_whole_reply_that_cannot_be_read_at_the_most_that_it_may_have_cost(
+    kind: str,
+) -> None:
+    meter = Meter(Price((1.0, 10.0)))
+    with serving(lambda *_: sent(UNREADABLE[kind])) as wire:
+        (paid,) = ask(wire.url, THREE, meter=meter).outcomes
+    assert isinstance(paid, Reply)
+    assert paid.unread
+    assert len(paid.answers) == 3
+    assert (len(wire.bodies), paid.usage.cost_usd) == (1, meter.most(THREE.messages, 1024, 3))
+
+
+def test_reads_long_headers_and_skips_comments_before_a_json_body() -> None:
+    def answer(*_: object) -> Answer:
+        body = b": keep-alive\n\n: OPENROUTER PROCESSING\n\n" + FINE
+        return web.Response(body=body, headers={"X-Policy": "a" * 60_000})
+
+    with serving(answer) as wire:
+        (read,) = ask(wire.url).outcomes
+    assert isinstance(read, Reply)
+    assert not read.unread
 
 
 def test_shows_the_beginning_of_a_long_error_and_no_part_of_the_key() -> None:

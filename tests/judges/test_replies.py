@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from robin_cli.judges.replies import (
     Completion,
-    Stop,
+    Problem,
     Unsupported,
     classify,
     duration_s,
@@ -261,18 +261,18 @@ def test_sees_the_error_in_a_200() -> None:
         ({"error": {"message": "x", "code": 401}}, "Stop"),
         ({"error": {"message": "x", "code": "context_length_exceeded"}}, "context_length"),
         ({"error": {"message": "Provider returned error", "code": 502}}, "http_502"),
-        ({"error": "a string"}, "malformed"),
-        ({"error": {"code": 200}}, "malformed"),
+        ({"error": "a string"}, "bad_request"),
+        ({"error": {"code": 200}}, "bad_request"),
         ({"object": "error", "message": "flat", "code": 503}, "http_503"),
         (
             {"choices": [{"error": {"code": 502, "message": "up"}, "message": {"content": ""}}]},
             "http_502",
         ),
-        ({"choices": "none"}, "malformed"),
-        ({"choices": [None]}, "malformed"),
-        ([{"error": {"code": 400}}], "malformed"),
-        ("text", "malformed"),
-        (None, "malformed"),
+        ({"choices": "none"}, "Unread"),
+        ({"choices": [None]}, "Unread"),
+        ([{"error": {"code": 503}}], "http_503"),
+        ("text", "Unread"),
+        (None, "Unread"),
     ):
         assert outcome(read_completion(json.dumps(body).encode(), {})) == meaning, (body, meaning)
 
@@ -430,13 +430,13 @@ def test_adds_up_the_parts_of_a_duration(
     headers_of_any_kind,
 )
 def test_makes_something_of_any_error(status: int, body: bytes, headers: dict[str, str]) -> None:
-    assert isinstance(classify(status, body, headers), Failure | Unsupported | Stop)
+    assert isinstance(classify(status, body, headers), Problem)
 
 
 @given(json_of_any_kind | completions_of_any_kind)
 def test_makes_something_of_any_200(content: object) -> None:
     got = read_completion(json.dumps(content).encode(), {})
-    assert isinstance(got, Completion | Failure | Unsupported | Stop)
+    assert isinstance(got, Completion | Problem)
     if isinstance(got, Completion):  # then it can be stored
         texts = [got.model, got.request_id or "", *(answer.text for answer in got.answers)]
         "".join(texts).encode()

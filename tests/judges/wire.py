@@ -15,6 +15,7 @@ from aiohttp import web
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Notices
+from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -104,14 +105,19 @@ class Clock:
 
 @asynccontextmanager
 async def judge_at(
-    url: str, clock: Clock | None = None, *, max_retries: int = 6, **endpoint: Any
+    url: str,
+    clock: Clock | None = None,
+    *,
+    max_retries: int = 6,
+    meter: Meter | None = None,
+    **endpoint: Any,
 ) -> AsyncIterator[tuple[Retrying, Talk]]:
     """The real client of ``url`` with limiter and retries, and what it says; sleeps are recorded, not slept."""
     clock = clock or Clock(lambda now, sleep: Limiter(8, ceiling=8, clock=now, sleep=sleep))
     talk = Talk(slept=clock.slept)
     settings = {"base_url": url, "model": "judge", "api_key": KEY, **endpoint}
     notices = Notices(url, talk.notices.append)
-    asked = OpenAIJudge(Endpoint(**settings), notify=talk.notices.append)
+    asked = OpenAIJudge(Endpoint(**settings), meter=meter, notify=talk.notices.append)
     judge = Retrying(asked, clock.limiter, notices, max_retries=max_retries, sleep=clock.sleep)
     try:
         yield judge, talk
