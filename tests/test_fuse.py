@@ -214,7 +214,13 @@ def thinking(needs: int, most: int = 10**6) -> Handler:
                 f"max_tokens is too large: {limit}. This model supports at most {most} completion tokens",
             )
         thought = {"completion_tokens_details": {"reasoning_tokens": min(limit, needs)}}
-        usage = {"prompt_tokens": 100, "completion_tokens": min(limit, needs + 9), **thought}
+        took = min(limit, needs + 9)
+        usage = {
+            "prompt_tokens": 100,
+            "completion_tokens": took,
+            "total_tokens": 100 + took,
+            **thought,
+        }
         cut = [{"message": {"content": None, "reasoning_content": "hm"}, "finish_reason": "length"}]
         return completion(usage=usage) if limit > needs else completion(choices=cut, usage=usage)
 

@@ -413,23 +413,38 @@ def _answer(choice: dict[str, Any]) -> Answer:
 
 
 def _usage(usage: object, *, one_choice: bool) -> Usage:
-    """Return the endpoint's counts. ``one_choice``: it is llama.cpp's server, which counts one choice of several."""
+    """Return the endpoint's counts. ``one_choice``: it is llama.cpp's server, which counts one choice of several.
+
+    xAI and Gemini count the tokens of reasoning beside ``completion_tokens``, or in the total alone. So the largest reading is
+    what is paid; without a total, reasoning may be counted twice, and the sum is marked as estimated.
+    """
     if not isinstance(usage, dict):
         return Usage()
     details, of_answer = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    of_answer = of_answer if isinstance(of_answer, dict) else usage
+    prompt, completion, total, reasoning = (
+        tokens_of(each)
+        for each in (
+            usage.get("prompt_tokens"),
+            usage.get("completion_tokens"),
+            usage.get("total_tokens"),
+            of_answer.get("reasoning_tokens"),
+        )
+    )
+    is_beside = bool(reasoning) and (not total or (reasoning or 0) > (completion or 0))
+    readings = [
+        (completion or 0) + (reasoning or 0) * is_beside,
+        (total or 0) - (prompt or total or 0),
+    ]
     return Usage(
-        prompt_tokens=tokens_of(usage.get("prompt_tokens")),
-        completion_tokens=tokens_of(usage.get("completion_tokens")),
-        cost_usd=amount_of(
-            usage.get("cost"), most=_MOST_COST_USD
-        ),  # OpenRouter's field, in dollars
-        cached_tokens=tokens_of(details.get("cached_tokens"))
-        if isinstance(details, dict)
-        else None,
+        prompt_tokens=prompt,
+        completion_tokens=max([each for each in readings if each > 0], default=completion),
+        cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's, in dollars
+        cached_tokens=tokens_of(details.get("cached_tokens")),
+        estimated=is_beside and not total,
         counts_one_choice=one_choice,
-        reasoning_tokens=tokens_of(of_answer.get("reasoning_tokens"))
-        if isinstance(of_answer, dict)
-        else None,
+        reasoning_tokens=reasoning,
     )
 
 

@@ -288,6 +288,33 @@ def test_keeps_the_choices_that_did_not_break() -> None:
     assert (got.request_id, got.model, got.usage) == ("req-1", "", Usage())
 
 
+@pytest.mark.parametrize(
+    ("completion", "total", "reasoning", "paid", "estimated"),
+    [
+        (10, 110, None, 10, False),
+        (500, 600, 400, 500, False),  # OpenAI's: reasoning is a part
+        (10, 2110, 2000, 2010, False),  # xAI's: beside
+        (10, 110, 2000, 2010, False),
+        (10, 2110, None, 2010, False),  # Gemini's: in the total alone
+        (None, 2110, None, 2010, False),
+        (300, None, 200, 500, True),
+        (0, 100, 0, 0, False),
+    ],
+)
+def test_takes_the_largest_reading_of_usage_for_what_is_paid(
+    completion: int | None, total: int | None, reasoning: int | None, paid: int, estimated: bool
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": completion, "total_tokens": total}
+    for where in (
+        {"completion_tokens_details": {"reasoning_tokens": reasoning}},
+        {"reasoning_tokens": reasoning},
+    ):
+        body = {"choices": [{"message": {"content": "3"}}], "usage": usage | where}
+        got = read_completion(json.dumps(body).encode(), {})
+        assert isinstance(got, Completion)
+        assert (got.usage.completion_tokens, got.usage.estimated) == (paid, estimated)
+
+
 def test_takes_only_usage_that_is_a_number() -> None:
     for usage, prompt, completion in (
         ({"prompt_tokens": 12, "completion_tokens": 3}, 12, 3),
