@@ -224,7 +224,8 @@ def test_rates_with_a_real_server_by_schema_and_by_log_probabilities(
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     (tmp_path / "tiny.jinja").write_text(
-        "{% block user %}Criterion: clarity\nResponse: the answer is clear\nRate from {{ low }} to {{ high }}.{% endblock %}"
+        "{% block user %}Criterion: clarity\nResponse: {{ response }}, the answer is clear\n"
+        "Rate from {{ low }} to {{ high }}.{% endblock %}"
     )
     with llama_server(tmp_path / "server.log") as url:
         for name, more in {

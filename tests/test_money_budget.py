@@ -71,6 +71,7 @@ def test_spends_no_more_than_the_money_and_is_done(tmp_path: Path, two_judges: s
     )
 
     assert "of $0.1 spent in" in done.stderr
+    has(done.stderr, f"{CHEAP} costs $0.1 a million tokens in, $0.4 out (--price-in, --price-out)")
     assert facts["cost_usd"] <= 0.1
     assert facts["cost_usd"] > 0.1 - 0.012  # what a call of the dear one may cost at most
     assert facts["cost_usd"] == pytest.approx(
@@ -206,6 +207,19 @@ def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:
     assert code == 0
     assert "% of $0.01" in shown
     assert "4,611" not in shown  # no calls without an end
+
+
+def test_names_where_prices_come_from(tmp_path: Path, two_judges: str) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    (tmp_path / "mine.toml").write_text("price_in = 2\nprice_out = 8\n")
+    asked = (data, "-a", "helpfulness", "--max-cost", "0.1")
+    listed = robin("plan", *asked, "--model", "gpt-4o-mini", cwd=tmp_path)
+    by_file = ("--base-url", two_judges, "--model", CHEAP, "--config", "mine.toml", "--run", "r")
+    judged_here = robin("judge", *asked, *by_file, cwd=tmp_path, exits=0)
+    resumed = robin("resume", "r", "--max-cost", "0.11", cwd=tmp_path, exits=0)
+    assert "(list price of gpt-4o-mini, genai-prices)" in " ".join(listed.stdout.split())
+    assert "(--config mine.toml)" in judged_here.stderr
+    assert "(recorded in r, which was made here)" in resumed.stderr
 
 
 def test_leaves_a_run_of_calls_its_budget(tmp_path: Path, two_judges: str) -> None:

@@ -69,7 +69,12 @@ class Price:
         return None if self.given is None and self._of_listed() is None else self
 
     def __str__(self) -> str:
-        source = "genai-prices" if self.given is None else "--price-in, --price-out"
+        return self.text()
+
+    def text(self, source: str = "--price-in, --price-out") -> str:
+        """Return the price for people; ``source``: where the user's own comes from."""
+        if self.listed is not None and self.given is None:
+            source = f"list price of {self.listed[0]}, genai-prices"
         at = ", batch" if self.batch else ""
         each_in, each_out = self.cost(_MANY, 0), self.cost(0, _MANY)
         return f"${each_in:g} a million tokens in, ${each_out:g} out ({source}{at})"

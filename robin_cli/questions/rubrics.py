@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ _RENDERING = (
     *(NameError, TypeError, ValueError, RecursionError),
 )
 """Errors that expressions in a template raise."""
+
+_SHORT = 20
+"""Characters of a made-up response."""
 
 
 def rubric_of(attribute: str) -> Rubric:
@@ -263,6 +267,36 @@ class PromptSet:
                 f"--template: shows a reference answer, and {len(lacking)} of {len(pairs)} pairs have none, the first "
                 f'"{lacking[0]}"; say where it stands with --columns reference=NAME'
             )
+
+    def check_responses_shown(self, pair: Pair) -> None:
+        """InputError if a prompt of ``pair`` stays the same whatever a response says: every rating would be of nothing."""
+        ways: list[tuple[str, str | None, Callable[[str], Pair]]] = [
+            (
+                (self.kind.needed or ("response",))[0],
+                pair.response,
+                lambda text: replace(pair, response=text),
+            ),
+            ("response_b", pair.other, lambda text: replace(pair, other=text)),
+        ]
+        for attribute in self.attributes:
+            for name, here, saying in ways:
+                if here is not None and not self._shows(here, attribute, saying):
+                    raise InputError(
+                        f"{self._named}: never shows {name}: the prompt for {attribute} stays the same whatever it says. Write "
+                        f"{{{{ {name} }}}} into the template"
+                    )
+
+    def _shows(self, here: str, attribute: str, saying: Callable[[str], Pair]) -> bool:
+        """Return whether a response changes the prompt; its length alone, or a limit on it, do not decide."""
+        long = max(len(here), 1)
+        for texts in ((here, "a" * long, "b" * long), ("a" * _SHORT, "b" * _SHORT)):
+            try:
+                first, *others = (self.messages(saying(text), attribute) for text in texts)
+            except InputError:  # the template looks into the response: a made-up one may not fit
+                return True
+            if any(other != first for other in others):
+                return True
+        return False
 
     def _checked(self) -> frozenset[str]:
         """Compile the template, and return the values that it asks for."""

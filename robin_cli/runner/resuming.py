@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,10 @@ def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
         notes.append(
             f"{run}: its prices do not count, because it was not made here; --price-in and --price-out set them"
         )
-    found = Settings(**settings, source=Source(str(run), manifest.run_id, named_in(given), notes))
+    source = Source(str(run), manifest.run_id, named_in(given), notes)
+    if "price_in" not in given:
+        source = replace(source, prices=f"recorded in {run}, which was made here")
+    found = Settings(**settings, source=source)
     check_target(found, manifest.scales)
     # Recorded prices are for calls as they were made then; prices given now are for those of now.
     return (

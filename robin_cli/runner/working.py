@@ -16,7 +16,7 @@ from robin_cli.runner.in_rounds import as_submitted
 from robin_cli.runner.labelled import keep_labels, labels_at_start
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import Stop, end_all
-from robin_cli.settings.addresses import api_keys, keep_hosts
+from robin_cli.settings.addresses import api_keys, judges_of, keep_hosts
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.batches import Ledger
@@ -90,6 +90,9 @@ async def _session(
             return already
         for caution in () if finish_only else cautions(store, session.goal, settings, keys):
             note(caution)
+        if settings.max_cost is not None:
+            for judge, price in zip(judges_of(settings), carrying.prices, strict=True):
+                note(f"{judge.name} costs {price and price.text(settings.source.prices)}")
         store.begin(session_settings)
         keep_labels(store, given)
         return await _worked(store, session, stop, around)

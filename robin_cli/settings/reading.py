@@ -14,6 +14,7 @@ import reprlib
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,10 @@ def load_settings(given: Mapping[str, Any], file: str | None) -> Settings:
     flags = checked(given)
     if file is not None:
         path = find_config(file)
-        return Settings(**together(flags, read_toml(path)), source=Source(str(path)))
+        source = Source(str(path))
+        if "price_in" not in flags:
+            source = replace(source, prices=f"--config {path}")
+        return Settings(**together(flags, read_toml(path)), source=source)
     path = Path(DEFAULT_FILE)
     if not path.is_file():
         return Settings(**together(flags, {}))

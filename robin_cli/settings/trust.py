@@ -51,12 +51,14 @@ class Source:
         run_id: that of the run whose record the settings are; None if all of them are the user's.
         named: the settings of a run that the user gives again.
         notes: lines for the user about settings that do not count.
+        prices: where the prices in the settings come from, if there are any.
     """
 
     place: str = "the command line"
     run_id: str | None = None
     named: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    prices: str = "--price-in, --price-out"
 
     def __str__(self) -> str:
         return self.place

@@ -115,7 +115,9 @@ def call_cost(
         completion,
         source,
         (least, about, most),
-        "; ".join(str(price or "no price") for price in prices) if any(prices) else None,
+        "; ".join(price.text(config.source.prices) if price else "no price" for price in prices)
+        if any(prices)
+        else None,
         seconds / a_request,
         pace,
     )

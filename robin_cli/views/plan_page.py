@@ -33,7 +33,8 @@ def print_page(plan: Plan, *, details: bool) -> None:
     console.print(Text(plain("\n".join(lines))))
     print_table(console, plan_table(plan, details=details))
     notes = ["", *_notes(plan), "Nothing was sent."]
-    lines = notes if details else ["--details says more. Nothing was sent."]
+    price = [f"Price: {plan.facts['price']}."] * (plan.config.max_cost is not None)
+    lines = notes if details else [*price, "--details says more. Nothing was sent."]
     console.print(Text(plain("\n".join(lines))))
 
 
