@@ -35,7 +35,7 @@ test-all: .venv/dev
 
 # uv takes a sixth of pip's work; pip takes over where uv finds no index (it does not read pip's configuration). Neither compiles
 # what it brings: most modules of Ray nobody imports.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 UV := .venv/uv/bin/uv pip install --quiet --cache-dir .venv/uv/cache --python $(BIN)/python
 
 .venv/robin: pyproject.toml

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.conftest import environment, has, judging, robin, write_pairs
+from tests.conftest import ROOT, environment, has, judging, robin, write_pairs
 from tests.datasets.writing import WRITERS
 from tests.starting import Robin
 
@@ -245,6 +246,53 @@ def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:
             f"run: {facts[2]['run']}, the newest one"
             in robin(*command.split(), cwd=tmp_path, exits=0).stderr
         )
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("judge nope.jsonl -b 5 -a helpfulness --base-url http://localhost:9/v1", "no such file"),
+        ("judge p.jsonl -b 5 -a nope --base-url http://localhost:9/v1", "no rubric for it"),
+        ("judge p.jsonl -b 5 --base-url http://localhost:9/v1 -o s.foo", "known formats"),
+        ("plan p.bin -a helpfulness", "the format is not known"),
+        ("render 'none*.csv' -a helpfulness", "matches no file"),
+        ("compare nope nope", "not a run directory"),
+        ("resume nope --budget 9", "not a run directory"),
+    ],
+)
+def test_a_wrong_argument_is_reported_before_libraries_are_imported(
+    tmp_path: Path, typed: str, said: str
+) -> None:
+    write_pairs(tmp_path / "p.jsonl", 3)
+    (tmp_path / "p.bin").write_bytes(b"x")
+    code = """import sys
+from robin_cli.cli.app import main
+try:
+    main()
+finally:
+    print([name for name in ("numpy", "pyarrow", "openai", "aiohttp", "rich") if name in sys.modules])
+"""
+    command = [sys.executable, "-c", code, *shlex.split(typed)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, "[]\n")
+    assert said in done.stderr
+
+
+def test_names_itself_as_it_was_called_where_a_shell_finds_no_robin(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "p.jsonl", 3)
+    program = tmp_path / "bin" / "robin"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom robin_cli.cli.app import main\nmain()\n")
+    program.chmod(0o700)
+    done = subprocess.run(
+        [program, "judge", "p.jsonl"], cwd=tmp_path, env=environment(PATH="", PYTHONPATH=str(ROOT)),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert f"needs neither: {program} demo" in done.stderr
 
 
 def test_commands_bring_no_library_that_they_do_not_need(tmp_path: Path, replay_url: str) -> None:

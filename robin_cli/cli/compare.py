@@ -25,6 +25,7 @@ def compare(
             help="Run directories or files of scores: two or more on the same prompts, or one with --by. "
             "(default: the newest run)",
             metavar="RUN",
+            callback=opt.check_runs,
             show_default=False,
         ),
     ] = None,

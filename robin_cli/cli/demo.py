@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ import typer
 
 _BUDGET = 3_000
 _LATENCY_S = 0.02
+_ROWS = 15
 _ABOUT = f"""robin demo: {_BUDGET:,} judge calls over 60 bundled pairs.
 The judge is a REPLAY: a real HTTP server on this machine, as of robin serve, that answers with recorded ratings; no model
 reads the responses, so the scores say nothing about them. The ratings are digitised from plots of the paper
@@ -59,6 +58,7 @@ def demo(
                     "demo",
                 ),
                 partial(_put_away, path),
+                _ROWS,
             )
         except typer.Exit:
             typer.echo("The demo's judge ended with it: robin demo begins a new one.", err=True)
@@ -72,17 +72,11 @@ def _put_away(run: Path) -> list[str]:
 
     scores = run / "scores.csv"
     deliver(run, Settings(output=str(scores), quiet=True))
-    own = f"{_program()} judge {shlex.quote(str(run))}/pairs.parquet -a helpfulness --budget {_BUDGET} --model NAME"
+    own = f"robin judge {shlex.quote(str(run))}/pairs.parquet -a helpfulness --budget {_BUDGET} --model NAME"
     return [
         f"scores: {scores}",
         f"The ratings above are replayed ones. These pairs, by a judge of your own: {own}",
     ]
-
-
-def _program() -> str:
-    """Return the robin command as a shell here finds it."""
-    called = sys.argv[0]
-    return "robin" if shutil.which("robin") or Path(called).name != "robin" else shlex.quote(called)
 
 
 @contextmanager

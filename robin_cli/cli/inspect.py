@@ -13,25 +13,16 @@ import typer
 
 from robin_cli.cli import options as opt
 
-_RENDERED = {"attribute", "rubric", "template", "answers", "columns", "skip_bad_rows"}
-_RENDERED |= {"pairwise", "no_ties", "decide"}
-
-
 app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda each: each.name in _RENDERED),
+    cls=opt.taking(lambda _: True),
     epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
 )
 def render(
     ctx: typer.Context,
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            help="Prompt-response pairs, as for robin judge.", metavar="DATA", show_default=False
-        ),
-    ],
+    config: opt.Config = None,
     pair: Annotated[
         str | None,
         typer.Option(
@@ -43,20 +34,23 @@ def render(
 ) -> None:
     """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one.
 
-    With --pairwise these are two questions: the same responses in both orders.
+    Takes the flags of robin judge. With --pairwise these are two questions: the same responses in both orders.
     """
     import orjson
 
+    from robin_cli.cli.first import check_first
+    from robin_cli.settings.reading import load_settings
+
+    settings = load_settings(ctx.obj, config)
+    check_first(settings, sends=False)
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError, shown
     from robin_cli.render.text import one_line
     from robin_cli.runner.inputs import pairs_of, prompts_of
-    from robin_cli.settings.reading import load_settings
 
-    config = load_settings(ctx.obj, None)
-    check_pairwise(config)
-    prompts = prompts_of(config)
-    dataset = pairs_of(replace(config, data=tuple(data), limit=None), prompts, lambda _line: None)
+    check_pairwise(settings)
+    prompts = prompts_of(settings)
+    dataset = pairs_of(replace(settings, limit=None), prompts, lambda _line: None)
     pairs = dataset.pairs
     found = next((each for each in pairs if pair in {None, each.pair_id}), None)
     if found is None:
@@ -74,7 +68,7 @@ def render(
                 for number, image in enumerate(message.get("images", ()), 1)
             ]:
                 _print_part("images", "\n".join(images))
-        if structure := prompts.kind.form.structure(config.answers, prompts.rubrics[name].scale):
+        if structure := prompts.kind.form.structure(settings.answers, prompts.rubrics[name].scale):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -45,15 +44,21 @@ def judge(ctx: typer.Context, config: opt.Config = None) -> None:
     judge_by(load_settings(ctx.obj, config))
 
 
-def judge_by(settings: Settings, also: Callable[[], list[str]] = list) -> None:
-    """Run robin judge with ``settings``; ``also`` runs after it, and returns lines that go before the answer."""
-    from robin_cli.runner.opening import inputs_of, open_run
+def judge_by(
+    settings: Settings, also: Callable[[], list[str]] = list, most: int | None = None
+) -> None:
+    """Run robin judge, and print ``most`` rows; ``also`` runs after it, and returns lines that go before the answer."""
+    from robin_cli.cli.first import check_first, note_doubts
+
+    note_doubts(settings)
+    check_first(settings, sends=True)
+    from robin_cli.runner.opening import open_run
 
     _work(
         settings,
-        partial(inputs_of, settings),
         lambda settings, messages: open_run(settings, messages.note),
         also,
+        most,
     )
 
 
@@ -66,35 +71,36 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
     The run's own settings apply; only the flags here can differ.
     """
+    from robin_cli.cli.first import check_output_of, note_doubts
     from robin_cli.goals.checks import check_shown
-    from robin_cli.runner.inputs import files_read_by
     from robin_cli.runner.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
     from robin_cli.storage.pair_files import read_column_names
 
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
+    note_doubts(settings)
     check_shown(settings.show, lambda: read_column_names(run))
-    _work(settings, lambda: files_read_by(run), lambda settings, _: reopen_run(run, settings))
+    check_output_of(run, settings)
+    _work(settings, lambda settings, _: reopen_run(run, settings))
 
 
 def _work(
     settings: Settings,
-    inputs: Callable[[], Iterable[str]],
     opened: Callable[[Settings, Messages], RunStore],
     also: Callable[[], list[str]] = list,
+    most: int | None = None,
 ) -> None:
     """Open the run, spend its budget, deliver the scores. A missing endpoint is reported before data is read."""
     from robin_cli.cli.showing import deliver
-    from robin_cli.cli.work import again, ready, saying, spend
+    from robin_cli.cli.work import again, saying, spend
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
-    from robin_cli.render.files import check_output
+    from robin_cli.runner.checking import check_judges
     from robin_cli.views.messages import messages_for
 
     messages = messages_for(quiet=settings.quiet)
-    ready(settings, messages)
+    check_judges(settings)
     check_pairwise(settings)
-    check_output(settings.format, settings.output, list(inputs()))
     with saying("; no call was made"):
         store = opened(settings, messages)
     with store, saying(f"; everything received is kept. To go on: {again(store, settings)}"):
@@ -107,4 +113,4 @@ def _work(
             if settings.output is not None and store.has_answers:
                 deliver(store.path, settings)
             raise
-        deliver(store.path, settings, [*took, *also()])
+        deliver(store.path, settings, [*took, *also()], most)

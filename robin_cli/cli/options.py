@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
 from functools import cached_property, partial
+from glob import has_magic
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,10 +73,23 @@ def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[
     return complete
 
 
+def check_runs(ctx: typer.Context, value: Path | list[Path] | None) -> Any:
+    """Return the runs of an argument. RunError for one that is none, before the libraries of the work are imported."""
+    from robin_cli.storage.manifest import read_manifest
+
+    for path in [] if ctx.resilient_parsing else value if isinstance(value, list) else [value]:
+        if path is not None and not path.is_file() and not has_magic(str(path)):
+            read_manifest(path)
+    return value
+
+
 Run = Annotated[
     Path,
     typer.Argument(
-        help="A run directory, as robin judge makes them.", metavar="RUN", show_default=False
+        help="A run directory, as robin judge makes them.",
+        metavar="RUN",
+        show_default=False,
+        callback=check_runs,
     ),
 ]
 RunOrScores = Annotated[
@@ -84,6 +98,7 @@ RunOrScores = Annotated[
         help="A run directory, or a file of scores. (default: the newest run)",
         metavar="RUN",
         show_default=False,
+        callback=check_runs,
     ),
 ]
 Labels = Annotated[

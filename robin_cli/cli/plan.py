@@ -40,16 +40,18 @@ def plan(
     the goal. --variances RUN plans by the ratings of an earlier run on these pairs: its variance, tokens and pace. With
     --pairwise and for comparisons of systems it says calls, tokens, money and time. --format and -o have its table as a file.
     """
+    from robin_cli.cli.first import check_first, inputs_of
+    from robin_cli.settings.reading import load_settings
+
+    settings = load_settings(ctx.obj, config)
+    check_first(settings, sends=False)
     from robin_cli.goals.checks import check_together
     from robin_cli.render.json import print_json
     from robin_cli.runner.inputs import pairs_of, prompts_of
-    from robin_cli.runner.opening import inputs_of
-    from robin_cli.settings.reading import load_settings
     from robin_cli.views.messages import messages_for
     from robin_cli.views.plan import Plan
     from robin_cli.views.plan_page import plan_table, print_page
 
-    settings = load_settings(ctx.obj, config)
     check_together(settings)
     given = settings_of_rows(
         ctx, inputs_of(settings) if "output" in ctx.obj else (), by_flags_alone=True

@@ -24,6 +24,7 @@ def report(
             help="A run or a file of scores, or two to compare pair by pair. (default: the newest run)",
             show_default=False,
             metavar="RUN",
+            callback=opt.check_runs,
         ),
     ] = None,
     output: Annotated[

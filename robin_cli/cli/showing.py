@@ -36,7 +36,7 @@ def settings_of_rows(
     Raises:
         InputError: an output that could not be written.
     """
-    from robin_cli.render.files import check_output
+    from robin_cli.render.outputs import check_output
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
@@ -65,7 +65,7 @@ def show(
     for_people: bool,
     run: Path | None = None,
     excel: bool = False,
-    whole: bool = False,
+    most: int | None = None,
 ) -> None:
     """Print ``tables``, or write the first to a file, as set in ``given``.
 
@@ -74,7 +74,7 @@ def show(
         for_people: print them.
         run: their run, whose settings are written in formats that have a place for them.
         excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
-        whole: print all rows, not the first ones.
+        most: print so many rows; None for as many as a terminal shows.
     """
     if for_people:
         from robin_cli.render.terminal import MOST_ROWS, print_table, stdout_console
@@ -83,7 +83,7 @@ def show(
         for number, table in enumerate(tables):
             if number:
                 console.print()
-            print_table(console, table, len(table) if whole else MOST_ROWS)
+            print_table(console, table, most or MOST_ROWS)
         return
     from robin_cli.render.files import export
     from robin_cli.storage.manifest import settings_of
@@ -98,10 +98,13 @@ def show(
     export(tables[0].rows(), made_with, notify=notify, **how)
 
 
-def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
+def deliver(
+    run: Path, settings: Settings, facts: Iterable[str] = (), most: int | None = None
+) -> None:
     """Print or write a run's scores as set in ``settings``, then its answer and the next command.
 
-    The first line of the answer stands above rows that people see, too; ``facts`` stand before the answer.
+    The first line of the answer stands above rows that people see, too; ``facts`` stand before the answer. ``most``:
+    the rows that people see.
     """
     from robin_cli.goals.found import View
     from robin_cli.goals.making import goal_of_run
@@ -123,7 +126,7 @@ def deliver(run: Path, settings: Settings, facts: Iterable[str] = ()) -> None:
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
         if for_people:
             typer.echo(fitted(f"{one_line(found.answer[0])}\n", sys.stdout))
-        show(tables, settings, messages.note, for_people=for_people, run=run)
+        show(tables, settings, messages.note, for_people=for_people, run=run, most=most)
     except StorageError as error:
         raise StorageError(
             f"{error}. All ratings are kept: robin export {typed(run)} -o FILE"

@@ -62,6 +62,6 @@ def runs(
         print_json(*found)
     elif found or not for_people:
         say = partial(typer.echo, err=True)
-        show([run_table(found)], given, say, for_people=for_people, whole=True)
+        show([run_table(found)], given, say, for_people=for_people, most=len(found))
     else:
         typer.echo(f"no runs in {folder}; robin judge makes them", err=True)

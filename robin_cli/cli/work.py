@@ -23,11 +23,9 @@ from robin_cli.model.errors import (
     typed,
 )
 from robin_cli.model.records import number_of
-from robin_cli.runner.checking import check_judges
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.runner.stop import GRACE_S, Left, Stop
 from robin_cli.runner.working import check_rated, work
-from robin_cli.settings.reading import doubtful_variables
 from robin_cli.settings.table import Settings
 from robin_cli.storage.reader import count_answers
 from robin_cli.storage.store import RunStore
@@ -35,13 +33,6 @@ from robin_cli.views.messages import Messages
 from robin_cli.views.progress import conclusion, nothing_sent, shown
 
 INTERRUPTED = 130
-
-
-def ready(settings: Settings, messages: Messages) -> None:
-    """Print which settings do not count, and check that the judges can be asked. Raises like :func:`check_judges`."""
-    for line in (*doubtful_variables(), *settings.source.notes):
-        messages.note(line)
-    check_judges(settings)
 
 
 def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:

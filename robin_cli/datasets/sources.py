@@ -74,6 +74,19 @@ def _matches(pattern: str) -> list[str]:
     return matches
 
 
+def check_files(names: Iterable[str]) -> None:
+    """Check that the files among ``names`` exist and have known formats; addresses and standard input are not looked at.
+
+    Raises:
+        InputError: a file cannot be read, or a glob matches none.
+    """
+    for name in names:
+        if not remote.scheme_of(name) and glob.has_magic(name):
+            expanded([name])
+        elif name != STDIN and not remote.scheme_of(name):
+            _local_reader(name)
+
+
 @contextmanager
 def opened(name: str, wanted: Wanted) -> Iterator[Source]:
     """Open the source ``name``; columns that are not ``wanted`` need not be read.
@@ -93,14 +106,9 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
                 )
             yield in_memory(io.BytesIO(sys.stdin.buffer.read()), "standard input", wanted)
     else:
-        source_name = name.encode(
-            "utf-8", "backslashreplace"
-        ).decode()  # a name on disk may be no UTF-8
-        with _readable(source_name):
-            path = name if os.path.lexists(name) else sheets.file_of(name)
-            reader = _reader(Path(path), source_name)
-            with Path(path).open("rb") as raw:
-                yield _source(raw, source_name, reader, wanted, path)._replace(path=path)
+        path, source_name, reader = _local_reader(name)
+        with _readable(source_name), Path(path).open("rb") as raw:
+            yield _source(raw, source_name, reader, wanted, path)._replace(path=path)
 
 
 def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
@@ -203,6 +211,14 @@ def _of_scheme(address: str, wanted: Wanted) -> Source:
             yield number, row
 
     return Source(source, table._replace(rows=rows()), digest.hexdigest)
+
+
+def _local_reader(name: str) -> tuple[str, str, Reader | Plugin]:
+    """Return the path of a local file, its name in errors, and its reader. InputError if it cannot be read."""
+    source = name.encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
+    with _readable(source):
+        path = name if os.path.lexists(name) else sheets.file_of(name)
+        return path, source, _reader(Path(path), source)
 
 
 def _reader(path: Path, source: str) -> Reader | Plugin:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 import unicodedata
-from shutil import get_terminal_size
+from pathlib import Path
+from shutil import get_terminal_size, which
 from textwrap import wrap
 from typing import TextIO
 
 _ACTING = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
+_CALL = re.compile(r"(?<=: )robin(?= [a-z])")
 _COMMAND = re.compile(r"(?<=:) (?=\S*\brobin [a-z])")
 
 
@@ -38,8 +42,17 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
+def as_called(text: str) -> str:
+    """Return ``text`` with each ``robin`` behind a colon as this command was called, if a shell finds no other robin."""
+    called = sys.argv[0]
+    if Path(called).name != "robin" or which("robin"):
+        return text
+    return _CALL.sub(lambda _: shlex.quote(called), text)
+
+
 def fitted(text: str, stream: TextIO | None) -> str:
-    """Return ``text`` :func:`wrapped` where ``stream`` is a terminal; elsewhere as it is."""
+    """Return ``text`` with its commands :func:`as_called`, and :func:`wrapped` where ``stream`` is a terminal."""
+    text = as_called(text)
     is_terminal = stream is not None and stream.isatty()
     return wrapped(text, get_terminal_size().columns) if is_terminal else text
 

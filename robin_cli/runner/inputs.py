@@ -19,7 +19,7 @@ from robin_cli.goals.checks import check_shown, check_target
 from robin_cli.model.errors import InputError, RunError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
-from robin_cli.questions.rubrics import PromptSet, load_prompts
+from robin_cli.runner.prompts import PromptSet
 from robin_cli.settings.addresses import judges_of, shared_addresses
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
@@ -55,18 +55,6 @@ def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
                 f"{name}: {why}, so agreement with them will not be reported; name the field with ratings on that "
                 f"scale: --columns {shlex.quote(name)}=NAME"
             )
-
-
-def prompts_of(settings: Settings) -> PromptSet:
-    """Load the template and rubrics that ``settings`` name. InputError as :func:`load_prompts`."""
-    return load_prompts(
-        settings.attributes,
-        settings.rubric,
-        settings.template,
-        settings.answers,
-        pairwise=settings.pairwise,
-        ties=not settings.no_ties,
-    )
 
 
 def recorded_prompts(manifest: Manifest) -> PromptSet:

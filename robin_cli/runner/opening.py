@@ -10,31 +10,20 @@ from functools import partial
 from pathlib import Path
 
 from robin_cli.datasets.pairs import Dataset
-from robin_cli.datasets.sources import expanded
-from robin_cli.files.remote import scheme_of
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
-from robin_cli.model.errors import InputError
 from robin_cli.runner.inputs import checked_data, manifest_of, pairs_of, prompts_of, space_of
 from robin_cli.runner.money import calls_paid_for
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.scheduling import with_scheduler
 from robin_cli.runner.variances import earlier_variances
 from robin_cli.settings.addresses import keep_hosts
+from robin_cli.settings.reading import check_budget
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 from robin_cli.storage.store import RunStore
 
 Notify = Callable[[str], None]
-
-
-def inputs_of(settings: Settings) -> list[str]:
-    """Return the files that a new run reads."""
-    return [
-        *expanded(settings.data),
-        *settings.rubric,
-        *filter(None, (settings.template, settings.source.place)),
-    ]
 
 
 def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None) -> RunStore:
@@ -49,7 +38,7 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
         InputError: bad data or settings, or a run directory made with other settings.
         RunError, StorageError: the directory cannot be used.
     """
-    _check(settings)
+    check_budget(settings)
     check_together(settings)
     prompts = prompts_of(settings)
     dataset = checked_data(
@@ -76,18 +65,6 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     # Registered first: a run that is killed at once was made here, too.
     register = partial(keep_hosts, settings=settings)
     return RunStore.create(path, wanted, dataset.pairs, variances, session, register)
-
-
-def _check(settings: Settings) -> None:
-    """Raise InputError for settings without a budget, or with a run that is not a local folder."""
-    if settings.budget is None and settings.max_cost is None:
-        raise InputError(
-            "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --max-cost 20"
-        )
-    if settings.run and scheme_of(settings.run):
-        raise InputError(
-            f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
-        )
 
 
 def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:

@@ -181,6 +181,18 @@ def doubtful_variables() -> list[str]:
     ]
 
 
+def check_budget(settings: Settings) -> None:
+    """Raise InputError for settings without a budget, or with a run that is not a local folder."""
+    if settings.budget is None and settings.max_cost is None:
+        raise InputError(
+            "--budget is missing: say how many judge calls to spend, for example --budget 50000, or US dollars, --max-cost 20"
+        )
+    if settings.run and scheme_of(settings.run):
+        raise InputError(
+            f"--run {settings.run}: a run is a folder on this machine; its scores may go to an address, with -o"
+        )
+
+
 def check_names(names: Set[str], known: Set[str]) -> None:
     """Raise InputError for the first of ``names`` that is not a setting, with the one that may be meant."""
     if unknown := sorted(names - known):

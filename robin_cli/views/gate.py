@@ -29,7 +29,7 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
-from robin_cli.render.files import check_not_read, check_writable
+from robin_cli.render.outputs import check_not_read, check_writable
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table

@@ -12,7 +12,7 @@ from typing import IO, Any, TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
-from robin_cli.render.text import plain, wrapped
+from robin_cli.render.text import as_called, plain, wrapped
 from robin_cli.results.words import duration
 
 LINE_EVERY_S = 30.0
@@ -58,7 +58,7 @@ class Messages:
     def note(self, line: str) -> None:
         """Print ``line`` as plain text; nothing if quiet."""
         if not self.quiet:
-            text = plain(line)
+            text = as_called(plain(line))
             self.console.print(
                 Text(wrapped(text, self.console.width) if self.console.is_terminal else text),
                 soft_wrap=True,

@@ -15,7 +15,8 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import BASELINE
 from robin_cli.render.charts import drawn
-from robin_cli.render.files import check_writable, write_to
+from robin_cli.render.files import write_to
+from robin_cli.render.outputs import check_writable
 from robin_cli.results.charts import Axis, Chart, Panel, Series, histogram
 from robin_cli.results.columns import SIMULATED
 from robin_cli.results.tables import Table

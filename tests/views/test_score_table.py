@@ -28,7 +28,8 @@ from robin_cli.datasets.checking import pair_id_of
 from robin_cli.goals import rows as data_columns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from robin_cli.render.files import check_output, export
+from robin_cli.render.files import export
+from robin_cli.render.outputs import check_output
 from robin_cli.render.text import plain
 from robin_cli.results.columns import SCORES
 from robin_cli.storage.reader import RunData, read_run

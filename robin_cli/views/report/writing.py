@@ -10,7 +10,7 @@ from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.goals.checks import check_shown
 from robin_cli.model.errors import InputError, StorageError, typed, writing
-from robin_cli.render.files import check_not_read
+from robin_cli.render.outputs import check_not_read
 from robin_cli.runner.inputs import files_read_by
 from robin_cli.storage.layout import name_of
 from robin_cli.storage.locking import is_locked
