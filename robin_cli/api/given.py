@@ -22,7 +22,8 @@ from robin_cli.datasets.pairs import Dataset
 from robin_cli.datasets.parquet_tables import written_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
-from robin_cli.runner.inputs import pairs_of, prompts_of
+from robin_cli.runner.inputs import pairs_of
+from robin_cli.runner.prompts import prompts_of
 from robin_cli.runner.recorded import as_runs
 from robin_cli.settings.table import Settings
 from robin_cli.views.parsing import read_scale

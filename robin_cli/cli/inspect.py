@@ -46,7 +46,8 @@ def render(
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError, shown
     from robin_cli.render.text import one_line
-    from robin_cli.runner.inputs import pairs_of, prompts_of
+    from robin_cli.runner.inputs import pairs_of
+    from robin_cli.runner.prompts import prompts_of
 
     check_pairwise(settings)
     prompts = prompts_of(settings)

@@ -47,7 +47,8 @@ def plan(
     check_first(settings, sends=False)
     from robin_cli.goals.checks import check_together
     from robin_cli.render.json import print_json
-    from robin_cli.runner.inputs import pairs_of, prompts_of
+    from robin_cli.runner.inputs import pairs_of
+    from robin_cli.runner.prompts import prompts_of
     from robin_cli.views.messages import messages_for
     from robin_cli.views.plan import Plan
     from robin_cli.views.plan_page import plan_table, print_page

@@ -19,7 +19,7 @@ from robin_cli.goals.checks import check_shown, check_target
 from robin_cli.model.errors import InputError, RunError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
-from robin_cli.runner.prompts import PromptSet
+from robin_cli.questions.rubrics import PromptSet
 from robin_cli.settings.addresses import judges_of, shared_addresses
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded

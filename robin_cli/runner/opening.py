@@ -12,8 +12,9 @@ from pathlib import Path
 from robin_cli.datasets.pairs import Dataset
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
-from robin_cli.runner.inputs import checked_data, manifest_of, pairs_of, prompts_of, space_of
+from robin_cli.runner.inputs import checked_data, manifest_of, pairs_of, space_of
 from robin_cli.runner.money import calls_paid_for
+from robin_cli.runner.prompts import prompts_of
 from robin_cli.runner.resuming import continued
 from robin_cli.runner.scheduling import with_scheduler
 from robin_cli.runner.variances import earlier_variances

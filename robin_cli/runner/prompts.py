@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from robin_cli.questions.rubrics import PromptSet as PromptSet
-from robin_cli.questions.rubrics import load_prompts
+from robin_cli.questions.rubrics import PromptSet, load_prompts
 from robin_cli.settings.table import Settings
 
 

@@ -17,8 +17,9 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.registry import BASELINE, chosen
 from robin_cli.results.words import error_text
-from robin_cli.runner.inputs import checked_data, prompts_of, space_of
+from robin_cli.runner.inputs import checked_data, space_of
 from robin_cli.runner.money import calls_paid_for
+from robin_cli.runner.prompts import prompts_of
 from robin_cli.runner.variances import known_counts
 from robin_cli.settings.table import Settings
 from robin_cli.simulation.experiment import Measured, World

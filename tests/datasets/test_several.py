@@ -12,7 +12,8 @@ import pytest
 import robin_cli
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.model.errors import InputError
-from robin_cli.runner.inputs import pairs_of, prompts_of
+from robin_cli.runner.inputs import pairs_of
+from robin_cli.runner.prompts import prompts_of
 from robin_cli.settings.reading import load_settings
 from tests.datasets.writing import HELPSTEER, as_csv, as_lines, as_parquet, written
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from robin_cli.runner.inputs import pairs_of, prompts_of
+from robin_cli.runner.inputs import pairs_of
+from robin_cli.runner.prompts import prompts_of
 from robin_cli.settings.table import Settings
 from tests.conftest import write_pairs
 
