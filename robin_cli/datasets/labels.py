@@ -9,6 +9,7 @@ row per group, with ``group`` and ``best``: the id of the group's best response.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,9 +33,11 @@ _RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = (
     "group",
     "best",
 )
+_ROWS = (_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, _RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST)
 _HOW = (
     "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 )
+_PEOPLE = r"(?:annotator|rater|labell?er|coder|reviewer|evaluator|worker)s?"
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
 
@@ -87,7 +90,9 @@ def _labels(
     names: dict[str, None] = {}
     for where, row in sound_rows(source, "Correct the row."):
         rows += 1
-        names.update(dict.fromkeys(row))
+        if table.names is None and not row.keys() <= names.keys():
+            names.update(dict.fromkeys(row))
+            _check_dropped(source.name, list(row), scales)
         if _LABEL not in row and (not _is_empty(row.get(_BEST)) or row.get(_RATING) == _BEST):
             best.append(_best_named(row, where))
             if best[-1].pair_id not in pair_ids:
@@ -173,7 +178,33 @@ def _mean(labels: Mapping[str, Label]) -> Label:
     )
 
 
+def _check_dropped(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
+    """Raise InputError for a column that looks like labels, or like one of robin's, and would not be read."""
+    known = {*_ROWS, *scales}
+    labels = rf"{_PEOPLE}|{_LABEL}|{_RATING}|{_BEST}|preference|{'|'.join(map(re.escape, scales))}"
+    for name in (name for name in names if name not in known):
+        letters = re.sub(r"[\W_]+", "", name.casefold())
+        alike = next((each for each in known if each.replace("_", "") == letters), None)
+        if re.fullmatch(rf"{_PEOPLE}(?:[\W_]*(?:id|name))?", name, re.IGNORECASE):
+            alike = _LABELLER
+        if alike is not None and alike not in names:
+            raise InputError(
+                f'{source}: the column "{shown(name)}" would not be read. Rename it to {alike}, or remove it'
+            )
+        if re.fullmatch(rf"(?:{labels})s?(?:[\W_]*\d+|[\W_]+\w+)?", name, re.IGNORECASE):
+            raise InputError(
+                f'{source}: the column "{shown(name)}" would not be read. Write a row for each label, with {_ID}, {_LABEL} (on '
+                f"the scale of the attribute; A, B or tie for comparisons) and {_LABELLER}, or remove the column"
+            )
+    one, *others = [name for name in (_LABEL, _RATING, *scales) if name in names] or [""]
+    if one in {_LABEL, _RATING} and others:
+        raise InputError(
+            f'{source}: the columns "{one}" and "{shown(others[0])}" both hold labels. Remove one of the two'
+        )
+
+
 def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
+    _check_dropped(source, names, scales)
     listed = ", ".join(shown(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
     if {_GROUP, _BEST} <= set(names):
         return
