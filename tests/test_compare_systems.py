@@ -104,7 +104,7 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
         r"(alpha|beta) (and|is better than) (alpha|beta) .*\[.*, .*\] \(95 %, over 12 prompts\)",
         said,
     )
-    assert re.search("next: robin re(sume r --budget MORE|port r -o report.html)$", said)
+    assert re.search("next: robin re(sume r --budget 48|port r -o report.html)$", said)
     assert [prompt for prompt, _ in asked[::2]] == [prompt for prompt, _ in asked[1::2]]
     assert len({prompt for prompt, _ in asked}) == 12
     scores = scores_in(done.stdout)

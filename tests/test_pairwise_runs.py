@@ -203,7 +203,7 @@ def test_goes_on_where_it_was(tmp_path: Path) -> None:
     assert facts["comparisons_without_preference"] == 14
     assert facts["no_preference_because"] == {"not asked": 13, "asked in part": 1}
     assert "10 of 24 comparisons asked in both orders, 1 in part" in first.stderr
-    assert first.stderr.endswith("next: robin resume r --budget MORE\n")
+    assert first.stderr.endswith("next: robin resume r --budget 42\n")
     assert len(asked) == len(set(asked)) == 48
     assert "24 of 24 comparisons asked in both orders" in third.stderr
     assert pd.read_csv(io.StringIO(third.stdout))["preference"].notna().all()
@@ -269,7 +269,7 @@ def test_names_the_systems_that_no_comparison_connects(tmp_path: Path) -> None:
     assert "alpha, beta | gamma" in said_in(refused.stderr) or "beta, alpha | gamma" in said_in(
         refused.stderr
     )
-    assert "robin resume r --budget MORE" in refused.stderr
+    assert "robin resume r --budget 96" in refused.stderr
 
 
 def test_says_which_of_two_systems_is_better(tmp_path: Path) -> None:

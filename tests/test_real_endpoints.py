@@ -87,7 +87,7 @@ def test_stops_before_more_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
         robin("resume", "r", cwd=tmp_path, exits=4)  # the limit is that of the run, and it is spent
         robin("resume", "r", "--max-cost", "0.12", cwd=tmp_path, exits=4)
         robin("resume", "r", "--max-cost", "5", cwd=tmp_path, exits=0)
-    has(first.stderr, "--max-cost $0.06 is reached", "robin resume r --max-cost MORE")
+    has(first.stderr, "--max-cost $0.06 is reached", "robin resume r --max-cost 0.12")
     assert sum(int(row["n"]) for row in rows(first.stdout)) == pytest.approx(spent / 0.002)
     assert 0.06 - 0.01 < spent <= 0.06
     assert judgments(tmp_path / "r")["cost_usd"].sum() == pytest.approx(0.3)

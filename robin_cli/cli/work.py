@@ -59,15 +59,12 @@ def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
             messages.note(
                 "nothing was answered, and no run is kept; once it can be, give the same command again"
             )
-        elif store.has_answers and not isinstance(
-            error, StorageError | RunError
-        ):  # which say themselves what is where
-            by_calls = store.manifest.budget_usd is None
-            more = " --max-cost MORE" if isinstance(error, LimitReached) and by_calls else ""
+        elif store.has_answers and not isinstance(error, StorageError | RunError | LimitReached):
+            # the others say themselves what is where, or end with the scores and the next step
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
                 messages.note(
-                    f"everything received is kept in {store.path}{lost}; to go on: {again(store, settings)}{more}"
+                    f"everything received is kept in {store.path}{lost}; to go on: {again(store, settings)}"
                 )
             else:
                 elsewhere = " (--base-url for another address)" if settings.at_endpoints else ""

@@ -256,10 +256,10 @@ def _raise_missing(path: Path, source: str) -> NoReturn:
     names: list[str] = []
     with suppress(OSError):  # a folder may be entered without the right to list it
         names = [each.name for each in islice(folder.iterdir(), 10_000)]
-    close = difflib.get_close_matches(path.name, names)
+    close = difflib.get_close_matches(path.name, names, n=1)
     readable = sorted(name for name in names if format_of(name))[:3]
     if close:
-        step = f"Did you mean {' or '.join(shown(name, 200) for name in close)}?"
+        step = f"Did you mean {shown(close[0], 200)}?"
     elif readable:
         step = f"The folder has {', '.join(shown(name, 200) for name in readable)}."
     else:

@@ -15,7 +15,7 @@ from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import check_view
 from robin_cli.goals.decided import OPEN
-from robin_cli.goals.found import View, judged_by
+from robin_cli.goals.found import View, judged_by, larger_budget
 from robin_cli.goals.rows import beside, with_data
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
@@ -175,7 +175,7 @@ def _check_ranked(found: Ranked, run: RunData) -> None:
     """Raise InputError if ``run`` has no ranking, with the reason and the next step."""
     if found.ranking is not None:
         return
-    more = f": robin resume {typed(run.name)} --budget MORE" if found.parts else ""
+    more = f": robin resume {typed(run.name)} {larger_budget(run.manifest)}" if found.parts else ""
     raise InputError(f"{run.name}: has no ranking of systems: {found.why}; {found.step}{more}")
 
 

@@ -64,7 +64,7 @@ class View:
     blind: bool = True
 
 
-_NEAR = 0.9
+_NEAR = 0.5
 """Share of a limit of money: a run that stopped beyond it was stopped by the limit."""
 
 Builder = Callable[[Any, View], Table]
@@ -110,6 +110,13 @@ class Asked:
 def cost_of(money: Spending) -> str:
     """Write the money of a run, or of one of its judges."""
     return cost(money.cost_usd, complete=money.complete)
+
+
+def larger_budget(manifest: Manifest) -> str:
+    """Return the option of robin resume that doubles a budget."""
+    if manifest.budget_usd is None:
+        return f"--budget {2 * manifest.budget}"
+    return f"--max-cost {2 * manifest.budget_usd:g}"
 
 
 def judged_by(manifest: Manifest) -> str:
@@ -221,24 +228,17 @@ class Found(ABC):
         """Whether a larger budget would improve the answer."""
         return False
 
-    @property
-    def forecast(self) -> str:
-        """The command that forecasts the larger budget; "" for none."""
-        return ""
-
     def next_step(self) -> str:
         """Return the command that is useful next."""
         run, manifest = self.run, self.run.manifest
         is_spent = manifest.is_spent(run.fold.arms.spent)
         if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
             return f"robin report {typed(run.name)} -o report.html"
-        budget = "--budget" if manifest.budget_usd is None else "--max-cost"
-        more = f" {budget} MORE" if is_spent else ""
+        more = f" {larger_budget(manifest)}" if is_spent else ""
         limit, known = manifest.last_session.get("max_cost"), run.fold.spending().cost_usd
         if not is_spent and limit and known and known > _NEAR * limit:
-            more = " --max-cost MORE"
-        says = f" ({self.forecast} says about how much)" if is_spent and self.forecast else ""
-        return f"robin resume {typed(run.name)}{more}{says}"
+            more = f" --max-cost {2 * limit:g}"
+        return f"robin resume {typed(run.name)}{more}"
 
     def ends_with(self) -> list[str]:
         """Return the last lines of a session: the answer, and the next step."""

@@ -19,7 +19,7 @@ from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
 from robin_cli.goals.scores import decisions_as_asked, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
-from robin_cli.model.errors import InputError, typed
+from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of, things_rated
 from robin_cli.results.words import AT_TARGET, MOST_LINES, WORST, error_text, finite, target_text
 from robin_cli.storage.reader import RunData
@@ -94,13 +94,6 @@ class Rated(Found):
     def is_open(self) -> bool:
         """Whether a target error is not reached."""
         return self.aim is not None and not self.aim.reached
-
-    @property
-    def forecast(self) -> str:
-        """The command that forecasts the calls for an error."""
-        if self.aim is None:
-            return ""
-        return f"robin plan DATA … --variances {typed(self.run.name)} --target-error {self.aim.error:g}"
 
     @cached_property
     def of_judges(self) -> Sequence[OfJudge]:

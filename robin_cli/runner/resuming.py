@@ -178,7 +178,7 @@ def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None)
     own = manifest.budget_usd
     if own is not None and budget is not None:
         raise InputError(
-            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --max-cost MORE"
+            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --max-cost {2 * own:g}"
         )
     if own is None and budget_usd is not None:
         raise InputError(

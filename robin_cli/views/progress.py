@@ -174,13 +174,16 @@ def nothing_sent(outcome: Outcome, run: Path) -> str:
     if outcome.budget_usd is None:
         why, more = (
             f"the budget of {number_of(outcome.budget, 'call')} is spent already",
-            "--budget N",
+            f"--budget {2 * outcome.budget}",
         )
     else:
         spent = (
             f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
         )
-        why, more = f"{spent}, and the rest might not pay for a call", "--max-cost MORE"
+        why, more = (
+            f"{spent}, and the rest might not pay for a call",
+            f"--max-cost {2 * outcome.budget_usd:g}",
+        )
     return f"nothing was sent: {why}; for more: robin resume {typed(run)} {more}"
 
 

@@ -129,9 +129,7 @@ def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(
     assert re.search(
         r"kept \d+ of 20 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short
     )
-    assert (
-        "next: robin resume r --budget MORE (robin plan DATA … --decide 'helpfulness>=3'" in short
-    )
+    assert re.search(r"next: robin resume r --budget \d+$", short, re.MULTILINE)
 
 
 def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path: Path) -> None:

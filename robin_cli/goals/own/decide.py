@@ -17,7 +17,6 @@ from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import MARGIN, UNDECIDED
-from robin_cli.model.errors import option, typed
 from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
@@ -69,12 +68,6 @@ class Decisions(Rated):
     def is_open(self) -> bool:
         """Whether a decision is open."""
         return not self.is_over
-
-    @property
-    def forecast(self) -> str:
-        """The command that forecasts the calls for the decisions."""
-        decide = option("--decide", self.decided.task.decision)
-        return f"robin plan DATA … {decide} --variances {typed(self.run.name)}"
 
     def lines(self) -> dict[str, str]:
         return {
