@@ -14,7 +14,7 @@ import os
 import ssl
 import time
 from collections.abc import AsyncIterable, Iterator, Mapping
-from contextlib import aclosing, contextmanager, nullcontext
+from contextlib import aclosing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,8 +29,13 @@ from robin_cli.judges.judge import Options
 from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.judges.replies import Stop
 from robin_cli.model.errors import EndpointError
+from robin_cli.settings.trust import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
+_HANDSHAKE_HERE_S = 2.0
+"""The longest time to connect by TLS on this machine; a server that does not speak TLS may never answer its first message."""
+
+_MOST_REDIRECTS = 3
 _LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
 _PLAIN = _LOST | {
     errno.ECONNREFUSED,
@@ -148,8 +153,29 @@ class Request:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls."""
-    return httpx2.create_ssl_context()
+    """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls.
+
+    Raises:
+        EndpointError: a variable names a file or folder that cannot be read.
+    """
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        named = next(
+            (name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ), "TLS"
+        )
+        raise EndpointError(
+            f"{named}: its certificates cannot be read ({error.strerror or error}); name a file of "
+            "certificates, or unset it"
+        ) from None
+
+
+def _proxies() -> str:
+    """Return the names of the variables that set a proxy."""
+    names = [f"{scheme}_PROXY" for scheme in ("HTTP", "HTTPS", "ALL")]
+    return ", ".join(
+        name for each in names for name in (each, each.lower()) if os.environ.get(name)
+    )
 
 
 class _Client(DefaultAioHttpClient):
@@ -160,6 +186,18 @@ class _Client(DefaultAioHttpClient):
 
     def _init_proxy_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
         return _on_a_session_of_ours(super()._init_proxy_transport(*args, **named))
+
+
+def _client(proxies: str, **options: Any) -> _Client:
+    """Make a client. EndpointError if the variables ``proxies`` name a proxy that it cannot use."""
+    try:
+        return _Client(**options)
+    except (ValueError, httpx2.InvalidURL, ImportError) as error:
+        if not proxies:
+            raise
+        raise EndpointError(
+            f"{proxies}: not a proxy that robin can use; name one as http://host:port, or unset it"
+        ) from error
 
 
 def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
@@ -193,14 +231,23 @@ class Transport:
         self.redactor = Redactor(endpoint.api_key)
         self._large = Turns()
         self._kept_open = 0  # at most so many idle connections may be reused
-        timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
-        self._http = _Client(
+        address = httpx2.URL(endpoint.base_url)
+        is_here, self._is_tls = is_loopback(address.host), address.scheme == "https"
+        self._reached = False
+        self._connect_s = _HANDSHAKE_HERE_S if is_here and self._is_tls else _CONNECT_TIMEOUT_S
+        timeout = httpx2.Timeout(endpoint.timeout_s, connect=self._connect_s, pool=None)
+        self._proxies = "" if is_here else _proxies()
+        self._http = _client(
+            self._proxies,
+            trust_env=not is_here,  # this machine is reached without a proxy
             timeout=timeout,
             # the default would be aiohttp's own limit of 100
             limits=httpx2.Limits(
                 max_connections=endpoint.at_a_time, max_keepalive_connections=endpoint.at_a_time
             ),
-            verify=_certificates(),
+            verify=_certificates()
+            if self._is_tls or not is_here
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             follow_redirects=False,  # a redirect to another host must not get the key
         )
         client = AsyncOpenAI(
@@ -228,8 +275,23 @@ class Transport:
         self._extensions = {"timeout": timeout.as_dict()}
 
     async def post(self, body: bytes) -> Response:
-        """Send ``body`` to the endpoint's chat completions. Raises as :meth:`send`."""
-        return await self.send(Request("POST", _CHAT, body, again=True))
+        """Send ``body`` to the endpoint's chat completions, also to another path of that host. Raises as :meth:`send`."""
+        request = Request("POST", _CHAT, body, again=True)
+        response = await self.send(request)
+        for _ in range(_MOST_REDIRECTS):
+            if response.status not in {307, 308} or not self._follows(response.headers):
+                break
+            response = await self.send(request)
+        return response
+
+    def _follows(self, headers: Mapping[str, str]) -> bool:
+        """Send requests to the address of a redirect from now on, if it is at the same host; return whether it is."""
+        with suppress(httpx2.InvalidURL):
+            target, chat = self._chat_url.join(headers.get("location", "")), self._chat_url
+            if (target.scheme, target.netloc) == (chat.scheme, chat.netloc):
+                self._chat_url = target
+                return True
+        return False
 
     async def send(self, request: Request) -> Response:
         """Send a request.
@@ -279,7 +341,25 @@ class Transport:
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             why = within if timed_out else f"no connection ({_why(error)})"
+            if not self._reached and (fault := self._tls_fault(error)):
+                raise EndpointError(
+                    f"{self._endpoint.base_url}: {fault} ({_why(error)})"
+                ) from error
+            if self._proxies and _never_connected(error):
+                why += f"; {self._proxies} may send it to a proxy"
             raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
+
+    def _tls_fault(self, error: Exception) -> str:
+        """Return what is wrong with an endpoint's encryption, and the next step; "" if that is not the reason."""
+        text = str(error)
+        if "CERTIFICATE_VERIFY_FAILED" in text:
+            return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
+        is_slow = isinstance(error, httpx2.ConnectTimeout) and "timeout" in text.lower()
+        if "WRONG_VERSION_NUMBER" in text or (
+            self._is_tls and is_slow and self._connect_s < _CONNECT_TIMEOUT_S
+        ):
+            return "it does not speak https; write http:// in --base-url"
+        return ""
 
     async def _exchanged(self, call: Request, file: IO[bytes] | None) -> Response:
         reuses = self._kept_open > 0
@@ -323,6 +403,7 @@ class Transport:
                 )
             else:
                 content, held = await self._large.read(pieces)
+        self._reached = True
         self._kept_open += headers.get("connection", "").lower() != "close"
         turn = self._large if held else None
         return Response(

@@ -191,6 +191,10 @@ def _api_key(variable: str, *, named: bool) -> str:
     if variable == NO_KEY:
         return "none"
     key = os.environ.get(variable, "").strip()
+    if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
+        raise InputError(
+            f"{variable}: holds a key in quotes, which are no part of it (docker's --env-file keeps them); set it without"
+        )
     if key and not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
             f"{variable}: holds blanks or other characters that a key cannot have; set it anew"

@@ -48,14 +48,15 @@ def checked_urls(urls: Sequence[object], place: str) -> tuple[str, ...]:
             parts = urlsplit(str(url))
             if "@" in parts.netloc or parts.query or parts.fragment:
                 raise InputError(
-                    f"{place}: must hold no user, password or query (it is written to disk); keys go into --api-key-env"
+                    f"{place}: must hold no user, password or query (it is written to disk); keys go into --api-key-env. "
+                    "Azure's form without ?api-version is https://NAME.openai.azure.com/openai/v1"
                 )
             host_of(str(url))
         except ValueError:
             raise InputError(
                 f"{place}: must be an address such as http://localhost:8000/v1, in ASCII"
             ) from None
-        checked.append(str(url).rstrip("/"))
+        checked.append(str(url).rstrip("/").removesuffix("/chat/completions"))
     return tuple(dict.fromkeys(checked))
 
 

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from robin_cli.dispatch.limiter import MAX_HOLD_S
+from robin_cli.judges import transport
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from tests.conftest import free_port, refuses
@@ -409,3 +410,44 @@ def test_leaves_alone_what_extra_body_says_of_a_parameter() -> None:
     assert len(wire.bodies) == 2
     assert wire.bodies[1]["max_tokens"] == 7
     assert wire.bodies[1]["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_reaches_this_machine_without_a_proxy_and_names_the_variable_of_one_it_cannot_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "socks://127.0.0.1:9")
+    with serving(lambda *_: completion()) as wire:
+        reply(ask(wire.url).outcomes[0])
+    refuses(EndpointError, "ALL_PROXY: not a proxy that robin can use", ask, "http://judge.test/v1")
+
+
+def test_names_the_variable_of_certificates_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    transport._certificates.cache_clear()
+    refuses(
+        EndpointError,
+        "SSL_CERT_FILE: its certificates cannot be read",
+        ask,
+        "https://judge.test/v1",
+    )
+
+
+def test_says_that_a_server_does_not_speak_https() -> None:
+    with serving(lambda *_: completion()) as wire:
+        address = wire.url.replace("http:", "https:")
+        refuses(EndpointError, "does not speak https; write http://", ask, address)
+
+
+def test_follows_a_redirect_at_the_same_host_but_to_no_other() -> None:
+    def moved(to: str) -> web.Response:
+        return web.Response(status=307, headers={"Location": to})
+
+    with serving(once(moved("/v1/chat/completions?again"))) as wire:
+        reply(ask(wire.url, QUESTION, QUESTION).outcomes[1])
+    assert len(wire.bodies) == 3
+    with serving(lambda *_: moved("http://127.0.0.1:9/v1/chat/completions")) as wire:
+        refuses(EndpointError, "redirects .307. to http://127.0.0.1:9", ask, wire.url)
+    assert len(wire.bodies) == 1
