@@ -63,6 +63,7 @@ def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool
     import asyncio
     import webbrowser
     from contextlib import suppress
+    from tempfile import TemporaryDirectory
 
     from robin_cli.views.label.server import LabelPage
     from robin_cli.views.label.work import Labelling
@@ -74,11 +75,15 @@ def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool
     def ready(address: str) -> None:
         typer.echo(address)
         typer.echo("Ctrl-C, or Done at the page, ends it; each label is kept at once", err=True)
-        if open_browser:
-            webbrowser.open(address)
+        if open_browser:  # by a file: a command line, with the token in it, is for all users to see
+            page = Path(folder) / "open.html"
+            page.write_text(f'<meta http-equiv="refresh" content="0;url={address}">')
+            webbrowser.open(page.as_uri())
 
     async def serve() -> None:
         await LabelPage(labelling, labeller).serve(port, ready)
 
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), TemporaryDirectory() as folder:
         asyncio.run(serve())
+    if agreement := labelling.agreement():  # not before: labels are to be independent
+        typer.echo(f"note: {agreement}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
+from robin_cli.datasets.formats.csv_rows import GUARDED
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.storage.layout import LABELS
 
@@ -27,6 +29,7 @@ LABEL_COLUMNS = (
     "comment",
 )
 """An empty rating removes the labeller's earlier one; ``best`` marks the best pair of a group."""
+_NUMBERS = {"rating", "probability"}
 _HEAD = ",".join(LABEL_COLUMNS) + "\n"
 
 
@@ -45,16 +48,13 @@ def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         InputError: the file has other columns: another program wrote it.
         StorageError: the disk refuses; nothing was added.
     """
-    path, text = run / LABELS, StringIO()
-    csv.DictWriter(
-        text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
-    ).writerows(rows)
+    path, text = run / LABELS, "".join(map(_line, rows))
     try:
         with path.open("a+b") as file, _alone(file):
             end = _sound_end(file, path)
             try:
                 file.truncate(end)
-                file.write(((_HEAD if end == 0 else "") + text.getvalue()).encode())
+                file.write(((_HEAD if end == 0 else "") + text).encode())
                 file.flush()
                 os.fsync(file.fileno())
             except OSError:
@@ -64,6 +64,35 @@ def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         raise StorageError(
             f"{path}: the labels could not be kept ({error.strerror}); make room, and label again"
         ) from error
+
+
+def remove_label(run: Path, row: Mapping[str, Any]) -> None:
+    """Remove the last line that says ``row``. StorageError if the disk refuses."""
+    path, line = run / LABELS, _line(row).encode()
+    try:
+        with path.open("r+b") as file, _alone(file):
+            head, found, rest = file.read().rpartition(b"\n" + line)
+            if found:
+                file.seek(len(head) + 1)
+                file.write(rest)
+                file.truncate()
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise StorageError(
+            f"{path}: the label could not be taken back ({error.strerror}); try again"
+        ) from error
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """Return a line of the file; texts that a spreadsheet may run are behind an apostrophe."""
+    text = StringIO()
+    writer = csv.DictWriter(
+        text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
+    )
+    texts = {name: str(value) for name, value in row.items() if name not in _NUMBERS}
+    guarded = {name: f"'{each}" for name, each in texts.items() if re.match(GUARDED, each)}
+    writer.writerow({**row, **guarded})
+    return text.getvalue()
 
 
 def _sound_end(file: IO[bytes], path: Path) -> int:

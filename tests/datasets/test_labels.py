@@ -140,7 +140,7 @@ REFUSED = [
     ),
     (
         '{"Pair ID": "p1", "label": 3}\n',
-        ":1: the pair_id is null",
+        ': the column "Pair ID" would not be read. Rename it to',
     ),
     ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is not a number"),
     ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is not a number'),

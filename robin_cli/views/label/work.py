@@ -16,10 +16,11 @@ from robin_cli.datasets.chats import readable_turns
 from robin_cli.goals.agreeing import decided_together
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import given_labels, labelled_texts
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import number_of
+from robin_cli.render.text import one_line
 from robin_cli.runner.inputs import recorded_prompts
-from robin_cli.storage.labels import add_labels, kept_labels
+from robin_cli.storage.labels import add_labels, kept_labels, remove_label
 from robin_cli.storage.layout import LABELS
 from robin_cli.storage.reader import RunData
 
@@ -48,7 +49,8 @@ class Labelling:
     def __init__(self, run: RunData, n: int) -> None:
         self.run, self._prompts = run, recorded_prompts(run.manifest)
         self.is_of_two = run.manifest.is_pairwise
-        if kept_labels(run.path) is not None:
+        self._is_kept = kept_labels(run.path) is not None
+        if self._is_kept:
             add_labels(run.path)  # says whether labels can be added to those that there are
         given = given_labels(None, run)
         scores = goal_of_run(run).found(run).scores.numbers("score")
@@ -72,7 +74,7 @@ class Labelling:
             for k, (pair, each) in enumerate(self.items)
         }
         self.said: dict[str, dict[int, float]] = defaultdict(dict)
-        self._last: dict[str, list[int]] = defaultdict(list)
+        self._last: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         self._comments: dict[tuple[str, int], str] = {}
         self._skipped: dict[str, set[int]] = defaultdict(set)
         for attribute, labels in ({} if given is None else given.by_labeller).items():
@@ -100,35 +102,37 @@ class Labelling:
             "can_undo": bool(self._last[labeller]),
         }
         item = None if number is None else self._item(number, labeller)
-        return {**done, "item": item, "agreement": self.agreement(), "note": self.caution}
+        return {**done, "item": item, "note": self.caution}
 
     def label(self, labeller: str, number: int, value: float, comment: str) -> None:
         """Save a label; it is on disk when this returns. InputError for an invalid one, StorageError if the disk refuses."""
         self._check(number, value)
         if self._is_swapped(number, labeller):
             value = 1.0 - value
-        self._write(labeller, number, value, comment)
+        row = self._write(labeller, number, value, comment)
         self.said[labeller][number] = value
-        self._last[labeller].append(number)
+        self._last[labeller].append((number, row))
 
     def skip(self, labeller: str, number: int, comment: str) -> None:
         """Hide an item from this person while the page is open; a comment is saved like a label's."""
         self._check(number)
-        if comment:
-            self._write(labeller, number, None, comment)
+        row = self._write(labeller, number, None, comment) if comment else {}
         self._skipped[labeller].add(number)
-        self._last[labeller].append(number)
+        self._last[labeller].append((number, row))
 
     def undo(self, labeller: str) -> None:
-        """Take back the person's last label, or skip."""
+        """Take back the person's last label, or skip, and its row."""
         if not (last := self._last[labeller]):
             return
-        number = last.pop()
+        number, row = last[-1]
+        if row:
+            self._check_file()
+            remove_label(self.run.path, row)
+        last.pop()
         if number in self._skipped[labeller]:
             self._skipped[labeller].discard(number)
-            return
-        self._write(labeller, number, None, "")
-        self.said[labeller].pop(number, None)
+        else:
+            self.said[labeller].pop(number, None)
 
     def agreement(self) -> str:
         """Return the agreement of several people, in words; "" for one person, or if no pair has two labels."""
@@ -164,30 +168,38 @@ class Labelling:
             texts["response_a"], texts["response_b"] = texts["response_b"], texts["response_a"]
         name = self.run.manifest.attributes[attribute]
         rubric = self._prompts.rubrics.get(name)
-        scale = self.run.manifest.told_scales[attribute]
-        choices = (
-            [["A", 1.0], ["tie", 0.5], ["B", 0.0]]
-            if self.is_of_two
-            else [
-                [str(level), float(level)] for level in range(int(scale.low), int(scale.high) + 1)
-            ]
-        )
         return {
             "number": number,
             "attribute": name,
             "rubric": "" if rubric is None else rubric.text,
-            "choices": choices,
+            "choices": self._choices(attribute),
             "comment": self._comments.get((labeller, number), ""),
         } | texts
 
     def _check(self, number: int, value: float | None = None) -> None:
         if not 0 <= number < len(self.items):
             raise InputError("there is no such item on this page; load it again")
-        scale = self.run.manifest.told_scales[self.items[number].attribute]
-        if value is not None and not scale.low <= value <= scale.high:
+        attribute = self.items[number].attribute
+        if value is not None and value not in {each for _, each in self._choices(attribute)}:
+            scale = self.run.manifest.told_scales[attribute]
             raise InputError(f"the label {value:g} is off the scale {scale}")
 
-    def _write(self, labeller: str, number: int, value: float | None, comment: str) -> None:
+    def _choices(self, attribute: int) -> list[tuple[str, float]]:
+        if self.is_of_two:
+            return [("A", 1.0), ("tie", 0.5), ("B", 0.0)]
+        scale = self.run.manifest.told_scales[attribute]
+        return [(str(level), float(level)) for level in range(int(scale.low), int(scale.high) + 1)]
+
+    def _check_file(self) -> None:
+        if self._is_kept and kept_labels(self.run.path) is None:
+            raise StorageError(
+                f"{self.run.path / LABELS}: is gone, with the labels in it; put it back, or begin anew with robin label"
+            )
+
+    def _write(
+        self, labeller: str, number: int, value: float | None, comment: str
+    ) -> dict[str, Any]:
+        """Add a row to the file; return it."""
         pair, attribute = self.items[number]
         row = {
             "pair_id": self.run.pair_ids[pair],
@@ -195,11 +207,14 @@ class Labelling:
             "rating": "" if value is None else f"{value:g}",
             "labeller": labeller,
             "labelled_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "comment": " ".join(comment.split())[:MOST_COMMENT],
+            "comment": one_line(" ".join(comment.split())[:MOST_COMMENT]),
         }
+        self._check_file()
         add_labels(self.run.path, [row])
+        self._is_kept = True
         if comment:
             self._comments[labeller, number] = comment
+        return row
 
 
 def changes(run: RunData) -> list[str]:
