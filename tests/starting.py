@@ -36,43 +36,18 @@ from typing import IO, Any, NoReturn
 COMMAND = [sys.executable, "-m", "robin_cli"]
 # Read when they are needed, not while modules load. pytest and bash set the last ones.
 READ_AT_WORK = {
-    *(
-        "COLUMNS",
-        "NO_COLOR",
-        "TERM",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "OTHER_KEY",
-        "JUDGE_URL",
-    ),
-    *("BATCHES_URL", "PAIRWISE_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL"),
-    *("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
-}
-READ_AT_WORK |= {
-    "CHECKOUT",
-    "RUN",
-    "REQUIRE",
-    "UNSETTLED",
-    "RUNNER_TEMP",
-    "GITHUB_PATH",
-    "GITHUB_STEP_SUMMARY",
-}
-READ_AT_WORK |= {"XDG_STATE_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
+    "COLUMNS", "NO_COLOR", "TERM", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "OTHER_KEY", "JUDGE_URL", "BATCHES_URL",
+    "PAIRWISE_URL", "KEY_ONE", "KEY_TWO", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "CHECKOUT", "RUN", "REQUIRE",
+    "UNSETTLED", "RUNNER_TEMP", "GITHUB_PATH", "GITHUB_STEP_SUMMARY", "XDG_STATE_HOME", "PYTEST_CURRENT_TEST", "PATH", "PWD",
+    "OLDPWD", "SHLVL", "_",
+}  # fmt: skip
 # What scikit-learn, polars and Ray set when tests import them, for libraries that robin has not.
 READ_AT_WORK |= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF", "RAY_CLIENT_MODE"}
 LATE = (
-    *(
-        *("genai_prices.data", "pyarrow.dataset", "xlsxwriter"),
-        *("openai._vendor.httpx_aiohttp", "truststore", "scipy.optimize"),
-    ),
-    *(
-        "httpcore2",
-        "anyio.streams.tls",
-        "matplotlib.figure",
-        "matplotlib.patches",
-        "matplotlib.backends.backend_svg",
-    ),
-)
+    "genai_prices.data", "pyarrow.dataset", "xlsxwriter", "openai._vendor.httpx_aiohttp", "truststore",
+    "scipy.optimize", "httpcore2", "anyio.streams.tls", "matplotlib.figure", "matplotlib.patches",
+    "matplotlib.backends.backend_svg",
+)  # fmt: skip
 """What robin, or what it imports, imports where it is needed."""
 HERE = {
     name: value for name, value in os.environ.items() if not name.startswith(("ROBIN_", "OPENAI_"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -13,12 +12,9 @@ import pytest
 
 from tests.conftest import (
     DEMO,
-    ROOT,
     environment,
     judging,
-    lines_of,
     replaying,
-    wait_until,
     write_pairs,
 )
 from tests.starting import Robin, run_here
@@ -28,7 +24,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-SERVE = ["serve", str(DEMO / "ratings.parquet"), "--port", "0"]
 PIPE = subprocess.PIPE
 NOWHERE = ["--model", "m", "--base-url", "http://[::1]:9/v1", "--max-retries", "1"]
 
@@ -108,102 +103,6 @@ def test_leaves_this_process_as_it_was(tmp_path: Path) -> None:
     assert made[0] == 0
     assert b"20 of 20 calls spent" in made[2]
     assert state() == before
-
-
-def traits(process: Robin) -> dict[str, object]:
-    """What the system knows of a process that distinguishes no two starts of one program."""
-    about = Path("/proc") / str(process.pid)
-    status = dict(line.split(":\t", 1) for line in (about / "status").read_text().splitlines())
-    wanted = ("PPid", "Umask", "Uid", "SigBlk", "SigIgn", "SigCgt")
-    return {name: status[name] for name in wanted} | {
-        "group": os.getpgid(process.pid),
-        "session": os.getsid(process.pid),
-        "folder": (about / "cwd").readlink(),
-        "files": sorted(file.readlink().name.split("[")[0] for file in (about / "fd").iterdir()),
-        "limits": (about / "limits").read_text(),
-    }
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGINT,
-        *(pytest.param(each, marks=pytest.mark.whole) for each in (signal.SIGKILL, signal.SIGTERM)),
-    ],
-)
-def test_is_the_tests_child_in_its_folder_and_dies_of_the_same(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    seen, ended = [], []
-    for afresh in (False, True):
-        with Robin(
-            SERVE, cwd=tmp_path, env=environment(), afresh=afresh, stdout=PIPE, stderr=PIPE
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline().startswith(b"http://")
-            seen.append(traits(process))
-            process.send_signal(
-                number
-            )  # serve listens to SIGINT also where a shell made what it starts ignore it
-            out, err = process.communicate(timeout=60)
-        ended.append((process.returncode, out, err))
-    assert seen[0] == seen[1]
-    assert seen[0]["PPid"] == str(os.getpid())
-    assert ended[0] == ended[1]
-    assert ended[0][0] != 0 or number != signal.SIGKILL
-
-
-@pytest.mark.parametrize("afresh", [False, pytest.param(True, marks=pytest.mark.whole)])
-def test_colours_a_terminal_line_by_line(tmp_path: Path, afresh: bool) -> None:
-    master, terminal = pty.openpty()
-    env = environment(TERM="xterm-256color", NO_COLOR="")
-    process = Robin(
-        ["plan", DEMO / "pairs.jsonl", "-a", "helpfulness", "-b", "60"],
-        cwd=tmp_path,
-        env=env,
-        afresh=afresh,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-    )
-    os.close(terminal)
-    shown = b""
-    try:
-        while piece := os.read(master, 65536):
-            shown += piece
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    os.close(master)
-    assert process.wait(timeout=60) == 0
-    assert process.is_forked is not afresh
-    assert b"\x1b[32m" in shown
-
-
-def test_is_killed_in_the_middle_of_its_work(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "p.jsonl", 5)
-    with replaying(DEMO / "ratings.parquet", "--latency-ms", "20") as url:
-        command = judging(url, data, 100_000, "--run", "r", "-q")
-        with Robin(command, cwd=tmp_path, env=environment()) as process:
-            wait_until(lambda: lines_of(tmp_path / "r" / "journal.jsonl") > 20, process)
-            process.kill()
-    assert process.returncode == -signal.SIGKILL
-    with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["LC_ALL", *(pytest.param(each, marks=pytest.mark.whole) for each in ("HOME", "OPENAI_LOG"))],
-)
-def test_a_variable_that_modules_may_read_as_they_load_gets_an_interpreter(
-    tmp_path: Path, name: str
-) -> None:
-    with Robin(
-        ["--version"], cwd=tmp_path, env=environment(**{name: str(ROOT)}), stdout=PIPE
-    ) as process:
-        process.communicate(timeout=60)
-    assert not process.is_forked
-    assert process.returncode == 0
 
 
 def test_the_installed_command_is_this_one(tmp_path: Path) -> None:

@@ -60,29 +60,6 @@ def test_reads_members_by_every_method_that_inspect_packs_by(tmp_path: Path) -> 
     assert said.endswith("inspect log convert")
 
 
-def test_takes_the_later_of_two_members_of_one_name(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="Duplicate name"):
-        path = log(tmp_path, (ONE[0], sample(error={"message": "down"})), ONE)
-    assert [row["response"] for row in rows_of(path)] == ["a"]
-
-
-def test_reads_members_wherever_their_names_lead_and_writes_nothing(tmp_path: Path) -> None:
-    names = (
-        "samples/../../../etc/passwd_epoch_1.json",
-        "samples//etc/x_epoch_2.json",
-        "samples/\x1b[2J_epoch_3.json",
-    )
-    (folder := tmp_path / "logs").mkdir()
-    path = log(
-        folder,
-        *((name, sample(id=n)) for n, name in enumerate(names)),
-        ("/samples/9_epoch_1.json", sample()),
-    )
-    assert len(rows_of(path)) == 3
-    assert [each.name for each in tmp_path.rglob("*")] == ["logs", "x.eval"]
-    assert complaint(log(folder, (names[2], b"no"))).isprintable()
-
-
 def test_sorts_samples_by_epoch_and_number(tmp_path: Path) -> None:
     ids = [(10, 1), (9, 1), ("b/epoch_1", 1), ("a", 2), (1, 2)]
     path = log(
@@ -215,26 +192,6 @@ def test_writes_out_the_tools_that_were_called_before(tmp_path: Path) -> None:
     assert (
         row["prompt"]
         == 'User: Find.\n\nAssistant: [calls search({"query":"wrens"})]\n\nTool: None.'
-    )
-
-
-def test_says_of_an_encrypted_and_of_a_torn_log_that_it_cannot_be_read(tmp_path: Path) -> None:
-    data = bytearray(zipped([ONE]))
-    listed = data.index(b"PK\x01\x02")
-    data[listed + 8] |= 1
-    assert "header.json is damaged (it is encrypted)" in complaint(
-        written(tmp_path, "locked.eval", bytes(data))
-    )
-    for at in (0, 10, len(GENUINE) // 2, len(GENUINE) - 1):
-        said = complaint(written(tmp_path, "torn.eval", GENUINE[:at] or b"x"))
-        assert said.startswith("torn.eval: is no zip file, or a damaged one (")
-        assert said.endswith("Copy the log again, or write it anew: inspect log convert")
-    changed = GENUINE.replace(b"PK\x03\x04", b"PK\x03\x05")
-    assert "it does not stand where the list says" in complaint(
-        written(tmp_path, "moved.eval", changed)
-    )
-    assert complaint(written(tmp_path, "text.eval", b'{"prompt": "p"}')).startswith(
-        "text.eval: is no zip file"
     )
 
 
