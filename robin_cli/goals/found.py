@@ -130,7 +130,7 @@ def judged_by(manifest: Manifest) -> str:
             judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True)
         )
     settings = manifest.settings
-    return f"{judges}, {settings['scheduler']}, temperature {settings['temperature']:g}"
+    return f"{judges}, temperature {settings['temperature']:g}"
 
 
 class Found(ABC):
