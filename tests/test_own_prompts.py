@@ -117,7 +117,7 @@ def test_judges_on_any_scale_with_a_reference_answer_as_prometheus_does(
     assert ((scores["ci_low"] < scores["score"]) & (scores["score"] < scores["ci_high"])).all()
 
 
-def test_compares_with_reference_answers(tmp_path: Path, wire: Wire) -> None:
+def test_compares_with_reference_answers(tmp_path: Path) -> None:
     command: list[str | Path] = [
         *(
             "judge",
@@ -125,19 +125,20 @@ def test_compares_with_reference_answers(tmp_path: Path, wire: Wire) -> None:
             *("-a", "correctness", "--template", "with-reference"),
         ),
     ]
-    where: list[str | Path] = [
-        *("--base-url", wire.url, "--model", "m", "--budget", "9", "--run", "r"),
-    ]
+    with serving(lambda *_: completion("Feedback: ok.\nRating: 3")) as wire:
+        where: list[str | Path] = [
+            *("--base-url", wire.url, "--model", "m", "--budget", "9", "--run", "r"),
+        ]
 
-    lacking = robin(*command, *where, cwd=tmp_path, exits=2)
-    robin(*command, *where, "--columns", "reference=gold", cwd=tmp_path, exits=0)
-    robin("resume", "r", "--budget", "12", cwd=tmp_path, exits=0)
+        lacking = robin(*command, *where, cwd=tmp_path, exits=2)
+        robin(*command, *where, "--columns", "reference=gold", cwd=tmp_path, exits=0)
+        robin("resume", "r", "--budget", "12", cwd=tmp_path, exits=0)
 
-    has(lacking.stderr, "3 of 3 pairs have none", "--columns reference=")
-    for asked in wire.bodies:
-        body = asked["messages"][1]["content"]
-        number = body.split("###Response:\nr")[1][0]
-        assert f"###Reference answer:\nthe answer to q{number}\n" in body
+        has(lacking.stderr, "3 of 3 pairs have none", "--columns reference=")
+        for asked in wire.bodies:
+            body = asked["messages"][1]["content"]
+            number = body.split("###Response:\nr")[1][0]
+            assert f"###Reference answer:\nthe answer to q{number}\n" in body
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     assert all((site / f"{module.replace('.', '/')}.py").is_file() for module in added.values())
 
     assert "no model\nreads the responses" in shown.stderr
-    assert "story-flash-good" in shown.stdout
+    assert "60 pairs" in shown.stdout + shown.stderr
     assert (
         len((tmp_path / "d" / "first" / "scores.csv").read_text(encoding="utf-8").splitlines())
         == 61

@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
-from robin_cli.datasets.formats.csv_rows import GUARDED
+from robin_cli.datasets.formats import csv_rows
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.storage.layout import LABELS
 
@@ -90,7 +90,7 @@ def _line(row: Mapping[str, Any]) -> str:
         text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
     )
     texts = {name: str(value) for name, value in row.items() if name not in _NUMBERS}
-    guarded = {name: f"'{each}" for name, each in texts.items() if re.match(GUARDED, each)}
+    guarded = {name: f"'{each}" for name, each in texts.items() if re.match(csv_rows.GUARDED, each)}
     writer.writerow({**row, **guarded})
     return text.getvalue()
 
