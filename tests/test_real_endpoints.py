@@ -165,7 +165,7 @@ def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
     data = write_pairs(tmp_path / "pairs.jsonl", 20)
     more = ("--samples-per-request", samples, "--max-retries", "20", "--concurrency", "16")
     with serving(any_shape) as wire:
-        done = robin(
+        robin(
             *("judge", data, "-b", "150"),
             *HELPFUL,
             "--base-url",
