@@ -246,11 +246,13 @@ def test_an_interrupt_keeps_everything(
 
     monkeypatch.chdir(tmp_path)
     with serving(answer) as wire:
-        given = settings(wire.url, Path("r"), quiet=False, concurrency=4)
+        price = {"price_in": 10.0, "price_out": 0.0, "max_cost": 0.065}  # a tenth of a cent a call
+        given = settings(wire.url, Path("r"), quiet=False, concurrency=4, **price)
         with pytest.raises(KeyboardInterrupt):
             judge(DEMO / "pairs.jsonl", budget=5000, **given)
 
-    assert "robin resume r" in capsys.readouterr().err
+    printed = capsys.readouterr().err.splitlines()
+    assert printed[-1].endswith("robin resume r"), "the limit of money was not what ended it"
     kept = open_run(tmp_path / "r").status()
     assert kept["state"] == "stopped"
     assert 35 < kept["spent"] < 5000

@@ -64,9 +64,6 @@ class View:
     blind: bool = True
 
 
-_NEAR = 0.5
-"""Share of a limit of money: a run that stopped beyond it was stopped by the limit."""
-
 Builder = Callable[[Any, View], Table]
 """Makes a table of the results."""
 
@@ -235,9 +232,8 @@ class Found(ABC):
         if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
             return f"robin report {typed(run.name)} -o report.html"
         more = f" {larger_budget(manifest)}" if is_spent else ""
-        limit, known = manifest.last_session.get("max_cost"), run.fold.spending().cost_usd
-        if not is_spent and limit and known and known > _NEAR * limit:
-            more = f" --max-cost {2 * limit:g}"
+        if not is_spent and manifest.limit_reached is not None:
+            more = f" --max-cost {2 * manifest.limit_reached:g}"
         return f"robin resume {typed(run.name)}{more}"
 
     def ends_with(self) -> list[str]:

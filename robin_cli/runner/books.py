@@ -212,6 +212,7 @@ class Books:
         if self.money.is_budget:
             self.money.end(next_call.most)
             return Idle.EXHAUSTED
+        self.money.reached = True
         why = why or f"the next call may cost up to ${next_call.most:.4f}"
         raise LimitReached(
             f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}"

@@ -157,5 +157,7 @@ class Session:
             goal=self.goal,
             worked=worked,
             budget_usd=self._store.manifest.budget_usd,
-            money_reached=self._store.manifest.money_reached if not worked else self.money.reached,
+            money_reached=self.money.is_budget and self.money.reached
+            if worked
+            else self._store.manifest.money_reached,
         )

@@ -92,7 +92,8 @@ async def _session(
             note(caution)
         if settings.max_cost is not None:
             for judge, price in zip(judges_of(settings), carrying.prices, strict=True):
-                note(f"{judge.name} costs {price and price.text(settings.source.prices)}")
+                if price is not None:
+                    note(f"{judge.name} costs {price.text(settings.source.prices)}")
         store.begin(session_settings)
         keep_labels(store, given)
         return await _worked(store, session, stop, around)
@@ -107,11 +108,16 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
             outcome = await session.work()
     except BaseException:
         with suppress(StorageError):  # the first error says more
-            store.end(in_flight=session.stats.dropped)
+            _record_end(store, session)
         raise
-    reached = {REACHED: store.manifest.budget_usd} if session.money.reached else {}
-    store.end(in_flight=session.stats.dropped, **reached)
+    _record_end(store, session)
     return outcome
+
+
+def _record_end(store: RunStore, session: Session) -> None:
+    """Record the end of the session, and the limit of money that ended it."""
+    reached = {REACHED: session.money.limit} if session.money.reached else {}
+    store.end(in_flight=session.stats.dropped, **reached)
 
 
 def _record_target(store: RunStore, settings: Settings) -> None:

@@ -37,8 +37,8 @@ _FIRST = (0, 2)
 FILE = "manifest.json"
 CHECKSUM = "crc32"
 
-REACHED = "budget_usd_reached"
-"""The key in a session's entry for the budget of money that ended it."""
+REACHED = "max_cost_reached"
+"""The key in a session's entry for the limit of money that ended it."""
 
 _FARTHEST = 2**31
 _NEEDED = (
@@ -98,10 +98,14 @@ class Manifest:
     budget_usd: float | None = None
 
     @property
+    def limit_reached(self) -> float | None:
+        """The limit of money that ended the last session; None if something else did."""
+        return self.sessions[-1].get(REACHED) if self.sessions else None
+
+    @property
     def money_reached(self) -> bool:
         """Whether the last session ended because the money was spent, and none was added since."""
-        last = self.sessions[-1] if self.sessions else {}
-        return self.budget_usd is not None and last.get(REACHED) == self.budget_usd
+        return self.budget_usd is not None and self.limit_reached == self.budget_usd
 
     def is_spent(self, calls: int) -> bool:
         """Return whether the budget is spent after ``calls`` calls."""
@@ -412,7 +416,7 @@ class _Session(TypedDict):
     started_at: str
     ended_at: NotRequired[str]
     in_flight: NotRequired[int | None]
-    budget_usd_reached: NotRequired[float]
+    max_cost_reached: NotRequired[float]
 
 
 class Content(Struct, forbid_unknown_fields=True):
