@@ -71,8 +71,7 @@ class OpenAIJudge(Judge):
         self._most_samples = 2**31
         self._top_logprobs = TOP_LOGPROBS
         self._without: set[str] = set()
-        self._known: set[str] = set()  # of "n" and "system": accepted, or doubted once
-        self._doubted = ""
+        self._kept: set[str] = set()  # "n" and "system", once leaving them out would not help
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
         self._is_there = self._took_raised = False
@@ -81,7 +80,7 @@ class OpenAIJudge(Judge):
 
     @property
     def most_samples(self) -> int:
-        return 1 if self._doubted == "n" else self._most_samples
+        return self._most_samples
 
     @property
     def raw_reply(self) -> str:
@@ -102,19 +101,41 @@ class OpenAIJudge(Judge):
         Raises:
             EndpointError: every call would fail.
         """
-        body = self.body(question)
-        started = time.monotonic()
-        read = self.read(question, body, await self._send(body), time.monotonic() - started)
+        body, started = self.body(question), time.monotonic()
+        outcome = await self._send(body)
+        read = self.read(question, body, outcome, time.monotonic() - started)
         if isinstance(read, Reply):
-            self._believe(question, body)
-        elif read.reason == "context_length" and not read.adapted and self._is_ours(body):
-            # The prompt may leave room for an answer that is shorter.
-            shorter = {**body, self._limit_name: self._sent(body) // 2}
-            outcome = await self._send(shorter)
-            read = self.read(question, shorter, outcome, time.monotonic() - started)
-        elif read.refused and not read.permanent and not read.adapted:
-            read = replace(read, adapted=self._doubt(body))
+            self._kept |= _features(body)
+        elif read.refused and not read.adapted:
+            return await self._ask_otherwise(question, body, read, started)
         return read
+
+    async def _ask_otherwise(
+        self, question: Question, body: dict[str, Any], refusal: Failure, started: float
+    ) -> Reply | Failure:
+        """Send what may be answered in place of a refused request; return the refusal if nothing is.
+
+        A prompt that is too long may leave room for an answer of half the length. Unknown words may refuse ``n`` or the system
+        message, as long as neither was ever accepted.
+        """
+        others: dict[str, dict[str, Any]] = {}
+        limit, features = self._sent(body), _features(body) - self._kept
+        if refusal.reason == "context_length":
+            if limit > 1 and self._limit_name not in self._endpoint.extra_body:
+                others["length"] = {**body, self._limit_name: limit // 2}
+        elif not refusal.permanent:
+            if "n" in features:
+                others["n"] = body = {name: body[name] for name in body if name != "n"}
+            if "system" in features:
+                others["system"] = {**body, "messages": _without_system(body["messages"])}
+        for left_out, other in others.items():
+            outcome = await self._send(other)
+            if not (isinstance(outcome, Failure) and outcome.refused):
+                if isinstance(outcome, Completion):
+                    self._leave_for_good(left_out)
+                return self.read(question, other, outcome, time.monotonic() - started)
+        self._kept |= others.keys()
+        return refusal
 
     def read(
         self,
@@ -128,16 +149,13 @@ class OpenAIJudge(Judge):
             case Completion():
                 return self._reply(question, body, outcome, latency_s)
             case Unsupported():
-                refused = replace(outcome, detail=self._transport.redacted(outcome.detail))
-                adapted = self._lowered(body, refused.detail) or self._adapt(refused, body)
-                return replace(refusal(refused.detail, latency_s), adapted=adapted)
+                detail = self._transport.redacted(outcome.detail)
+                adapted = self._lowered(body, detail) or self._adapt(outcome, body, detail)
+                return replace(refusal(detail, latency_s), adapted=adapted)
             case Failure():
-                failure = replace(
-                    outcome, detail=self._transport.redacted(outcome.detail), latency_s=latency_s
-                )
-                if failure.refused and self._lowered(body, failure.detail):
-                    failure = replace(failure, adapted=True)
-                return failure
+                detail = self._transport.redacted(outcome.detail)
+                adapted = outcome.refused and self._lowered(body, detail)
+                return replace(outcome, detail=detail, latency_s=latency_s, adapted=adapted)
             case Unread():
                 return self._unread(question, body, outcome.detail, latency_s)
             case Stop():
@@ -156,7 +174,7 @@ class OpenAIJudge(Judge):
     @property
     def takes_system(self) -> bool:
         """Whether the endpoint accepts a system message, as far as is known yet."""
-        return "system" not in {*self._without, self._doubted}
+        return "system" not in self._without
 
     def parameters(self) -> set[str]:
         """Return the names of the parameters that are sent, after all that was learnt."""
@@ -168,48 +186,30 @@ class OpenAIJudge(Judge):
     def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
         if not all(
-            (each.finish_reason or "").lower() in _AT_LIMIT and _holds_no_text(each.text)
-            for each in outcome.answers
+            (answer.finish_reason or "").lower() in _AT_LIMIT
+            and not without_reasoning(answer.text).strip()
+            for answer in outcome.answers
         ):
             return False
         own = self._endpoint.max_tokens
         if self._raises and "max_tokens" not in self._without:
             self._raises, self._limit = False, own * RAISED
             self._notices.once(
-                f"an answer was cut off before its text; the judge may reason first. --max-tokens is {self._limit:,} from now "
-                f"on, not {own:,}, and such answers are asked for again"
+                "an answer was cut off before its text; the judge may reason first. --max-tokens is "
+                f"{self._limit:,} from now on, not {own:,}, and such answers are asked for again"
             )
         return own <= self._sent(body) < self._limit
 
-    def _doubt(self, body: Mapping[str, Any]) -> bool:
-        """Leave out, for now, what a request was perhaps refused for in words that robin does not know: n, or the system role.
-
-        Each is doubted once, and only until an answer to a request with it. Return whether to ask again.
-        """
-        sent = _features(body["messages"], body.get("n", 1))
-        if self._doubted in sent:  # a request of before
-            return True
-        doubtful = sorted(sent - self._known)[:1]
-        self._known.update(doubtful)
-        self._doubted = "".join(doubtful)
-        return bool(doubtful)
-
-    def _believe(self, question: Question, body: Mapping[str, Any]) -> None:
-        """Learn from an answered request: what it holds is accepted; what was only left out of it is not."""
-        sent = _features(body["messages"], body.get("n", 1))
-        self._known |= sent
-        if self._doubted in _features(question.messages, question.samples):
-            if self._doubted not in sent:
-                self._leave_for_good(self._doubted)
-            self._doubted = ""
-
-    def _leave_for_good(self, name: str) -> None:
-        if name == "n":
+    def _leave_for_good(self, feature: str) -> None:
+        """Never send ``feature`` again: "n" for several answers, "system" for the role."""
+        if feature == "n":
             self._most_samples = 1
             self._notices.once("refuses several answers in one request; asking for 1 at a time")
-            return
-        self._without.add("system")
-        self._notices.once("accepts no system message; its text goes to the front of the user's")
+        elif feature == "system":
+            self._without.add("system")
+            self._notices.once(
+                "accepts no system message; its text goes to the front of the user's"
+            )
 
     def _lowered(self, body: Mapping[str, Any], detail: str) -> bool:
         """Restore the run's own limit on answers if the endpoint refuses the raised one; return whether it did."""
@@ -230,10 +230,6 @@ class OpenAIJudge(Judge):
     @property
     def _limit_name(self) -> str:
         return self._renamed.get("max_tokens", "max_tokens")
-
-    def _is_ours(self, body: Mapping[str, Any]) -> bool:
-        """Return whether the limit on answers in a request is robin's own, and can be halved."""
-        return self._sent(body) > 1 and self._limit_name not in self._endpoint.extra_body
 
     def _reply(
         self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
@@ -289,9 +285,8 @@ class OpenAIJudge(Judge):
             if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
                 return _read(response)
             async with self._reading:
-                await asyncio.sleep(
-                    0
-                )  # other tasks go first, also those that follow the previous answer
+                # other tasks go first, also those that follow the previous answer
+                await asyncio.sleep(0)
                 return _read(response)
         finally:
             response.done()
@@ -299,28 +294,24 @@ class OpenAIJudge(Judge):
     def body(self, question: Question) -> dict[str, Any]:
         """Return the body of a request for ``question``, after all that was learnt."""
         endpoint = self._endpoint
+        is_paid = self.most_cost(question) <= question.most_usd
+        samples = min(question.samples, self.most_samples)
         wanted: dict[str, Any] = {
-            "max_tokens": self._limit
-            if self.most_cost(question) <= question.most_usd
-            else endpoint.max_tokens,
+            "max_tokens": self._limit if is_paid else endpoint.max_tokens,
             "temperature": endpoint.temperature,
             "top_p": endpoint.top_p,
             "seed": question.seed,
-            "n": samples if (samples := min(question.samples, self.most_samples)) > 1 else None,
-            "logprobs": endpoint.logprobs or None,
-            "top_logprobs": self._top_logprobs
-            if endpoint.logprobs and "logprobs" not in self._without
-            else None,
+            "n": samples if samples > 1 else None,
             **question.structure,
         }
+        if endpoint.logprobs and "logprobs" not in self._without:
+            wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         parameters = {
             self._renamed.get(name, name): value
             for name, value in wanted.items()
             if value is not None and name not in self._without
         }
-        messages = (
-            _without_system(question.messages) if not self.takes_system else question.messages
-        )
+        messages = question.messages if self.takes_system else _without_system(question.messages)
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
     def body_then(self, question: Question, outcome: Completion | Problem | None) -> dict[str, Any]:
@@ -331,50 +322,39 @@ class OpenAIJudge(Judge):
         ):
             took = (outcome.usage.completion_tokens or 0) // len(outcome.answers)
             if self._limit // RAISED <= took < self._limit:
-                body[self._renamed.get("max_tokens", "max_tokens")] = self._limit // RAISED
+                body[self._limit_name] = self._limit // RAISED
         return body
 
-    def _adapt(self, refused: Unsupported, body: Mapping[str, Any]) -> bool:
+    def _adapt(self, refused: Unsupported, body: Mapping[str, Any], detail: str) -> bool:
         """Change later requests; return False if the parameter was not sent, or was changed already."""
         # Another call may have learnt the same meanwhile: this body is then just old, and the next one will do.
-        name = refused.parameter
+        endpoint, name = self._endpoint, refused.parameter
         if name == "system":
-            if not any(message["role"] == "system" for message in body["messages"]):
-                return False
-            self._leave_for_good("system")
-            return True
-        if name == IMAGES:
-            if any("images" in message for message in body["messages"]):
-                raise EndpointError(
-                    f"{self._endpoint.base_url}: the model {self._endpoint.model} does not accept images ({refused.detail}); "
-                    "name one that does with --model, or leave the rows with images out"
-                )
-            return False
-        if name == EITHER:  # the one at its default was not the user's choice
-            name = (
-                "temperature"
-                if self._endpoint.temperature == 1 != self._endpoint.top_p
-                else "top_p"
+            if _has_system(body):
+                self._leave_for_good("system")
+            return _has_system(body)
+        if name == IMAGES and any("images" in message for message in body["messages"]):
+            raise EndpointError(
+                f"{endpoint.base_url}: the model {endpoint.model} does not accept images ({detail}); "
+                "name one that does with --model, or leave the rows with images out"
             )
+        if name == EITHER:  # the one at its default was not the user's choice
+            name = "temperature" if endpoint.temperature == 1 != endpoint.top_p else "top_p"
         sent = name if name in body else self._renamed.get(name, name)
-        if (
-            sent not in body
-            or name in self._endpoint.extra_body
-            or sent in self._endpoint.extra_body
-        ):
+        if sent not in body or {name, sent} & endpoint.extra_body.keys():
             return False
         if name == "n":
             fewer = max(1, body["n"] // 2)
             if fewer < self._most_samples:
                 self._most_samples = fewer
                 self._notices.once(
-                    f"refuses {body['n']} answers in one request ({refused.detail}); asking for {fewer} at a time"
+                    f"refuses {body['n']} answers in one request ({detail}); asking for {fewer} at a time"
                 )
         elif refused.most:
-            if not refused.most < self._sent(body):
+            if refused.most >= self._sent(body):
                 return False
             self._limit, self._raises = min(self._limit, refused.most), False
-            self._notices.once(f"{refused.detail}: --max-tokens is {self._limit:,} from now on")
+            self._notices.once(f"{detail}: --max-tokens is {self._limit:,} from now on")
         elif name == sent == "max_tokens":
             self._renamed[name] = "max_completion_tokens"
             self._notices.once("wants max_completion_tokens instead of max_tokens; sending that")
@@ -384,24 +364,24 @@ class OpenAIJudge(Judge):
                 f"gives fewer log probabilities per token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}"
             )
         else:
-            self._leave_out("logprobs" if name == "top_logprobs" else name, refused.detail)
+            self._leave_out("logprobs" if name == "top_logprobs" else name, detail)
         return True
 
     def _leave_out(self, name: str, detail: str) -> None:
         """Stop sending a parameter. EndpointError if the run cannot do without it."""
+        needed = {
+            RESPONSE_FORMAT: f"does not take --answers json ({detail}); start a new run with --answers text, which works "
+            "everywhere"
+        }
+        if self._endpoint.bounded:
+            needed["max_tokens"] = (
+                f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost out"
+            )
+        if name in needed:
+            raise EndpointError(f"{self._endpoint.base_url}: {needed[name]}")
         self._without.add(name)
-        error = ""
-        notice = f'refuses "{name}" ({detail}); going on without it'
-        if name == RESPONSE_FORMAT:
-            error = f"does not take --answers json ({detail}); start a new run with --answers text, which works everywhere"
-        elif name == "max_tokens" and self._endpoint.bounded:
-            error = f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost out"
-        elif name == "logprobs":
-            notice += ", rating by the text alone"
-        if error:
-            raise EndpointError(f"{self._endpoint.base_url}: {error}")
-        if notice:
-            self._notices.once(notice, key=name)
+        instead = ", rating by the text alone" if name == "logprobs" else ""
+        self._notices.once(f'refuses "{name}" ({detail}); going on without it{instead}', key=name)
 
 
 def _read(response: Response) -> Completion | Problem:
@@ -416,14 +396,14 @@ def _read(response: Response) -> Completion | Problem:
         return Unread(f"a 200 {error}")
 
 
-def _features(messages: Sequence[Message], samples: int) -> set[str]:
-    """Return which of the features that some endpoints refuse a request has."""
-    found = {"n": samples > 1, "system": any(each["role"] == "system" for each in messages)}
-    return {name for name, is_there in found.items() if is_there}
+def _features(body: Mapping[str, Any]) -> set[str]:
+    """Return which of the features that some endpoints refuse are in a request."""
+    has = {"n": body.get("n", 1) > 1, "system": _has_system(body)}
+    return {name for name, is_there in has.items() if is_there}
 
 
-def _holds_no_text(text: str) -> bool:
-    return not without_reasoning(text).strip()
+def _has_system(body: Mapping[str, Any]) -> bool:
+    return any(message["role"] == "system" for message in body["messages"])
 
 
 def _without_system(messages: Sequence[Message]) -> Sequence[Message]:
