@@ -106,27 +106,28 @@ def test_stops_when_pairs_are_refused_alike_and_asks_every_pair_again_on_resume(
     assert "given up" not in resumed.stderr
 
 
-def test_sets_a_pair_aside_that_is_refused_among_others_and_asks_it_on_resume(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("status", "times", "words"),
+    [(424, 2, "refused for now: robin resume asks again"), (500, 5, "answered with HTTP 500")],
+)
+def test_sets_a_pair_aside_that_fails_among_others_and_asks_it_on_resume(
+    tmp_path: Path, status: int, times: int, words: str
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 4)
     refused: list[object] = []
 
     def answer(_: int, body: dict[str, Any]) -> Answer:
-        if "Name 2 col" in body["messages"][-1]["content"] and len(refused) < 2:
+        if "Name 2 col" in body["messages"][-1]["content"] and len(refused) < times:
             refused.append(body)
-            return error(424, "model error")
+            return error(status, "model error")
         return completion()
 
     with serving(answer) as wire:
         asked = judging(wire.url, data, 12, "--run", "r", "--concurrency", "1")
-        first = robin(*asked, cwd=tmp_path, exits=0)
+        first = robin(*asked, "--max-retries", "0", cwd=tmp_path, exits=0)
         resumed = robin("resume", "r", "-b", "16", "-o", "s.csv", cwd=tmp_path, exits=0)
 
-    assert (
-        "given up, because they cannot be rated: 1 refused for now: robin resume asks again"
-        in first.stderr
-    )
+    assert f"given up, because they cannot be rated: 1 {words}" in first.stderr
     assert "given up" not in resumed.stderr
     assert all(row.split(",")[1] for row in (tmp_path / "s.csv").read_text().splitlines())
 

@@ -84,9 +84,12 @@ def judge(
     function, given = handed_over(judge, {**settings})
     check_names(given.keys(), {each.name for each in TABLE.values() if each.in_python})
     from_file = read_toml(find_config(config)) if config is not None else {}
-    chosen = Settings(
-        **together(checked_keywords(given), from_file), source=Source(config or "Python")
+    is_priced_here = config is None or "price_in" in given
+    source = Source(
+        config or "Python",
+        prices="price_in, price_out" if is_priced_here else f"config={config!r}",
     )
+    chosen = Settings(**together(checked_keywords(given), from_file), source=source)
     check_judges(chosen, function)
     messages = messages_for(quiet=chosen.quiet, notebook=True)
     check_same(function, chosen.judge, Path(chosen.run or ""), messages)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from robin_cli.model.errors import InputError, StorageError
-from robin_cli.render.text import plain
+from robin_cli.render.text import HarmlessFile
 
 _NEAREST = "robin.nearest"
 _ASCII = str.maketrans("–—…×±·█δ²’“”→≥≤⌊⌋", '--~x~.#d2\'"">><||')
@@ -114,28 +114,15 @@ class _Output(io.FileIO):
         return written
 
 
-class _Terminal(_Output):
-    """A terminal that text from data cannot act on, however a command writes it."""
-
-    def __init__(self, encoding: str) -> None:
-        super().__init__(1, "w", closefd=False)
-        self._encoding = encoding
-        decoder = codecs.getincrementaldecoder(encoding)("backslashreplace")
-        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=False)
-
-    def write(self, data: Any) -> int:
-        text = self._decoder.decode(bytes(data)).replace("\r\n", "\n")
-        left = plain(text).encode(self._encoding, "backslashreplace")
-        while left:
-            left = left[super().write(left) :]
-        return len(data)
+class _Terminal(HarmlessFile, _Output):
+    """Standard output at a terminal."""
 
 
 class _AtTerminal(io.TextIOWrapper):
     """Text for a terminal; ``styled`` is for consoles, which write escape sequences around harmless text."""
 
     def __init__(self, styled: io.TextIOWrapper) -> None:
-        raw = _Terminal(styled.encoding)
+        raw = _Terminal(1, styled.encoding)
         super().__init__(
             io.BufferedWriter(raw), encoding=styled.encoding, errors=_NEAREST, line_buffering=True
         )

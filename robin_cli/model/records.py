@@ -38,6 +38,11 @@ REFUSALS = PERMANENT_FAILURES | {"bad_request"}
 UNREADABLE = "unreadable"
 """The reason of a reply without a rating because its body cannot be read; it is paid for."""
 
+UNRATED = frozenset({"missing", "out_of_range", "not_an_integer", "ambiguous"}) | frozenset(
+    {"truncated", "refused", "empty", "filtered", UNREADABLE}
+)
+"""Reasons of an ``unparsed`` judgment: asking the same pair again rarely helps."""
+
 RETIRE_AFTER = 5
 """An arm is retired after this many judgments in a row without a rating, or at once on a refusal."""
 

@@ -12,6 +12,12 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 
+_NO_NUMBER = re.compile(
+    r"\b(?:one\s+(?:of\s+(?:the|these|those|its|his|her|their|our|my)|can|could|may|might|must|should|would)"
+    r"|(?:any|every|no|some)[ -]?one)\b",
+    re.IGNORECASE,
+)
+
 # Right behind a value: "3-", "3?", "3 or 4", "3 would be too generous", "3, if lenient", "3 (maybe)".
 _HEDGE = re.compile(
     rf"""[{INK}{OPEN}]*+[+{MINUS}~±](?!\s) | [{MARKS}{OPEN}]*+(?:[+{MINUS}](?=[{MARKS}]*+\Z)|[-=]>|[?→⇒↑↓↗↘])
@@ -19,6 +25,7 @@ _HEDGE = re.compile(
         and|at|below|can|could|depending|down|feels|higher|instead|is|leaning|less|lower|max|may|might|more|must|nearly|now|of|otherwise|out
         |over|rather|seems|should|than|then|times|till?|to|too|tops|under|until|up|versus|vs|was|when|were|would
     )(?![^\W_])
+    | [{MARKS}{OPEN},;.:!…—–/=-]*+(?-i:I[IVX]++|[VX][IVX]*+)(?![^\W_])  # Roman numerals
     | [{MARKS}{OPEN},;.:!…—–-]*+(?:
         (?:arguably|if|maybe|n?or|nope|perhaps|possibly|probably|unless)\b|h+mm*+\b|no\b(?=\s*+[,.;:!—–-])|\?
         |(?:about|almost|around|not(?:\ (?:quite|really|sure))?|roughly)\W*+\Z
@@ -42,6 +49,7 @@ _RETRACTION = re.compile(
 
 def is_doubtful(rest: str) -> bool:
     """Return whether the rest of a line, behind a value, has another number or takes the value back."""
+    rest = _NO_NUMBER.sub("", rest)
     return (
         any(pattern.search(rest) is not None for pattern in (_NUMBER, _RETRACTION))
         or _HEDGE.match(rest) is not None

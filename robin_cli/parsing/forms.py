@@ -25,8 +25,8 @@ ANSWERS = ("text", "json", "logprobs")
 RESPONSE_FORMAT = "response_format"
 """The field of a request's body that holds the schema of an answer in JSON."""
 
-_MOST_OBJECTS = 1000
-"""An answer with more is no judgment, and takes long to read."""
+_MOST_PARTS = 1000
+"""An answer with more objects or labels is no judgment, and takes long to read."""
 
 _COMPLETE = frozenset({"stop", "end_turn", "eos"})
 _FILTERS = frozenset(
@@ -151,6 +151,8 @@ class Form(ABC):
         if found is not None and (answers == "json" or self.name in found):
             return self._read_object(found, scale)
         heads = self._heads(to_plain_letters(answer).splitlines(keepends=True))
+        if len(heads) > _MOST_PARTS:
+            return Rating(None, refused or "ambiguous", "")
         readings = [self.read(head, scale) for head in heads.values()]
         last = max(heads, default=0)
         is_open = (
@@ -190,9 +192,9 @@ class Form(ABC):
 
         A value that stands alone on the next line joins the label's line. So do several such values, which are ambiguous.
         """
-        heads = {}
+        heads: dict[int, re.Match[str]] = {}
         for number, line in enumerate(lines):
-            if head := self.head.match(line):
+            if len(heads) <= _MOST_PARTS and (head := self.head.match(line)):
                 end = number + 1
                 while head.end() == len(line) and end < len(lines):
                     if not lines[end].isspace() and not self.alone.fullmatch(lines[end]):
@@ -287,7 +289,7 @@ def _object(answers: Sequence[str], name: str) -> Mapping[str, Any] | None:
     for answer in map(str.strip, answers):
         fence = _FENCE.match(answer) if answer.endswith("```") else None
         content = answer[fence.end() : -3].strip() if fence else answer
-        if content.startswith("{") and content.count("{") <= _MOST_OBJECTS:
+        if content.startswith("{") and content.count("{") <= _MOST_PARTS:
             with suppress(ValueError, RecursionError):
                 return dict(json.loads(content, object_pairs_hook=partial(_once, name)))
     return None

@@ -48,6 +48,15 @@ _NOTE = re.compile(
 # "3rd", "3%", "3^": the digits are part of something else.
 _GLUED = re.compile(rf"[A-Za-z^]|[{MARKS}]*+[%‰°]")
 
+# "3 of 4 claims", "3 errors": a count, and no rating.
+_COUNT = re.compile(
+    rf"""[{MARKS}{OPEN}]*+(?:out\s++)?of\s++\d++[{MARKS}{OPEN}]++(?!(?:points?|stars?|marks?|pts|possible|total|maximum|overall
+        |because|since|as|for|on|in|due|given|with|which)\b)[a-z]
+    | (?:\s*+[/⁄∕]\s*+\d++)?\s++(?:answers|cases|checks|claims|constraints|criteria|errors|examples|facts|flaws
+        |instructions|issues|items|mistakes|parts|problems|questions|requirements|sentences|sources|statements|steps|tests)\b""",
+    re.VERBOSE,
+)
+
 _TOKEN = re.compile(around(r"([-−]?\d{1,9})"))
 
 
@@ -80,7 +89,7 @@ class Ratings(Form):
         rest = _SCALE.sub("", behind)
         stated = list(_SCALE.finditer(behind)) or _NOTE.finditer(head["note"] or "")
         value = float(("-" if number["minus"] else "") + (number["whole"] or "0"))
-        if is_doubtful(rest):
+        if is_doubtful(rest) or _COUNT.match(behind):
             reason = "ambiguous"
         elif not all(_ends_scale(each["ends"], scale) for each in stated):
             reason = "out_of_range"

@@ -98,19 +98,12 @@ def ratings_a_request(calls: float, warm_up: int, samples: int) -> float:
     return whole / (requests + (left if warm_up < whole else -(-left // 1)))
 
 
-def give_another_chance(
-    arms: WritableArms, judge: Coordinates, refused: Sequence[int] = ()
-) -> None:
-    """Reopen arms that were given up although the judge may have been at fault.
-
-    They are the arms of a judge that never answered, those of one whose answers never held a rating, and the ``refused`` ones,
-    whose refusal may have had nothing to do with their content.
-    """
+def reopen_arms(arms: WritableArms, judge: Coordinates, failed: Sequence[int] = ()) -> None:
+    """Reopen arms that were given up, perhaps by the judge's fault: the ``failed`` ones, and all of a judge that rated none."""
+    is_rated = np.bincount(judge, weights=arms.counts) > 0
     streak = arms.streaks
-    rated = np.bincount(judge, weights=arms.counts) > 0
-    answered = np.bincount(judge, weights=arms.counts + arms.unparsed) > 0
-    streak[~rated[judge] & (~answered[judge] | (arms.unparsed >= RETIRE_AFTER))] = 0
-    streak[list(refused)] = 0
+    streak[(streak >= RETIRE_AFTER) & ~is_rated[judge]] = 0
+    streak[list(failed)] = 0
 
 
 class Windows(NamedTuple):

@@ -19,6 +19,7 @@ from robin_cli.model.errors import InputError, StorageError
 from robin_cli.render.csv import defused, write_separated
 from robin_cli.render.json import rows_of, write_jsonl
 from robin_cli.render.outputs import SEPARATORS, format_named
+from robin_cli.render.text import HarmlessFile
 from robin_cli.render.xlsx import write_workbook
 from robin_cli.storage.segments import gathered
 
@@ -85,8 +86,10 @@ def write_to(flag: str, name: str, write: Callable[[IO[bytes]], object]) -> None
             write(sys.stdout.buffer)
             sys.stdout.buffer.flush()
             return
-        with output_file(name) as file, compressing(file, split_suffix(name)[1]) as packed:
-            write(packed)
+        with output_file(name) as file:
+            safe = HarmlessFile(file.fileno()) if file.isatty() else file
+            with compressing(safe, split_suffix(name)[1]) as packed:
+                write(packed)
     except OSError as error:
         if is_stdout and isinstance(error, BrokenPipeError):
             raise

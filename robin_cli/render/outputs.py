@@ -28,7 +28,7 @@ def format_named(fmt: str | None, output: str | None) -> str:
         )
     if packed and name in BINARY:
         raise InputError(f"-o {output}: {name} is compressed in itself; leave {packed} out")
-    if name in BINARY and output in {None, "-"} and sys.stdout.isatty():
+    if name in BINARY and output in {None, "-", "/dev/stdout"} and sys.stdout.isatty():
         raise InputError(f"{name} is nothing for a terminal: name a file with -o")
     return name
 

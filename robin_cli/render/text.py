@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
 import shlex
 import sys
@@ -9,7 +11,7 @@ import unicodedata
 from pathlib import Path
 from shutil import get_terminal_size, which
 from textwrap import wrap
-from typing import TextIO
+from typing import Any, TextIO
 
 _ACTING = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -25,6 +27,23 @@ def plain(text: str, *, keep: str = "\n\t") -> str:
     and the like; those in ``keep`` stay.
     """
     return "".join(_named(char) if _acts(char) and char not in keep else char for char in text)
+
+
+class HarmlessFile(io.FileIO):
+    """An open terminal that text from data cannot act on, however it is written."""
+
+    def __init__(self, descriptor: int, encoding: str = "utf-8") -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._encoding = encoding
+        decoder = codecs.getincrementaldecoder(encoding)("backslashreplace")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=False)
+
+    def write(self, data: Any) -> int:
+        text = self._decoder.decode(bytes(data)).replace("\r\n", "\n")
+        left = plain(text).encode(self._encoding, "backslashreplace")
+        while left:
+            left = left[super().write(left) :]
+        return len(data)
 
 
 def one_line(value: object) -> str:

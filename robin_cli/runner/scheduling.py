@@ -7,8 +7,8 @@ from dataclasses import replace
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watching import Watch
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import PERMANENT_FAILURES, REFUSALS
-from robin_cli.planning.asking import give_another_chance
+from robin_cli.model.records import PERMANENT_FAILURES, UNRATED
+from robin_cli.planning.asking import reopen_arms
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
 from robin_cli.policies.base import Choice
@@ -61,8 +61,8 @@ def planner_of(
     manifest, space = store.manifest, store.space
     by_money = manifest.budget_usd is not None
     check_spent(store.path, manifest, fold.arms.spent)
-    for_now = [arm for arm, why in fold.reasons.items() if why in REFUSALS - PERMANENT_FAILURES]
-    give_another_chance(fold.writable, space.judge, for_now)
+    failed = [arm for arm, why in fold.reasons.items() if why not in PERMANENT_FAILURES | UNRATED]
+    reopen_arms(fold.writable, space.judge, failed)
     policy = goal.policy(manifest, store.variances)
     if (
         policy.refits and fold.fitted

@@ -75,7 +75,9 @@ RATED = [
     *each(3, "Rating: 3.", "Rating: 3。", "Rating: 3!", "Rating: 3.)", "Rating: 3, mostly right",
         "Rating: 3 because it cites sources", "Rating: 3. It should cite sources or examples.",
         "Rating: 3 - good, but terse", "Rating: 3 — It could be clearer", "Rating: 3: good", "Rating: 3, no sources",
-        "Rating: 3 = good", "Rating: 3 points", "Rating: 3⭐", "Rating: 3<br>", "Rating: 3/4 (out of 4)",
+        "Rating: 3 = good", "Rating: 3 points", "Rating: 3 out of 4 points",
+        "Rating: 3, one of the best", "Rating: 3/4 good", "Rating: 3, I agree", "Rating: 3⭐", "Rating: 3<br>",
+        "Rating: 3/4 (out of 4)",
         "Rating: 3 (good) out of 4", "Rating: 3, on a scale of 0 to 4", "Rating: 3\n\n---"),
     # LaTeX
     *each(3, "Rating: \\boxed{3}", "Rating: $3$", "Rating: $$3$$", "Rating: $\\boxed{3}$", "Rating: \\(3\\)", "Rating: $3/4$",
@@ -142,6 +144,7 @@ UNRATED = [
         "Rating: 3 max", "Rating: 3 would be too generous", "Rating: 3... actually less", "Rating: 3. No wait.",
         "Rating: 3, lowered for style", "Rating: 3 (a bit high)", "Rating: 3 minus one", "Rating: 3 if lenient",
         "Rating: 3 points, if generous", "Rating: 3, almost", "Rating: 3 of the claims", "Rating: 3 → lower",
+        "Rating: 3 (IV)", "Rating: 3 of 4 claims", "Rating: 3 **of 4** correct", "Rating: 3/4 claims hold", "Rating: 3 errors",
         "Rating: 2024-01-03", "Rating: 3\nRating: 4", "Rating: 3\nFeedback: or rather\nRating: 2",
         "Rating: 3\nRating: 7", "Rating: 7\nRating: 3", "Rating: 7\nRating: 8", "Rating: 3\nRating: 3.5",
         "Rating: 3/4\nRating: 3/10", "Rating: 0-4\nRating: 3", "Rating for style: 2\nRating for facts: 3"),

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from robin_cli.model.arms import Arms, FloatArray, WritableArms
 from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.planning.asking import (
-    give_another_chance,
     most_at_once,
     most_in_a_round,
     most_under_way,
     overtaking,
     ratings_a_request,
+    reopen_arms,
 )
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
@@ -111,15 +111,14 @@ def test_tells_beforehand_how_many_ratings_a_request_will_ask_for() -> None:
     assert ratings_a_request(1e9, 2**40, 5) == pytest.approx(5.0)  # call by call, that took minutes
 
 
-def test_gives_another_chance_to_what_a_judge_that_never_rated_lost() -> None:
+def test_reopens_what_failed_and_what_a_judge_that_never_rated_lost() -> None:
     arms = WritableArms(6)
     for arm, (n, streak, unparsed) in enumerate(
         [(0, 5, 5), (9, 5, 5), (0, 5, 5), (0, 2, 2), (0, 5, 4), (0, 5, 6)]
     ):
         arms.n[arm], arms.streak[arm], arms.n_unparsed[arm] = n, streak, unparsed
-    give_another_chance(arms, np.array([0, 1, 1, 0, 0, 0], dtype=np.int32))
-    # judge 1 rated an arm; of arm 4 a call was refused, which another judge would not mend
-    assert list(arms.streak) == [0, 5, 5, 2, 5, 0]
+    reopen_arms(arms, np.array([0, 1, 1, 0, 0, 0], dtype=np.int32), failed=[2])
+    assert list(arms.streak) == [0, 5, 0, 2, 0, 0]  # judge 1 rated an arm
 
 
 def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_vary_by_their_calls() -> (
