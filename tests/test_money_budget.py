@@ -207,7 +207,9 @@ def test_says_how_far_it_is_in_dollars_while_it_works(tmp_path: Path) -> None:
     assert "4,611" not in shown  # no calls without an end
 
 
-def test_names_where_prices_come_from(tmp_path: Path, two_judges: str) -> None:
+def test_names_where_prices_come_from(
+    tmp_path: Path, two_judges: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
     (tmp_path / "mine.toml").write_text("price_in = 2\nprice_out = 8\n")
     asked = (data, "-a", "helpfulness", "--max-cost", "0.1")
@@ -218,6 +220,9 @@ def test_names_where_prices_come_from(tmp_path: Path, two_judges: str) -> None:
     assert "(list price of gpt-4o-mini, genai-prices)" in " ".join(listed.stdout.split())
     assert "(--config mine.toml)" in judged_here.stderr
     assert "(recorded in r, which was made here)" in resumed.stderr
+    mine, place = str(tmp_path / "mine.toml"), {"base_url": two_judges, "run": str(tmp_path / "p")}
+    robin_cli.judge(data, attribute="helpfulness", max_cost=0.1, model=CHEAP, config=mine, **place)
+    assert f"(config={mine!r})" in capsys.readouterr().err.replace("\n", "")
 
 
 def test_leaves_a_run_of_calls_its_budget(tmp_path: Path, two_judges: str) -> None:

@@ -199,7 +199,7 @@ def test_no_command_lets_data_act_on_a_terminal(tmp_path: Path) -> None:
         ("render", "pairs.jsonl", "-a", "helpfulness"),
         ("parse", "answers.jsonl"),
         ("export", "answers.csv", "--scale", "0-4"),
-        ("export", "answers.csv", "--scale", "0-4", "--format", "jsonl"),
+        ("export", "answers.csv", "--scale", "0-4", "--format", "jsonl", "-o", "/dev/stdout"),
         ("results", "answers.csv", "--scale", "0-4"),
     ):
         status, shown = at_a_terminal(*command, cwd=tmp_path)
