@@ -182,7 +182,7 @@ def test_takes_the_effect_of_the_order_out_of_the_scores_and_says_it_of_each_jud
     assert (hasty["judge"], hasty["effect"]) == ("hasty", 0.5)
     assert hasty["ci_low"] > 0
     assert "order effect of hasty: +0.50" in said_in(done.stderr)
-    said = said_in(robin("status", "r", cwd=tmp_path).stdout)
+    said = said_in(robin("status", "r", "--details", cwd=tmp_path).stdout)
     assert "the first response is preferred in 100 %; taken out of all preferences" in said
     each = exported(tmp_path, "--what", "judge-scores")
     assert len(each) == 48
@@ -378,7 +378,9 @@ def test_agrees_with_the_verdicts_of_people(tmp_path: Path) -> None:
     assert levels.to_dict() == {
         each: pytest.approx(people[preference == each].mean()) for each in (0.0, 0.5, 1.0)
     }
-    status = robin("status", "r", "--labels", "labels.csv", cwd=tmp_path, exits=0).stdout
+    status = robin(
+        "status", "r", "--labels", "labels.csv", "--details", cwd=tmp_path, exits=0
+    ).stdout
     has(
         said_in(status),
         f"the same preferred {found['same']:.2f}",
@@ -640,7 +642,7 @@ def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None
     ).all()
     preferences = run.preferences()
     assert preferences[preferences["chosen"].str.contains("alpha")]["certified"].sum() == 6
-    assert "ranking" not in robin("status", "r", cwd=tmp_path).stdout
+    assert "ranking" not in robin("status", "r", "--details", cwd=tmp_path).stdout
 
 
 def test_says_that_a_run_lost_the_names_of_its_systems(tmp_path: Path) -> None:

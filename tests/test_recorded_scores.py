@@ -80,7 +80,7 @@ def test_has_the_tables_of_a_run_for_scores(table: Path, tmp_path: Path) -> None
     kept = judgments["expected_rating"].fillna(judgments["rating"])
     assert kept.tolist() == [*raw["correct"], *raw["f1"]]
     has(
-        robin("status", table, "--columns", OF_TABLE, cwd=tmp_path, exits=0).stdout,
+        robin("status", table, "--columns", OF_TABLE, "--details", cwd=tmp_path, exits=0).stdout,
         "480 of 480",
         "mean f1",
         "reliability",

@@ -188,7 +188,7 @@ def test_exports_the_agreement_with_people_its_uncertainty_and_human_ratings_by_
     for name, number in value.items():
         kind = "agreement" if name in with_human else "reliability"
         assert told[kind]["helpfulness"][name]["value"] == pytest.approx(number)
-    status = " ".join(robin("status", run, cwd=tmp_path).stdout.split())
+    status = " ".join(robin("status", run, "--details", cwd=tmp_path).stdout.split())
     assert f"human helpfulness pearson {value['pearson']:.2f} [" in status
     assert "(95 % bootstrap over 38 prompts, 38 pairs)" in status
     assert f"levels of helpfulness weighted κ {value['kappa']:.2f} [" in status
@@ -227,7 +227,7 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         run = small_run(tmp_path / name, human=human)
         told = robin("export", run, "--what", "agreement", cwd=tmp_path)
-        status = " ".join(robin("status", run, cwd=tmp_path).stdout.split())
+        status = " ".join(robin("status", run, "--details", cwd=tmp_path).stdout.split())
 
         assert why in told.stderr
         assert len(told.stderr.splitlines()) == 1

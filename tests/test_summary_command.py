@@ -278,7 +278,7 @@ def test_says_in_the_status_what_labels_make_of_a_mean(work: Path, tmp_path: Pat
         facts["means"]["helpfulness"]["not_corrected_because"]
         == "5 prompts with a label; 25 are needed"
     )
-    out = robin("status", "r", cwd=tmp_path, COLUMNS="300").stdout
+    out = robin("status", "r", "--details", cwd=tmp_path).stdout
     assert "no agreement: " in out
     all_ = made(tmp_path / "all", human=TRUE)
     line = robin("status", all_.path, cwd=tmp_path, COLUMNS="300").stdout
@@ -365,4 +365,4 @@ def test_wants_no_labels_of_a_run_without_a_score(tmp_path: Path) -> None:
     row = run.summary().to_dict("records")[0]
     assert (row["n_pairs"], row["n_prompts"]) == (0, 0)
     assert np.isnan(row["mean"])
-    assert "mean of" not in robin("status", "r", cwd=tmp_path).stdout
+    assert "mean of" not in robin("status", "r", "--details", cwd=tmp_path).stdout

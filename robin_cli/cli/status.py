@@ -23,6 +23,9 @@ def status(
     ctx: typer.Context,
     run: opt.RunOrScores = None,
     labels: opt.Labels = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="All that is known of the run, on more than a page.")
+    ] = False,
     json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
@@ -35,12 +38,10 @@ def status(
     if json:
         print_json(found.facts, indent=True)
         return
-    first, *rest = map(one_line, found.found.answer)
-    typer.echo(fitted(f"{first}\n", sys.stdout))
-    print_facts(stdout_console(soft_wrap=True), found.lines)
-    typer.echo(
-        fitted("\n".join(["", first, *rest, f"next: {one_line(found.next_step)}"]), sys.stdout)
-    )
+    lines = found.lines if details else found.first_lines
+    print_facts(stdout_console(soft_wrap=True), lines, a_line_each=not details)
+    ends = [*found.found.answer, f"next: {found.next_step}"]
+    typer.echo(fitted("\n".join(["", *map(one_line, ends)]), sys.stdout))
 
 
 @app.command(cls=opt.taking(is_of_rows), epilog="Example: robin runs")

@@ -63,11 +63,12 @@ def print_table(console: Console, table: Table, most: int = MOST_ROWS) -> None:
         console.print(Text(plain(note)), soft_wrap=copied)
 
 
-def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
-    """Print names and values in two columns."""
+def print_facts(console: Console, facts: Mapping[str, Any], *, a_line_each: bool = False) -> None:
+    """Print names and values in two columns; ``a_line_each``: what does not fit in its line is cut."""
     grid = Grid.grid(padding=(0, 2))
     for name, value in facts.items():
-        grid.add_row(Text(plain(name), style="bold"), Text(plain(str(value))))
+        text = Text(plain(str(value)), no_wrap=a_line_each, overflow="ellipsis")
+        grid.add_row(Text(plain(name), style="bold"), text)
     console.print(grid)
 
 

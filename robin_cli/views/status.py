@@ -28,6 +28,8 @@ from robin_cli.views.under_way import UnderWay, under_way, under_way_lines
 READ = ("status", "reason", "text_because", "usage_estimated")
 """The columns of judgments that the facts are of, beside those that are folded."""
 
+_LINES_OF_PAGE = 12
+
 
 @dataclass(frozen=True)
 class Work:
@@ -179,6 +181,16 @@ class Status:
             **({"given up": gone} if (gone := counted(work.retired_reasons, noun)) else {}),
             **cost.lines(is_begun=bool(work.spent)),
         }
+
+    @property
+    def first_lines(self) -> dict[str, str]:
+        """Return those of the lines that fit on a page with the answer: progress and problems come first."""
+        lines, work = self.lines, self.work
+        problems = [name for name in (*work.lines(self.found.goal), "given up") if name in lines]
+        names = ["run", "state", "budget", *problems, "cost", *list(self.found.lines())[:2]]
+        most = _LINES_OF_PAGE - len(self.found.answer) - 3  # a blank, the next step, the details
+        details = f"robin status {typed(work.run)} --details"
+        return {name: lines[name] for name in names[:most]} | {"more": details}
 
     @property
     def spent(self) -> tuple[str, str]:

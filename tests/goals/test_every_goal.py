@@ -176,7 +176,7 @@ def test_is_planned_shown_in_every_form_simulated_and_resumed_after_a_kill(
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path, exits=0).stdout)
     ending = "\n".join([*facts["answer"], f"next: {facts['next']}", ""])
     assert len(facts["answer"]) <= 3
-    assert status.startswith(f"{facts['answer'][0]}\n")
+    assert len(status.splitlines()) <= 12
     assert done.stderr.endswith(ending)
     assert status.endswith(ending)
     assert f"{facts['spent']:,}" in status

@@ -30,6 +30,7 @@ _SCREEN = {"screen": "resume run --format table 2>&1"}
 """What people see at the end of a run: rows, then the lines on standard error."""
 _READ = {
     "status": "status run",
+    "details": "status run --details",
     "status-json": "status run --json",
     "table": "export run --format table",
     "report": "report run -o report.html",

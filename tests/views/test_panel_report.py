@@ -104,7 +104,7 @@ def test_tells_no_mean_over_attributes_of_a_judge(panel: Path) -> None:
     for judge in open_run(panel).status()["judges"]:
         assert judge["mean_score"] is None
         assert set(judge["mean_scores"]) == {"helpfulness", "correctness"}
-    told = " ".join(robin("status", panel, cwd=panel.parent, COLUMNS="200").stdout.split())
+    told = " ".join(robin("status", panel, "--details", cwd=panel.parent).stdout.split())
     assert re.search(
         r"reads: \d+ calls, \d+ ratings, mean \d\.\d\d helpfulness, \d\.\d\d correctness over 12 scores",
         told,
