@@ -19,7 +19,7 @@ from robin_cli.settings.reading import (
     schema,
     starting_file,
 )
-from robin_cli.settings.table import TABLE, Settings
+from robin_cli.settings.table import TABLE, Settings, checked_urls
 from tests.conftest import ROOT, judging, refuses, robin, write_pairs
 
 
@@ -163,10 +163,25 @@ def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch
         "OPENAI_API_KEY": "none",
         "-": "none",
     }
-    monkeypatch.setenv("OTHER_KEY", "sk-a\nsk-b")
-    with pytest.raises(InputError, match="OTHER_KEY") as refused:
-        api_keys(Settings(api_key_env=("OTHER_KEY",)))
-    assert "sk-a" not in str(refused.value)
+    for value, words in (
+        ("sk-a\nsk-b", "blanks"),
+        ('"sk-a"', "in quotes"),
+        ("'sk-a'", "in quotes"),
+    ):
+        monkeypatch.setenv("OTHER_KEY", value)
+        with pytest.raises(InputError, match=f"OTHER_KEY: holds.*{words}") as refused:
+            api_keys(Settings(api_key_env=("OTHER_KEY",)))
+        assert "sk-a" not in str(refused.value)
+
+
+def test_understands_the_whole_address_of_chat_completions_and_says_how_to_write_azures() -> None:
+    forms = ["http://h/v1/", "http://h/v1/chat/completions", "http://h/v1/chat/completions/"]
+    assert checked_urls(forms, "--base-url") == ("http://h/v1",)
+    azure = (
+        "https://n.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
+    )
+    right = "--base-url: .* https://NAME.openai.azure.com/openai/v1"
+    refuses(InputError, right, checked_urls, [azure], "--base-url")
 
 
 def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:

@@ -220,8 +220,9 @@ def test_names_where_prices_come_from(
     assert "(list price of gpt-4o-mini, genai-prices)" in " ".join(listed.stdout.split())
     assert "(--config mine.toml)" in judged_here.stderr
     assert "(recorded in r, which was made here)" in resumed.stderr
-    mine, place = str(tmp_path / "mine.toml"), {"base_url": two_judges, "run": str(tmp_path / "p")}
-    robin_cli.judge(data, attribute="helpfulness", max_cost=0.1, model=CHEAP, config=mine, **place)
+    mine, more = str(tmp_path / "mine.toml"), {"attribute": "helpfulness", "max_cost": 0.1}
+    named: Any = more | {"base_url": two_judges, "model": CHEAP, "run": str(tmp_path / "p")}
+    robin_cli.judge(data, config=mine, **named)
     assert f"(config={mine!r})" in capsys.readouterr().err.replace("\n", "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +23,15 @@ from robin_cli.judges.replies import (
     Stop,
     Unread,
     Unsupported,
+    bare_name,
     classify,
+    listed_models,
     read_completion,
+    read_json,
     refusal,
     too_long,
 )
-from robin_cli.judges.transport import Endpoint, Response, Transport, Unreachable
+from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import UNREADABLE, Usage
@@ -43,6 +47,11 @@ RAISED = 4
 
 _TRIES_AT_FIRST = 2
 """The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
+
+_LISTING_S = 1.0
+"""How long the end of a session waits for the endpoint's list of models."""
+
+_MOST_LISTED = 5
 
 _AT_LIMIT = ("length", "max_tokens", "model_length")
 """The finish reasons of an answer that a limit on tokens cut."""
@@ -77,6 +86,7 @@ class OpenAIJudge(Judge):
         self._is_there = self._took_raised = False
         self._transport = Transport(endpoint)
         self._last: Response | None = None
+        self._listing: asyncio.Task[None] | None = None
 
     @property
     def most_samples(self) -> int:
@@ -106,6 +116,7 @@ class OpenAIJudge(Judge):
         read = self.read(question, body, outcome, time.monotonic() - started)
         if isinstance(read, Reply):
             self._kept |= _features(body)
+            self._listing = self._listing or asyncio.create_task(self._look_for_model())
         elif read.refused and not read.adapted:
             return await self._ask_otherwise(question, body, read, started)
         return read
@@ -181,7 +192,24 @@ class OpenAIJudge(Judge):
         return set(self.body(Question([], seed=0))) - {"messages", "model"}
 
     async def aclose(self) -> None:
+        if self._listing is not None:
+            await asyncio.wait({self._listing}, timeout=_LISTING_S)
+            self._listing.cancel()
         await self._transport.aclose()
+
+    async def _look_for_model(self) -> None:
+        """Note that the endpoint lists its models, but not this one: it may answer with another."""
+        with suppress(EndpointError, Unreachable, TooLong, Unreadable):
+            response = await self._transport.send(Request("GET", "models"))
+            try:
+                names = listed_models(read_json(response.plain())) if response.is_good else []
+            finally:
+                response.done()
+            if names and bare_name(self._endpoint.model) not in map(bare_name, names):
+                listed = self._transport.redacted(", ".join(names[:_MOST_LISTED]))
+                self._notices.once(
+                    f"does not list the model {self._endpoint.model}, but {listed}; is --model right?"
+                )
 
     def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""

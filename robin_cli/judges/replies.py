@@ -250,6 +250,23 @@ def read_json(body: Body, limit: int = MOST_REPLY_BYTES) -> object:
     return _json(body)
 
 
+def listed_models(content: object) -> list[str]:
+    """Return the names in an endpoint's list of models; none if it has another form, or is only a part."""
+    entries = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(entries, list) or (isinstance(content, dict) and content.get("has_more")):
+        return []
+    return [
+        name
+        for each in entries
+        if isinstance(each, dict) and (name := _one_line(_name(each.get("id"))))
+    ]
+
+
+def bare_name(model: str) -> str:
+    """Return a model's name without the folder, variant and version that some endpoints leave out of their lists."""
+    return model.rpartition("/")[2].partition(":")[0].removesuffix("-latest").lower()
+
+
 def classify(
     status: int, body: Body, headers: Mapping[str, str], content: object = None
 ) -> Problem:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,8 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from tests.conftest import free_port, refuses
 from tests.judges.wire import KEY, QUESTION, Answer, Handler, ask, completion, error, serving
+
+SELF_SIGNED = Path(__file__).with_name("self_signed.pem")
 
 
 def once(first: Answer, then: Answer | None = None) -> Handler:
@@ -422,17 +427,35 @@ def test_reaches_this_machine_without_a_proxy_and_names_the_variable_of_one_it_c
     refuses(EndpointError, "ALL_PROXY: not a proxy that robin can use", ask, "http://judge.test/v1")
 
 
-def test_names_the_variable_of_certificates_that_cannot_be_read(
+def test_says_how_to_trust_a_certificate_and_which_variable_names_one_that_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(SELF_SIGNED)
+    unread = "SSL_CERT_FILE: its certificates cannot be read"
+    with serving(lambda *_: completion(), tls=tls) as wire:
+        refuses(EndpointError, "its certificate is not trusted; .*SSL_CERT_FILE", ask, wire.url)
+        for file in ("/nowhere.pem", str(SELF_SIGNED)):
+            transport._certificates.cache_clear()
+            monkeypatch.setenv("SSL_CERT_FILE", file)
+            if file == str(SELF_SIGNED):
+                reply(ask(wire.url).outcomes[0])
+            else:
+                refuses(EndpointError, unread, ask, wire.url)
     transport._certificates.cache_clear()
-    refuses(
-        EndpointError,
-        "SSL_CERT_FILE: its certificates cannot be read",
-        ask,
-        "https://judge.test/v1",
-    )
+
+
+@pytest.mark.parametrize(
+    ("models", "is_noted"),
+    [(("other", "third"), True), (("org/Judge:latest", "other"), False), ((), False)],
+)
+def test_notes_a_model_that_the_endpoint_does_not_list(
+    models: Sequence[str], is_noted: bool
+) -> None:
+    with serving(lambda *_: completion(), models=models) as wire:
+        talk = ask(wire.url, QUESTION, QUESTION)
+    said = f"{wire.url}: does not list the model judge, but other, third; is --model right?"
+    assert talk.notices == [said] * is_noted
 
 
 def test_says_that_a_server_does_not_speak_https() -> None:

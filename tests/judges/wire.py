@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,8 @@ class Wire:
     url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    models: Sequence[str] = ()
+    tls: ssl.SSLContext | None = None
 
 
 @dataclass
@@ -71,9 +74,11 @@ def error(
 
 
 @contextmanager
-def serving(handler: Handler) -> Iterator[Wire]:
-    """Answer every chat completion by ``handler(number of the request from 0, its body)``."""
-    wire = Wire()
+def serving(
+    handler: Handler, *, models: Sequence[str] = (), tls: ssl.SSLContext | None = None
+) -> Iterator[Wire]:
+    """Answer every chat completion by ``handler(number of the request from 0, its body)``; list any ``models``."""
+    wire = Wire(models=models, tls=tls)
     ready, over = threading.Event(), threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(wire, handler, ready, over)))
     thread.start()
@@ -167,12 +172,17 @@ async def _serve(
             answer = await answer
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
 
+    async def list_models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": name} for name in wire.models]})
+
     app = web.Application(client_max_size=2**27)
     app.add_routes([web.post("/v1/chat/completions", handle)])
+    if wire.models:
+        app.add_routes([web.get("/v1/models", list_models)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    wire.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=wire.tls).start()
+    wire.url = f"{'https' if wire.tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/v1"
     ready.set()
     await asyncio.to_thread(over.wait)
     await runner.cleanup()
