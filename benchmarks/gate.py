@@ -191,36 +191,6 @@ AT, MARGIN = 3.0, 0.1
 NASTY = {"flips": flips, "near": near}
 
 
-def of_shares(runs: int) -> None:
-    """Where the share is exactly at its threshold, and what does not count is at the margin's end, hardest to tell."""
-    print(
-        "\nWrong verdicts on share(score>=3)>=X in %: X, ratings of the pairs at the end of the margin, prompts × 2 × calls"
-    )
-    for share in (0.1, 0.5, 0.9):
-        for name, ratings in NASTY.items():
-            for side, mean, sure in (("fails", AT + MARGIN, BOTTOM), ("passes", AT - MARGIN, TOP)):
-                cells = []
-                for prompts, calls, scheduler in SIZES:
-                    rng = np.random.default_rng([prompts, calls, int(10 * share), side == "fails"])
-                    requirement = Requirement(
-                        "share", Criterion("a", ">=", AT), MARGIN, ">=", share
-                    )
-                    states = []
-                    for _ in range(runs):
-                        prompt = np.repeat(np.arange(prompts), 2)
-                        meets = (rng.random(prompts) < share)[prompt]
-                        levels = np.where(
-                            (meets == (side == "fails"))[:, None], ratings(mean), sure
-                        )
-                        told = pairs_of(levels, prompt, calls, scheduler, rng, Scale(0, 4))
-                        states.append(judged(requirement, told, error_rate=DELTA).state)
-                    wrong = np.mean(
-                        [state == {"fails": "fail", "passes": "pass"}[side] for state in states]
-                    )
-                    cells.append(f"{prompts} × {calls} {scheduler}: {100 * wrong:.1f}")
-                print(f"{share:g} {name:6} {side:6} " + "   ".join(cells), flush=True)
-
-
 def of_all(runs: int) -> None:
     """One pair of 20 at the lower end of the margin, which must not pass; all at the upper, which must not fail."""
     print("\nWrong verdicts on all(score>=3) of 20 pairs in %")
@@ -252,59 +222,13 @@ def of_all(runs: int) -> None:
             print(f"{name:6} {side:6} " + "   ".join(cells), flush=True)
 
 
-def of_real_shares(path: Path, runs: int) -> None:
-    """How often share(score>=T) is decided, true 0.1 above and below X, on the pool's pairs; none should be decided wrongly."""
-    print(
-        "\nVerdicts on share(score>=T)>=X of a pool, T so that 0.7 of pairs meet it: X, then right / wrong in %"
-    )
-    for name, pool in load_pools(path).items():
-        levels = np.array(
-            [np.bincount(each - 1, minlength=10)[:10] / len(each) for each in pool.ratings]
-        )
-        _, prompt = np.unique(
-            [each.rpartition("/")[0] for each in pool.pair_ids], return_inverse=True
-        )
-        means = levels @ np.arange(1, 11)
-        threshold = float(np.quantile(means, 0.3))
-        for share in (0.6, 0.7, 0.8):
-            requirement = Requirement("share", Criterion("a", ">=", threshold), 9 / 40, ">=", share)
-            cells = []
-            for prompts, calls in ((50, 5), (200, 5), (200, 10), (500, 10), (500, 20)):
-                rng = np.random.default_rng([prompts, calls])
-                states = []
-                for _ in range(runs):
-                    chosen = rng.choice(prompt.max() + 1, prompts, replace=False)
-                    rows = np.flatnonzero(np.isin(prompt, chosen))
-                    told = pairs_of(levels[rows], prompt[rows], calls, "uniform", rng, Scale(1, 10))
-                    states.append(judged(requirement, told, error_rate=DELTA).state)
-                right = {0.6: "pass", 0.7: "", 0.8: "fail"}[share]
-                wrong = {0.6: ["fail"], 0.7: ["pass", "fail"], 0.8: ["pass"]}[share]
-                told_right = 100 * np.mean([state == right for state in states])
-                told_wrong = 100 * np.mean([state in wrong for state in states])
-                cells.append(f"{prompts} × {calls}: {told_right:.0f} / {told_wrong:.1f}")
-            print(f"{name:18} {share:g}  " + "   ".join(cells), flush=True)
-
-
-SIZES = (
-    (20, 5, "uniform"),
-    (200, 5, "uniform"),
-    (200, 30, "uniform"),
-    (1000, 5, "uniform"),
-    (50, 5, "two-priors"),
-)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pool", type=Path, nargs="?")
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--only", choices=["pool", "made-up", "shares", "all", "pool-shares"])
+    parser.add_argument("--only", choices=["pool", "made-up", "all"])
     given = parser.parse_args()
     if given.only in {None, "pool", "made-up"}:
         of_means(given.pool, given.runs, [given.only] if given.only else ["pool", "made-up"])
-    if given.only in {None, "shares"}:
-        of_shares(given.runs)
     if given.only in {None, "all"}:
         of_all(given.runs)
-    if given.only in {None, "pool-shares"}:
-        of_real_shares(given.pool, given.runs // 5)

@@ -81,7 +81,7 @@ def test_says_by_line_and_exit_code_whether_a_run_meets_what_is_required(
     for line, start in zip(lines, starts, strict=True):
         assert line.startswith(start)
         if "mean" in start or "share" in start:
-            assert "(40 pairs of 20 prompts)" in line
+            assert "(40 pairs of 20 prompts" in line
         assert ("would settle it" in line) == line.startswith("INCONCLUSIVE")
 
 

@@ -3,12 +3,9 @@
 A mean is that of the scores, with bounds for the population of prompts (:mod:`robin_cli.analysis.clustered`). A difference of
 two systems is the mean of the prompts' differences, with the same bounds.
 
-A share of pairs is that of pairs whose *true* mean rating meets the threshold; counting scores would count noise. With W the
-evidence that a pair meets it (:mod:`robin_cli.analysis.evidence`), E W ≤ 1 for a pair that does not, by more than the margin.
-So S = min(1, η W) is at most 1 for a pair that does and η on average for one that does not. With q the share of pairs that do,
-E S ≤ q + η (1 − q), whatever the noise and the stopping rule, so q ≥ (E S − η) / (1 − η), and E S has a lower bound like any
-mean. The bound from above uses the evidence that a pair does not. η is fixed beforehand, a QUARTER of the share that the bound
-has to reach: a smaller one needs more ratings per pair; a larger one keeps the bound farther from the share.
+A share is that of the scores that meet the threshold, among prompts like these that this judge rates as often. The bounds are
+those of a mean of zeros and ones: with one pair for each prompt those of Clopper and Pearson. They say nothing of the share of
+*true* means: noise puts scores on the wrong side, and more calls move some back.
 
 All pairs, of the run itself: met if each pair's own evidence is 1/δ, as then none of them can be wrong (an intersection-union
 test: Berger, Technometrics 24, 1982); not met if the evidence against one of K is K/δ.
@@ -29,7 +26,6 @@ from robin_cli.analysis.clustered import (
     clusters_of,
     is_above,
     least_times,
-    lower_bound,
     mean_bounds,
     mirrored,
     student_bounds,
@@ -47,9 +43,6 @@ from robin_cli.model.requirement import Requirement
 from robin_cli.storage.reader import RunData
 
 State = Literal["pass", "fail", "inconclusive"]
-
-QUARTER = 0.25
-"""η over the share that a bound has to reach. benchmarks/gate.py compares others."""
 
 _MOST_RATINGS = 2**13
 """The most further ratings of each pair and judge that are considered."""
@@ -94,12 +87,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """About how much more would settle it: calls, prompts, or both; None if no number would.
-
-    Attributes:
-        calls: in all; nan for an unknown number more per pair.
-        prompts: of pairs like these.
-    """
+    """About how much more would settle it: calls in all, or prompts of pairs like these; None if no number would."""
 
     calls: float | None = None
     prompts: float | None = None
@@ -273,14 +261,6 @@ class _Sides:
     more: FloatArray
     logs: tuple[FloatArray, FloatArray]
 
-    def at(self, more: float) -> tuple[FloatArray, FloatArray]:
-        """Return it after ``more`` ratings of each judge, interpolated: it grows by about as much with each."""
-        place = int(np.clip(np.searchsorted(self.more, more), 1, len(self.more) - 1))
-        before, after = self.more[place - 1], self.more[place]
-        part = min(1.0, (more - before) / (after - before))
-        of, against = ((1 - part) * each[place - 1] + part * each[place] for each in self.logs)
-        return of, against
-
     def needed(self, enough: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
         """Return the further ratings of each pair until the evidence for it, or against, is ``enough``; inf if it never is."""
         of, against = (
@@ -327,56 +307,41 @@ def _frequencies(part: Part) -> FloatArray:
 
 
 def _share(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
-    plain = _plain(requirement, measured)
-    now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
-    bars = (requirement.share, 1.0 - requirement.share)
-    reached = []
-    for logs, bar in zip(now, bars, strict=True):
-        wrong = QUARTER * bar
-        least = lower_bound(
-            clusters_of(_sure(logs, wrong), measured.prompt), 0.0, alpha=error_rate / 2
-        )
-        reached.append(max(0.0, (least - wrong) / (1.0 - wrong)))
-    low, high = reached[0], 1.0 - reached[1]
-    return replace(
-        plain, state=_state(requirement.relation, requirement.share, low, high), low=low, high=high
+    """Return the verdict by the exact bounds of the share; a pair without a score counts against either side."""
+    low, high = (
+        mean_bounds(clusters_of(meets, measured.prompt), 0.0, 1.0, alpha=error_rate)[side]
+        for side, meets in enumerate(_who_meet(requirement, measured))
     )
+    state = _state(requirement.relation, requirement.share, low, high)
+    return replace(_plain(requirement, measured), state=state, low=low, high=high)
 
 
-def _sure(log_evidence: FloatArray, wrong: float) -> FloatArray:
-    """Return S = min(1, η W), shape (K,)."""
-    return np.exp(np.minimum(0.0, log_evidence + math.log(wrong)))
+def _who_meet(requirement: Requirement, measured: Measured) -> tuple[FloatArray, FloatArray]:
+    """Return 1 for each pair whose score meets the criterion, else 0; pairs without a score do not, and do."""
+    criterion, is_rated = requirement.criterion, measured.is_rated
+    meets = RELATIONS[criterion.relation](measured.scores, criterion.threshold)
+    return np.where(is_rated, meets, 0.0), np.where(is_rated, meets, 1.0)
 
 
 def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
-    """Return the calls until the bound reaches its level on the scores' side; else prompts, or both."""
-    requirement = verdict.requirement
-    if verdict.estimate == requirement.share:
+    """Return the calls for pairs without a score, if they settle it as the others are; else the prompts.
+
+    More calls for a pair with a score do not help: they may move a share, and do not narrow its interval.
+    """
+    requirement, bar = verdict.requirement, verdict.requirement.share
+    unknown = measured.is_asked & ~measured.is_rated
+    meets = _who_meet(requirement, measured)[verdict.estimate < bar]
+    meets[unknown] = verdict.estimate
+    clusters = clusters_of(meets, measured.prompt)
+    ends = mean_bounds(clusters, 0.0, 1.0, alpha=error_rate)
+    if unknown.any() and _state(requirement.relation, bar, *ends) != "inconclusive":
+        return Settling(calls=_calls(unknown.astype(np.float64), measured))
+    _, which, size = np.unique(measured.prompt, return_inverse=True, return_counts=True)
+    by_prompt = np.bincount(which, meets) / size - bar
+    if len(size) < 2:
         return Settling()
-    side = 0 if verdict.estimate > requirement.share else 1
-    bars = (requirement.share, 1.0 - requirement.share)
-    bar, wrong = bars[side], QUARTER * bars[side]
-    sides = _projected(requirement, measured)
-
-    def settled(more: float, times: float = 1.0) -> bool:
-        clusters = clusters_of(_sure(sides.at(more)[side], wrong), measured.prompt)
-        clusters = replace(clusters, times=clusters.times * times)
-        return is_above(clusters, wrong + (1.0 - wrong) * bar, 0.0, alpha=error_rate / 2)
-
-    if settled(_MOST_RATINGS):
-        more = least_times(settled, _MOST_RATINGS)
-        enough = (-math.log(QUARTER * bars[0]), -math.log(QUARTER * bars[1]))
-        until = np.minimum(*sides.needed(enough))
-        return Settling(calls=_calls(np.minimum(until, more or _MOST_RATINGS), measured))
-    times = least_times(lambda prompts: settled(0.0, prompts))
-    if times is not None:
-        return Settling(prompts=(times - 1) * verdict.prompts)
-    times = least_times(lambda prompts: settled(_MOST_RATINGS, prompts))
-    return (
-        Settling()
-        if times is None
-        else Settling(calls=math.nan, prompts=(times - 1) * verdict.prompts)
-    )
+    needed = prompts_needed(by_prompt, -bar, 1.0 - bar, error_rate)
+    return Settling() if math.isnan(needed) else Settling(prompts=needed - len(size))
 
 
 def _calls(ratings: FloatArray, measured: Measured) -> float:

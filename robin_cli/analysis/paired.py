@@ -333,11 +333,13 @@ def _needed_by_bounds(each: FloatArray, low: float, high: float, alpha: float) -
         float(each.std(ddof=1)) / math.sqrt(len(each)),
     )
 
+    off = clusters.totals - clusters.mean
+    variance = max(float(off**2 @ clusters.times) / clusters.prompts, _ALIKE)
+
     def settled(times: float) -> bool:
         less = _LESS * std_error / math.sqrt(times)
-        then = replace(
-            clusters, totals=np.maximum(clusters.totals - less, low), times=clusters.times * times
-        )
+        tilted = np.maximum(1.0 - less * off / variance, 0.0)  # fewer of the prompts above the mean
+        then = replace(clusters, times=clusters.times * times * tilted)
         return is_above(then, 0.0, low, alpha=alpha / 2)
 
     times = least_times(settled)

@@ -28,7 +28,7 @@ ErrorRate = Annotated[
 Margin = Annotated[
     float | None,
     _option(
-        help="In share and all: a pair whose mean is so near its threshold counts either way. (default: 1/40 of the scale)",
+        help="In all: a pair whose mean is so near its threshold counts either way. (default: 1/40 of the scale)",
         metavar="E",
     ),
 ]

@@ -30,7 +30,7 @@ class Requirement:
 
     Attributes:
         criterion: the threshold for a mean, or a difference of means; for a share and for all, that of each pair's mean rating.
-        margin: ε of a share and of all, in points: a pair within it of the threshold counts either way.
+        margin: ε of all, in points: a pair within it of the threshold counts either way.
         relation, share: the threshold of a share.
         systems: the two systems of a difference, the first minus the second; else empty.
     """
@@ -108,14 +108,14 @@ def requirement_of(
     criterion = _criterion(
         inner["name"], inner, start + inner.start("name"), start, flag, attributes, scales
     )
-    margin = _margin(margin, criterion, scales[list(attributes).index(criterion.attribute)])
     if kind == "all":
         if behind.strip():
             place = end + 2 + len(behind) - len(behind.lstrip())
             raise InputError(
                 f'{flag}: at character {place}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
             )
-        return Requirement(kind, criterion, margin)
+        scale = scales[list(attributes).index(criterion.attribute)]
+        return Requirement(kind, criterion, _margin(margin, criterion, scale))
     outer = _compared(
         _OUTER,
         behind,
@@ -123,9 +123,8 @@ def requirement_of(
         flag,
         "behind the bracket write >=SHARE, as in share(score>=3)>=0.9",
     )
-    return Requirement(
-        kind, criterion, margin, outer["relation"], _share(outer, end + 1, flag, criterion)
-    )
+    share = _share(outer, end + 1, flag, criterion)
+    return Requirement(kind, criterion, relation=outer["relation"], share=share)
 
 
 def _head(text: str, flag: str) -> tuple[Kind, int]:

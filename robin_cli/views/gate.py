@@ -5,7 +5,6 @@ Names and ids in them come from models and data sets: in each they are text and 
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections import Counter
@@ -225,7 +224,8 @@ def _there(verdict: Verdict) -> str:
     of_first = f", the first {verdict.first} ratings of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
-    return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}"
+    as_often = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
+    return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}{as_often}"
 
 
 def _confidence(found: Gated) -> str:
@@ -272,38 +272,37 @@ def _ids(found: Gated, places: Sequence[int], quote: Quote) -> str:
 def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
     needed, requirement = verdict.settling, verdict.requirement
     if needed is None or needed.calls is needed.prompts is None:
-        return "nothing that can be named would settle it" + (
-            ": some of these pairs can be rated no more"
-            if requirement.kind == "all" and verdict.unrated
-            else ""
-        )
+        why = "the estimate is too near what is required; require a little more or less"
+        if requirement.kind == "all":
+            why = "some of these pairs can be rated no more"
+        return f"nothing that can be named would settle it: {why}"
     if needed.prompts is not None:
-        more = "" if needed.calls is None else ", and more calls a pair,"
-        also = " (more calls for these alone would not)" if needed.calls is None else ""
+        effect = "do not narrow it" if requirement.kind == "share" else "would not"
         return (
-            f"about {about(needed.prompts):,} more prompts like these{more} would settle it{also}"
+            f"about {about(needed.prompts):,} more prompts like these would settle it "
+            f"(more calls for these alone {effect})"
         )
     calls = about(needed.calls or 0.0)
     if not found.has_judge:
         return f"more samples would settle it, or about {number_of(calls, 'more score')} of these if scores of one vary"
     settle = f"about {number_of(calls, 'more call')} would settle it"
-    if requirement.kind not in {"mean", "compare"}:
+    if requirement.kind == "all":
         how = quote(option("--decide", requirement.criterion))
         more = number_of(calls, "more call")
         return f"about {more} where it is open would settle it (a new run of robin judge {how} asks there)"
-    if found.attributes > 1:
-        return f"{settle}, of {quote(requirement.attribute)} alone"
-    return f"{settle} ({quote(_more_calls(found, verdict))})"
+    of = f", of {quote(requirement.attribute)} alone" * (found.attributes > 1)
+    return f"{settle}{of} ({quote(_more_calls(found, verdict))})"
 
 
 def _more_calls(found: Gated, verdict: Verdict) -> str:
-    """Return the command for the calls that would settle a mean or a difference; "" if no command would."""
-    needed, of_mean = verdict.settling, verdict.requirement.kind in {"mean", "compare"}
+    """Return the command for the calls that would settle it; "" if none would. Each attribute gets as many."""
+    needed = verdict.settling
     if needed is None or needed.calls is None or needed.prompts is not None:
         return ""
-    if not of_mean or not found.has_judge or found.attributes > 1:
+    if verdict.requirement.kind == "all" or not found.has_judge:
         return ""
-    return f"robin resume {typed(found.run)} --budget {found.spent + about(needed.calls)}"
+    budget = found.spent + found.attributes * about(needed.calls)
+    return f"robin resume {typed(found.run)} --budget {budget}"
 
 
 def ends_with(found: Gated) -> list[str]:
@@ -354,12 +353,12 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "n_prompts": verdict.prompts,
         "n_unrated": verdict.unrated,
         "first_ratings": verdict.first,
-        "margin": None if requirement.kind in {"mean", "compare"} else requirement.margin,
+        "margin": requirement.margin if requirement.kind == "all" else None,
         "n_open": len(verdict.open),
         "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],
         "n_against": len(verdict.against),
         "first_against": [found.pair_ids[place] for place in verdict.against[:_SHOWN]],
-        "calls_to_settle": None if calls is None or math.isnan(calls) else about(calls),
+        "calls_to_settle": None if calls is None else about(calls),
         "prompts_to_settle": None if prompts is None else about(prompts),
         "why": why(found, verdict, one_line),
     }
