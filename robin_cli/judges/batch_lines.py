@@ -21,7 +21,7 @@ from robin_cli.judges.replies import (
     Completion,
     Problem,
     classify,
-    code_and_message,
+    error_in,
     error_in_200,
     number,
     read_completion,
@@ -106,18 +106,14 @@ def _line(text: bytes, limit: int) -> Line:
         ):
             how = "without custom_id" if isinstance(content, dict) else "not a JSON object"
             return Line(None, Failure("malformed", f"a broken line: {how}"))
-        return Line(custom_id, _outcome(content, text, limit), not _is_utf8(text))
+        return Line(
+            custom_id,
+            _outcome(content, text, limit),
+            text.decode("utf-8", "ignore").encode() != text,
+        )
     except TooLong as error:  # look for the id: inside a JSON text its quotes would be escaped
         found = _ID.search(text[:_HEAD])
         return Line(found[1].decode("utf-8", "replace") if found else None, too_long(error))
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Problem | None:
@@ -137,7 +133,7 @@ def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Prob
 
 def _unanswered(error: object, status: int) -> Problem | None:
     """Return the outcome of a line without an HTTP status: the batch ended before it, it timed out, or the service failed."""
-    code, message = code_and_message(error)
+    code, _, _, message = error_in(error)
     if code in _NOT_DONE:
         return None
     if code == _TIMEOUT:

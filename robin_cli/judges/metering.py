@@ -46,16 +46,18 @@ class Price:
     def cost(self, prompt: int, completion: int, *, cached: int = 0) -> float:
         """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint."""
         cached = min(cached, prompt)
-        if self.given is None:
-            listed = self._listed_cost(prompt, completion, cached)
-            if listed is None:
-                raise LookupError("no price is known")
-            return listed
-        each_in, each_out = self.given
-        each_cached = each_in if self.cached is None else self.cached
-        return (
-            (prompt - cached) * each_in + cached * each_cached + completion * each_out
-        ) / _MILLION
+        if self.given is not None:
+            each_in, each_out = self.given
+            each_cached = each_in if self.cached is None else self.cached
+            whole = (prompt - cached) * each_in + cached * each_cached + completion * each_out
+            return whole / _MILLION
+        terms = self._terms()
+        if terms is None or self.listed is None:
+            raise LookupError("no price is known")
+        usage = PricedUsage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
+        (model, url), (share, context) = self.listed, terms
+        price = calc_price(usage, model, provider_api_url=url, price_context=context).total_price
+        return share * float(price)
 
     def at(self, *, batch: bool) -> Price | None:
         """Return the price of the same judge at the batch service, or without it; None if that is unknown."""
@@ -66,10 +68,7 @@ class Price:
 
     def if_known(self) -> Price | None:
         """Return this price; None if genai-prices lists the model, but not at the batch service."""
-        return None if self.given is None and self._of_listed() is None else self
-
-    def __str__(self) -> str:
-        return self.text()
+        return None if self.given is None and self._terms() is None else self
 
     def text(self, source: str = "--price-in, --price-out") -> str:
         """Return the price for people; ``source``: where the user's own comes from."""
@@ -79,17 +78,7 @@ class Price:
         each_in, each_out = self.cost(_MANY, 0), self.cost(0, _MANY)
         return f"${each_in:g} a million tokens in, ${each_out:g} out ({source}{at})"
 
-    def _listed_cost(self, prompt: int, completion: int, cached: int) -> float | None:
-        found = self._of_listed()
-        if found is None or self.listed is None:
-            return None
-        usage = PricedUsage(input_tokens=prompt, cache_read_tokens=cached, output_tokens=completion)
-        model, url = self.listed
-        return found[0] * float(
-            calc_price(usage, model, provider_api_url=url, price_context=found[1]).total_price
-        )
-
-    def _of_listed(self) -> tuple[float, dict[str, str]] | None:
+    def _terms(self) -> tuple[float, dict[str, str]] | None:
         """Return the share that is paid of a listed price, and which one; None if unknown."""
         return self.listed and _share_and_context(*self.listed, batch=self.batch)
 

@@ -23,7 +23,7 @@ from robin_cli.files.local import whole_file
 from robin_cli.judges.batch_lines import URL
 from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.replies import Stop, classify, code_and_message, read_json
+from robin_cli.judges.replies import Stop, classify, error_in, read_json
 from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
@@ -358,7 +358,7 @@ class OpenAIBatches:
     def _problem(self, response: Response, *, made: bool, of: str) -> Exception:
         status, body = response.status, response.plain()
         with suppress(TooLong):
-            code, message = code_and_message(read_json(body))
+            code, _, _, message = error_in(read_json(body))
             told = self._transport.redacted(f"{status}: {message}" if message else str(status))
             if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
                 return BatchRefused(told, is_full=True)
@@ -428,7 +428,7 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     data = errors.get("data") if isinstance(errors, dict) else errors
     found = []
     for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
-        code, message = code_and_message(each)
+        code, _, _, message = error_in(each)
         line = each.get("line") if isinstance(each, dict) else None
         found.append(
             (code, f"line {line}: {message or code}" if isinstance(line, int) else message)
@@ -439,16 +439,13 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
 def _counts(value: object) -> tuple[int, int] | None:
     if not isinstance(value, dict):
         return None
-    counts = [value.get(name) for name in ("total", "completed", "failed")]
     total, completed, failed = (
-        each if isinstance(each, int) and each >= 0 else 0 for each in counts
+        count if isinstance(count := value.get(name), int) and count >= 0 else 0
+        for name in ("total", "completed", "failed")
     )
     return completed + failed, total
 
 
 def _texts(value: object) -> dict[str, str]:
-    return (
-        {name: text for name, text in value.items() if isinstance(text, str)}
-        if isinstance(value, dict)
-        else {}
-    )
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {name: text for name, text in pairs if isinstance(text, str)}

@@ -100,7 +100,7 @@ _PARAMETERS = {
 
 
 class _Rule(NamedTuple):
-    """An error with one of ``statuses`` and these ``words``, if there are any, has this ``meaning``, given its detail."""
+    """What an error means. A rule fits an error with one of its statuses and with its words; None fits any words."""
 
     statuses: Container[int]
     words: re.Pattern[str] | None
@@ -174,7 +174,7 @@ _RULES = (
     _Rule({413}, None, _too_long_prompt),
     _Rule(_REFUSED, _WINDOW, _too_long_prompt),
 )
-"""The meaning of an error is that of the first rule whose status and words fit."""
+"""The first rule that fits an error counts."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -258,7 +258,7 @@ def listed_models(content: object) -> list[str]:
     return [
         name
         for each in entries
-        if isinstance(each, dict) and (name := _one_line(_name(each.get("id"))))
+        if isinstance(each, dict) and (name := one_line(_name(each.get("id"))))
     ]
 
 
@@ -271,7 +271,7 @@ def classify(
     status: int, body: Body, headers: Mapping[str, str], content: object = None
 ) -> Problem:
     """Return what an HTTP error with this body means for the run; ``content`` as for :func:`read_completion`."""
-    error = _error_in(_json(body) if content is None else content, _excerpt(body))
+    error = error_in(_json(body) if content is None else content, _excerpt(body))
     if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
         return Stop(f"the quota of this key for the day is used up ({status}: {_excerpt(body)})")
     if 300 <= status < 400:
@@ -283,7 +283,7 @@ def classify(
 
 def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
     """Return what an error without a status means for the run; ``bad_request``, asked again and again, if that is unclear."""
-    error = _error_in(content, "no message")
+    error = error_in(content, "no message")
     code = number(error.code)
     if code is not None and 400 <= code < 600:
         return _problem(int(code), error, headers)
@@ -293,7 +293,7 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
     return problem
 
 
-def _problem(status: int, error: _Error, headers: Mapping[str, str]) -> Problem:
+def _problem(status: int, error: EndpointsError, headers: Mapping[str, str]) -> Problem:
     message, words = error.message, error.words
     detail = message if message.startswith(str(status)) else f"{status}: {message}"
     for rule in _RULES:
@@ -375,13 +375,7 @@ def too_long(what: object) -> Unread:
     return Unread(f"{what}; ask for less with --max-tokens, or for fewer ratings a request")
 
 
-def code_and_message(content: object) -> tuple[str, str]:
-    """Return the code and message of an error in any dialect; '' for a missing part."""
-    error = _error_in(content, "")
-    return error.code, error.message
-
-
-class _Error(NamedTuple):
+class EndpointsError(NamedTuple):
     """The parts of an endpoint's error; '' for a missing part."""
 
     code: str
@@ -394,7 +388,7 @@ class _Error(NamedTuple):
         return f"{self.code} {self.kind} {self.message}"
 
 
-def _error_in(content: object, otherwise: str) -> _Error:
+def error_in(content: object, otherwise: str = "") -> EndpointsError:
     """Read an error in any of the dialects; ``otherwise`` is its message if it has none."""
     if isinstance(content, list):  # Gemini's form
         content = content[0] if content else None
@@ -404,8 +398,8 @@ def _error_in(content: object, otherwise: str) -> _Error:
         content = None
     error = content if isinstance(content, dict) else {"message": content}
     message = error.get("message")
-    line = _one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
-    return _Error(
+    line = one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
+    return EndpointsError(
         _name(error.get("code")),
         _name(error.get("type")),
         _name(error.get("param")),
@@ -440,23 +434,15 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     details, of_answer = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     details = details if isinstance(details, dict) else {}
     of_answer = of_answer if isinstance(of_answer, dict) else usage
-    prompt, completion, total, reasoning = (
-        tokens_of(each)
-        for each in (
-            usage.get("prompt_tokens"),
-            usage.get("completion_tokens"),
-            usage.get("total_tokens"),
-            of_answer.get("reasoning_tokens"),
-        )
-    )
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    prompt, completion, total = (tokens_of(usage.get(name)) for name in names)
+    reasoning = tokens_of(of_answer.get("reasoning_tokens"))
     is_beside = bool(reasoning) and (not total or (reasoning or 0) > (completion or 0))
-    readings = [
-        (completion or 0) + (reasoning or 0) * is_beside,
-        (total or 0) - (prompt or total or 0),
-    ]
+    together = (completion or 0) + (reasoning or 0) * is_beside
+    paid = max(together, (total or 0) - (prompt or total or 0))
     return Usage(
         prompt_tokens=prompt,
-        completion_tokens=max([each for each in readings if each > 0], default=completion),
+        completion_tokens=paid or completion,
         cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's, in dollars
         cached_tokens=tokens_of(details.get("cached_tokens")),
         estimated=is_beside and not total,
@@ -530,9 +516,9 @@ def _name(value: object) -> str:
 
 def _excerpt(body: Body) -> str:
     # Longer than it is shown: keys are taken out later, and must be whole then.
-    return _one_line(body[:_MESSAGE].decode("utf-8", "replace")) or "nothing"
+    return one_line(body[:_MESSAGE].decode("utf-8", "replace")) or "nothing"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a text on one line, without characters that would control a terminal."""
     return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())

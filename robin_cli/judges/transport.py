@@ -188,18 +188,6 @@ class _Client(DefaultAioHttpClient):
         return _on_a_session_of_ours(super()._init_proxy_transport(*args, **named))
 
 
-def _client(proxies: str, **options: Any) -> _Client:
-    """Make a client. EndpointError if the variables ``proxies`` name a proxy that it cannot use."""
-    try:
-        return _Client(**options)
-    except (ValueError, httpx2.InvalidURL, ImportError) as error:
-        if not proxies:
-            raise
-        raise EndpointError(
-            f"{proxies}: not a proxy that robin can use; name one as http://host:port, or unset it"
-        ) from error
-
-
 def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
     limits = transport.limits
 
@@ -231,67 +219,65 @@ class Transport:
         self.redactor = Redactor(endpoint.api_key)
         self._large = Turns()
         self._kept_open = 0  # at most so many idle connections may be reused
-        address = httpx2.URL(endpoint.base_url)
-        is_here, self._is_tls = is_loopback(address.host), address.scheme == "https"
         self._reached = False
-        self._connect_s = _HANDSHAKE_HERE_S if is_here and self._is_tls else _CONNECT_TIMEOUT_S
-        timeout = httpx2.Timeout(endpoint.timeout_s, connect=self._connect_s, pool=None)
+        address = httpx2.URL(endpoint.base_url)
+        is_here, is_tls = is_loopback(address.host), address.scheme == "https"
         self._proxies = "" if is_here else _proxies()
-        self._http = _client(
-            self._proxies,
-            trust_env=not is_here,  # this machine is reached without a proxy
-            timeout=timeout,
-            # the default would be aiohttp's own limit of 100
-            limits=httpx2.Limits(
-                max_connections=endpoint.at_a_time, max_keepalive_connections=endpoint.at_a_time
-            ),
-            verify=_certificates()
-            if self._is_tls or not is_here
-            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            follow_redirects=False,  # a redirect to another host must not get the key
-        )
-        client = AsyncOpenAI(
+        self._connect_s = _HANDSHAKE_HERE_S if is_here and is_tls else _CONNECT_TIMEOUT_S
+        timeout = httpx2.Timeout(endpoint.timeout_s, connect=self._connect_s, pool=None)
+        most = endpoint.at_a_time  # the default would be aiohttp's own limit of 100
+        no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            self._http = _Client(
+                trust_env=not is_here,  # this machine is reached without a proxy
+                timeout=timeout,
+                limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
+                verify=_certificates() if is_tls or not is_here else no_tls,
+                follow_redirects=False,  # a redirect to another host must not get the key
+            )
+        except (ValueError, httpx2.InvalidURL, ImportError) as error:
+            if not self._proxies:
+                raise
+            raise EndpointError(
+                f"{self._proxies}: not a proxy that robin can use; name one as http://host:port, or unset it"
+            ) from error
+        self._client = client = AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key,
             max_retries=0,
             http_client=self._http,
         )
+        self._base_url, self._chat_url = client.base_url, client.base_url.join(_CHAT)
         if client.base_url.host != _OPENAI_HOST:
             # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
             client.organization = client.project = None
-        self._client = client
-        self._base_url = client.base_url
-        self._chat_url = client.base_url.join(_CHAT)
+        own = {
+            "Accept-Encoding": "identity",  # compressed text may expand a thousandfold
+            "Authorization": f"Bearer {endpoint.api_key}",
+        }
         stated = {
             name: value for name, value in client.default_headers.items() if isinstance(value, str)
         }
-        # No compression: it may expand a thousandfold, and answers are short.
-        stated = {
-            **stated,
-            "Accept-Encoding": "identity",
-            "Authorization": f"Bearer {endpoint.api_key}",
-        }
-        self._headers = httpx2.Headers(stated)
+        self._headers = httpx2.Headers(stated | own)
         self._extensions = {"timeout": timeout.as_dict()}
 
     async def post(self, body: bytes) -> Response:
         """Send ``body`` to the endpoint's chat completions, also to another path of that host. Raises as :meth:`send`."""
         request = Request("POST", _CHAT, body, again=True)
-        response = await self.send(request)
         for _ in range(_MOST_REDIRECTS):
-            if response.status not in {307, 308} or not self._follows(response.headers):
-                break
             response = await self.send(request)
-        return response
+            if response.status not in {307, 308} or not self._follow(response):
+                return response
+        return await self.send(request)
 
-    def _follows(self, headers: Mapping[str, str]) -> bool:
+    def _follow(self, redirect: Response) -> bool:
         """Send requests to the address of a redirect from now on, if it is at the same host; return whether it is."""
+        before = self._chat_url
         with suppress(httpx2.InvalidURL):
-            target, chat = self._chat_url.join(headers.get("location", "")), self._chat_url
-            if (target.scheme, target.netloc) == (chat.scheme, chat.netloc):
+            target = before.join(redirect.headers.get("location", ""))
+            if (target.scheme, target.netloc) == (before.scheme, before.netloc):
                 self._chat_url = target
-                return True
-        return False
+        return self._chat_url is not before
 
     async def send(self, request: Request) -> Response:
         """Send a request.
@@ -354,9 +340,9 @@ class Transport:
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
-        is_slow = isinstance(error, httpx2.ConnectTimeout) and "timeout" in text.lower()
+        is_silent = self._connect_s < _CONNECT_TIMEOUT_S and "timeout" in text.lower()
         if "WRONG_VERSION_NUMBER" in text or (
-            self._is_tls and is_slow and self._connect_s < _CONNECT_TIMEOUT_S
+            is_silent and isinstance(error, httpx2.ConnectTimeout)
         ):
             return "it does not speak https; write http:// in --base-url"
         return ""
@@ -446,22 +432,24 @@ def _writing() -> Iterator[None]:
         raise _Unwritable(error) from error
 
 
-def _never_connected(error: BaseException | None) -> bool:
-    """Return whether there was no connection for the request."""
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and its causes."""
     while error is not None:
-        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-            return True
-        error = error.__cause__
-    return False
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _never_connected(error: Exception) -> bool:
+    """Return whether there was no connection for the request."""
+    unconnected = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+    return any(isinstance(each, unconnected) for each in _causes(error))
 
 
 def _hung_up(error: Exception) -> bool:
     """Return whether the endpoint closed the connection before it answered a byte."""
     cause = error.__cause__
-    if isinstance(cause, aiohttp.ClientConnectorError):
-        return False
-    if isinstance(cause, aiohttp.ServerDisconnectedError):
-        return True
+    if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ServerDisconnectedError):
+        return isinstance(cause, aiohttp.ServerDisconnectedError)
     return isinstance(cause, ConnectionError) or (
         isinstance(cause, aiohttp.ClientOSError) and cause.errno in _HUNG_UP
     )
@@ -469,9 +457,7 @@ def _hung_up(error: Exception) -> bool:
 
 def _why(error: Exception) -> str:
     """Return the reason of an error: the system's message, such as "Connection refused", or else the error's own."""
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in _PLAIN:
             return os.strerror(cause.errno)
-        cause = cause.__cause__ or cause.__context__
     return str(error).replace(" ssl:default", "") or type(error).__name__

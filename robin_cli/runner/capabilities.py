@@ -93,7 +93,7 @@ async def look_at(
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     try:
         return await _seen(
-            judge, patient, prompts, endpoint=base_url, price=str(price) if price else None
+            judge, patient, prompts, endpoint=base_url, price=price.text() if price else None
         )
     finally:
         await judge.aclose()

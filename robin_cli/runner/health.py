@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
+from robin_cli.judges.replies import one_line
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import UNREADABLE, Judgment, counted
@@ -76,9 +77,7 @@ class Health:
     def begins(self) -> None:
         """Record that a call is made."""
         if not self._under_way and not self._failures_in_a_row:
-            self._quiet_since = (
-                self._clock()
-            )  # it was not asked before, so its silence means nothing
+            self._quiet_since = self._clock()  # it was not asked, so its silence means nothing
         self._under_way += 1
 
     def ends(self) -> None:
@@ -111,28 +110,24 @@ class Health:
         """
         self._failures_in_a_row += 1
         most = _HOPELESS_REFUSALS if failure.refused else _HOPELESS_FAILURES
-        hopeless = not self._answered and self._failures_in_a_row >= most
+        is_hopeless = not self._answered and self._failures_in_a_row >= most
         if failure.refused:
             if not failure.permanent:
                 self._compare_refusals(failure.detail, pair)
-            if hopeless:
+            if is_hopeless:
                 raise EndpointError(
                     f"{self._name}every request was refused; the last time: {failure.detail}"
                 )
             return True
-        if hopeless:
-            what, step = (
-                "the endpoint has not answered a single call",
-                "is the server running, and --base-url right?",
+        if is_hopeless:
+            who, step = "the judge", "mend the judge"
+            if self._at_endpoint:
+                who, step = "the endpoint", "is the server running, and --base-url right?"
+            elif failure.reason == "timeout":
+                step = "raise --timeout, or mend the judge"
+            raise EndpointError(
+                f"{self._name}{who} has not answered a single call ({failure.detail}); {step}"
             )
-            if not self._at_endpoint:
-                what = "the judge has not answered a single call"
-                step = (
-                    "raise --timeout, or mend the judge"
-                    if failure.reason == "timeout"
-                    else "mend the judge"
-                )
-            raise EndpointError(f"{self._name}{what} ({failure.detail}); {step}")
         if (silent_s := self._clock() - self._quiet_since) > self._stall_s:
             raise EndpointError(
                 f"{self._name}nothing was answered for {silent_s:.0f} s; the last failure was: {failure.detail}"
@@ -177,7 +172,7 @@ class Fuse:
         if self._unread >= _UNREADABLE:
             raise EndpointError(
                 f"{self._name}{self._unread} replies in a row cannot be read, and count as paid for: "
-                f"{_one_line(judgments[0].text)}; mend the server, then robin resume"
+                f"{_beginning(judgments[0].text)}; mend the server, then robin resume"
             )
         self._rated = self._rated or any(judgment.rating is not None for judgment in judgments)
         if self._rated:
@@ -185,7 +180,7 @@ class Fuse:
         for judgment in judgments:
             if judgment.counts:
                 self._reasons[judgment.reason or "missing"] += 1
-                self._example = self._example or _one_line(judgment.text)
+                self._example = self._example or _beginning(judgment.text)
                 self._tokens = max(self._tokens, judgment.completion_tokens or 0)
         if self._reasons.total() >= ANSWERS:
             raise EndpointError(self._message())
@@ -203,9 +198,7 @@ class Fuse:
         )
 
 
-def _one_line(text: str) -> str:
+def _beginning(text: str) -> str:
     """Return the beginning of an answer on one line, without characters that would control a terminal."""
-    shown = " ".join(
-        "".join(mark if mark.isprintable() else " " for mark in text[: 4 * _EXCERPT]).split()
-    )
+    shown = one_line(text[: 4 * _EXCERPT])
     return shown if len(shown) <= _EXCERPT else f"{shown[:_EXCERPT]}…"
