@@ -237,7 +237,7 @@ def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_pat
         cut = [body["max_tokens"] for body in wire.bodies].count(1024)
         robin("resume", "r", "--budget", "40", cwd=tmp_path, exits=0)
         facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-        shown = robin("status", "r", cwd=tmp_path).stdout
+        shown = robin("status", "r", "--details", cwd=tmp_path).stdout
         robin(
             *judging(wire.url, data, 10, "--max-tokens", "50", "--run", "s"), cwd=tmp_path, exits=3
         )

@@ -35,6 +35,8 @@ Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
 
 _LONGEST_NAME = 120
 
+_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+
 
 def naming(function: Any) -> tuple[str, bool]:
     """Return a function's name in a run, and whether the name identifies it.
@@ -178,8 +180,8 @@ class Checked(Judge):
 
     def tokens(self, question: Question) -> int:
         """Return the estimated tokens of the question and the most of its answers."""
-        characters = sum(len(message["content"]) for message in question.messages)
-        return self._meter.tokens(characters) + self._options.max_tokens * question.samples
+        prompt = self._meter.prompt_tokens(question.messages)
+        return prompt + self._options.max_tokens * question.samples
 
     def most_cost(self, question: Question) -> float:
         """Return the most that asking may cost, in US dollars, by the user's price or by the judge's own report."""
@@ -201,55 +203,41 @@ class Checked(Judge):
             kind = next(
                 each for each in type(error).__mro__ if each.__module__ == RobinError.__module__
             )
-            raise kind(
-                self._shown(str(error), _MOST_OF_AN_ERROR)
-            ) from None  # its causes may hold keys too
+            # Its causes may hold keys too.
+            raise kind(self._shown(error, _MOST_OF_AN_ERROR)) from None
         except asyncio.CancelledError:
             asking = asyncio.current_task()
             if asking is None or asking.cancelling():
                 raise
             reason, detail = "judge_error", "the judge's own work was cancelled"
-        except (
-            SystemExit,
-            KeyboardInterrupt,
-            GeneratorExit,
-        ) as error:  # loose in the loop, these would hang the run
-            raise EndpointError(
-                f"{self._options.model}: ended with {type(error).__name__}; mend the judge"
-            ) from error
+        except _ENDINGS as error:  # loose in the loop, these would hang the run
+            raise self._broken(f"ended with {type(error).__name__}") from error
         except TimeoutError:
-            reason, detail = (
-                "timeout",
-                f"no answer within {self._options.timeout_s:g} s (--timeout)",
-            )
+            reason = "timeout"
+            detail = f"no answer within {self._options.timeout_s:g} s (--timeout)"
         except Exception as error:  # noqa: BLE001  # code by others may raise anything
-            reason, detail = "judge_error", self._shown(f"{type(error).__name__}: {error}")
+            reason, detail = "judge_error", self._shown_error(error)
         return Failure(reason, detail, time.monotonic() - started)
 
     async def aclose(self) -> None:
         """Close the judge. EndpointError, which names it, if that fails."""
         try:
             await self._judge.aclose()
-        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001  # as in ask()
-            detail = self._shown(f"{type(error).__name__}: {error}")
-            raise EndpointError(
-                f"{self._options.model}: could not be closed ({detail}); mend the judge"
-            ) from None
+        except (Exception, *_ENDINGS) as error:  # noqa: BLE001  # as in ask()
+            raise self._broken(f"could not be closed ({self._shown_error(error)})") from None
 
     def _number(self, name: str, get: Callable[[], object]) -> float:
         """Return a number that the judge reports of itself. EndpointError if that fails, or is not a number."""
         try:
-            value = get()
+            number = amount_of(get())
         except (Exception, SystemExit) as error:  # noqa: BLE001  # code by others may raise anything
-            detail = self._shown(f"{type(error).__name__}: {error}")
-            raise EndpointError(
-                f"{self._options.model}: its {name} failed ({detail}); mend the judge"
-            ) from None
-        if (number := amount_of(value)) is None:
-            raise EndpointError(
-                f"{self._options.model}: its {name} is not a number of at least 0; mend the judge"
-            )
+            raise self._broken(f"its {name} failed ({self._shown_error(error)})") from None
+        if number is None:
+            raise self._broken(f"its {name} is not a number of at least 0")
         return number
+
+    def _broken(self, what: str) -> EndpointError:
+        return EndpointError(f"{self._options.model}: {what}; mend the judge")
 
     def _reply(self, question: Question, reply: Reply) -> Reply | Failure:
         answers = tuple(
@@ -285,20 +273,18 @@ class Checked(Judge):
             adapted=False,
         )
 
-    def _shown(self, text: str, most: int = _EXCERPT) -> str:
-        return " ".join(self._redactor.error(without_secrets(clean_text(text))).split())[:most]
+    def _shown_error(self, error: BaseException) -> str:
+        return self._shown(f"{type(error).__name__}: {error}")
+
+    def _shown(self, text: object, most: int = _EXCERPT) -> str:
+        return " ".join(self._redactor.error(without_secrets(clean_text(str(text)))).split())[:most]
 
 
 def _counted(usage: Usage) -> Usage:
     """Return usage with sound numbers: None for others, or negative ones."""
-    return replace(
-        usage,
-        prompt_tokens=tokens_of(usage.prompt_tokens),
-        completion_tokens=tokens_of(usage.completion_tokens),
-        cached_tokens=tokens_of(usage.cached_tokens),
-        reasoning_tokens=tokens_of(usage.reasoning_tokens),
-        cost_usd=amount_of(usage.cost_usd),
-    )
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+    counts: dict[str, Any] = {name: tokens_of(getattr(usage, name)) for name in names}
+    return replace(usage, cost_usd=amount_of(usage.cost_usd), **counts)
 
 
 def _short(value: object) -> str | None:

@@ -177,6 +177,10 @@ class Meter:
         cost = self.price.cost(prompt, completion, cached=usage.cached_tokens or 0)
         return replace(usage, cost_usd=cost)
 
+    def prompt_tokens(self, messages: Sequence[Message]) -> int:
+        """Return about how many tokens these messages are."""
+        return self.tokens(sum(len(message["content"]) for message in messages))
+
     def tokens(self, characters: int) -> int:
         """Return about how many tokens so many characters are at this endpoint; at least 1."""
         each = self._characters / self._tokens if self._tokens else CHARACTERS_PER_TOKEN

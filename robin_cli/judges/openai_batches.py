@@ -110,21 +110,15 @@ class Unknown(Exception):
     """A request to create a batch was sent, and its outcome is unknown: look with ``find`` before it is sent again."""
 
 
+@dataclass(eq=False)
 class _MayPass(Exception):
     """A problem that may pass within ``patience_s``. ``sent``: the service may have received the request."""
 
-    def __init__(
-        self,
-        detail: str,
-        *,
-        sent: bool,
-        after_s: float | None = None,
-        patience_s: float = PATIENCE_S,
-        status: int = 0,
-    ) -> None:
-        super().__init__(detail)
-        self.detail, self.sent, self.after_s = detail, sent, after_s
-        self.patience_s, self.status = patience_s, status
+    detail: str
+    sent: bool
+    after_s: float | None = None
+    patience_s: float = PATIENCE_S
+    status: int = 0
 
 
 class OpenAIBatches:
@@ -199,9 +193,8 @@ class OpenAIBatches:
             return await self._of("POST", f"{path}/cancel", AT_ONCE_S)
         except (BatchRefused, EndpointError) as error:
             batch = await self._of("GET", path, AT_ONCE_S)
-            if batch.is_over or isinstance(
-                error, BatchRefused
-            ):  # LiteLLM answers 500 for one that is over
+            # LiteLLM answers 500 for one that is over.
+            if batch.is_over or isinstance(error, BatchRefused):
                 return batch
             raise
 

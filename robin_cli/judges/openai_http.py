@@ -99,8 +99,8 @@ class OpenAIJudge(Judge):
 
     def tokens(self, question: Question) -> int:
         """Return the estimated tokens of the question and the most of its answers."""
-        characters = sum(len(message["content"]) for message in question.messages)
-        return self._meter.tokens(characters) + self._most_tokens * question.samples
+        prompt = self._meter.prompt_tokens(question.messages)
+        return prompt + self._most_tokens * question.samples
 
     def most_cost(self, question: Question) -> float:
         return self._meter.most(question.messages, self._most_tokens, question.samples)
@@ -286,7 +286,7 @@ class OpenAIJudge(Judge):
     ) -> Reply:
         """Return the reply whose body cannot be read, at the most that it may have cost."""
         count, longest = body.get("n", 1), self._sent(body) or self._most_tokens
-        prompt = self._meter.tokens(sum(len(each["content"]) for each in question.messages))
+        prompt = self._meter.prompt_tokens(question.messages)
         usage = Usage(prompt, count * longest, estimated=True)
         if self._meter.price is not None:
             most = self._meter.most(question.messages, longest, count)

@@ -139,8 +139,8 @@ def _begins_another(number: int, scale: Scale) -> bool:
 
 def _ends_scale(ends: str, scale: Scale) -> bool:
     """Return whether a stated high end, or low and high end, are those of the scale."""
-    *low, high = (float(number) for number in re.findall(r"\d+", ends))
-    return high == abs(scale.high) and low in ([], [abs(scale.low)])
+    numbers = [float(number) for number in re.findall(r"\d+", ends)]
+    return numbers in ([abs(scale.high)], [abs(scale.low), abs(scale.high)])
 
 
 def _is_integral(number: re.Match[str]) -> bool:
