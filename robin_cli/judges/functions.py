@@ -51,23 +51,15 @@ def naming(function: Any) -> tuple[str, bool]:
         name = given if given == _fit(given) else f"{_fit(given) or 'judge'}-{_hash(given)}"
         return name if owner is None else f"{name}.{function.__name__}", True
     if isinstance(function, partial):
-        (name, is_certain), bound = (
-            naming(function.func),
-            [*function.args, *sorted(function.keywords.items())],
-        )
+        name, is_certain = naming(function.func)
+        bound = [*function.args, *sorted(function.keywords.items())]
         is_plain = _is_plain(bound)
-        return (
-            f"{name}-{_hash(repr(bound))}" if bound and is_plain else name,
-            is_certain and is_plain,
-        )
+        suffix = f"-{_hash(repr(bound))}" if bound and is_plain else ""
+        return name + suffix, is_certain and is_plain
     named = function if hasattr(function, "__qualname__") else type(function)
     is_closure = "<locals>" in named.__qualname__ and bool(getattr(function, "__closure__", None))
-    is_certain = (
-        named is function
-        and owner is None
-        and not is_closure
-        and "<lambda>" not in named.__qualname__
-    )
+    is_named = not is_closure and "<lambda>" not in named.__qualname__
+    is_certain = named is function and owner is None and is_named
     return _fit(f"{named.__module__}.{named.__qualname__}"), is_certain
 
 
@@ -129,9 +121,8 @@ class FunctionJudge(Judge):
     def __init__(self, function: Function, options: Options) -> None:
         self._function = function
         self._model = options.model
-        self._awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004  # whether calling it gives a coroutine, not whether it can be called
-        )
+        called = getattr(function, "__call__", None)  # noqa: B004  # an object's own method
+        self._awaited = any(map(inspect.iscoroutinefunction, (function, called)))
         self._threads = None if self._awaited else _DaemonThreads(options.at_a_time)
 
     async def ask(self, question: Question) -> Reply | Failure:

@@ -48,8 +48,8 @@ RAISED = 4
 _TRIES_AT_FIRST = 2
 """The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
 
-_LISTING_S = 1.0
-"""How long the end of a session waits for the endpoint's list of models."""
+_LISTING_S = 2.0
+"""How long to wait for an endpoint's list of models."""
 
 _MOST_LISTED = 5
 
@@ -116,7 +116,7 @@ class OpenAIJudge(Judge):
         read = self.read(question, body, outcome, time.monotonic() - started)
         if isinstance(read, Reply):
             self._kept |= _features(body)
-            self._listing = self._listing or asyncio.create_task(self._look_for_model())
+            self._listing = self._listing or asyncio.create_task(self._note_unlisted_model())
         elif read.refused and not read.adapted:
             return await self._ask_otherwise(question, body, read, started)
         return read
@@ -130,7 +130,7 @@ class OpenAIJudge(Judge):
         message, as long as neither was ever accepted.
         """
         others: dict[str, dict[str, Any]] = {}
-        limit, features = self._sent(body), _features(body) - self._kept
+        limit, features = self._limit_of(body), _features(body) - self._kept
         if refusal.reason == "context_length":
             if limit > 1 and self._limit_name not in self._endpoint.extra_body:
                 others["length"] = {**body, self._limit_name: limit // 2}
@@ -143,7 +143,7 @@ class OpenAIJudge(Judge):
             outcome = await self._send(other)
             if not (isinstance(outcome, Failure) and outcome.refused):
                 if isinstance(outcome, Completion):
-                    self._leave_for_good(left_out)
+                    self._never_send(left_out)
                 return self.read(question, other, outcome, time.monotonic() - started)
         self._kept |= others.keys()
         return refusal
@@ -158,17 +158,17 @@ class OpenAIJudge(Judge):
         """Return the reply or failure for the ``outcome`` of the request ``body``. Learns and raises as :meth:`ask`."""
         match outcome:
             case Completion():
-                return self._reply(question, body, outcome, latency_s)
+                return self._read_completion(question, body, outcome, latency_s)
             case Unsupported():
                 detail = self._transport.redacted(outcome.detail)
-                adapted = self._lowered(body, detail) or self._adapt(outcome, body, detail)
+                adapted = self._restore_limit(body, detail) or self._adapt(outcome, body, detail)
                 return replace(refusal(detail, latency_s), adapted=adapted)
             case Failure():
                 detail = self._transport.redacted(outcome.detail)
-                adapted = outcome.refused and self._lowered(body, detail)
+                adapted = outcome.refused and self._restore_limit(body, detail)
                 return replace(outcome, detail=detail, latency_s=latency_s, adapted=adapted)
             case Unread():
-                return self._unread(question, body, outcome.detail, latency_s)
+                return self._read_unreadable(question, body, outcome.detail, latency_s)
             case Stop():
                 raise self._transport.ended(outcome)
 
@@ -193,14 +193,14 @@ class OpenAIJudge(Judge):
 
     async def aclose(self) -> None:
         if self._listing is not None:
-            await asyncio.wait({self._listing}, timeout=_LISTING_S)
-            self._listing.cancel()
+            await asyncio.wait({self._listing})
         await self._transport.aclose()
 
-    async def _look_for_model(self) -> None:
+    async def _note_unlisted_model(self) -> None:
         """Note that the endpoint lists its models, but not this one: it may answer with another."""
-        with suppress(EndpointError, Unreachable, TooLong, Unreadable):
-            response = await self._transport.send(Request("GET", "models"))
+        with suppress(EndpointError, Unreachable, TooLong, Unreadable, TimeoutError):
+            async with asyncio.timeout(_LISTING_S):
+                response = await self._transport.send(Request("GET", "models"))
             try:
                 names = listed_models(read_json(response.plain())) if response.is_good else []
             finally:
@@ -211,7 +211,7 @@ class OpenAIJudge(Judge):
                     f"does not list the model {self._endpoint.model}, but {listed}; is --model right?"
                 )
 
-    def _again(self, body: Mapping[str, Any], outcome: Completion) -> bool:
+    def _raise_limit(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
         if not all(
             (answer.finish_reason or "").lower() in _AT_LIMIT
@@ -226,9 +226,9 @@ class OpenAIJudge(Judge):
                 "an answer was cut off before its text; the judge may reason first. --max-tokens is "
                 f"{self._limit:,} from now on, not {own:,}, and such answers are asked for again"
             )
-        return own <= self._sent(body) < self._limit
+        return own <= self._limit_of(body) < self._limit
 
-    def _leave_for_good(self, feature: str) -> None:
+    def _never_send(self, feature: str) -> None:
         """Never send ``feature`` again: "n" for several answers, "system" for the role."""
         if feature == "n":
             self._most_samples = 1
@@ -239,19 +239,19 @@ class OpenAIJudge(Judge):
                 "accepts no system message; its text goes to the front of the user's"
             )
 
-    def _lowered(self, body: Mapping[str, Any], detail: str) -> bool:
+    def _restore_limit(self, body: Mapping[str, Any], detail: str) -> bool:
         """Restore the run's own limit on answers if the endpoint refuses the raised one; return whether it did."""
         own = self._endpoint.max_tokens
-        if self._took_raised or self._sent(body) <= own:
+        if self._took_raised or self._limit_of(body) <= own:
             return False
         if self._limit > own:
             self._limit = own
             self._notices.once(
-                f"refuses answers of {self._sent(body):,} tokens ({detail}): --max-tokens is {own:,} again"
+                f"refuses answers of {self._limit_of(body):,} tokens ({detail}): --max-tokens is {own:,} again"
             )
         return True
 
-    def _sent(self, body: Mapping[str, Any]) -> int:
+    def _limit_of(self, body: Mapping[str, Any]) -> int:
         """Return the limit on answers in a request; 0 if it has none."""
         return int(body.get(self._limit_name, 0))
 
@@ -259,7 +259,7 @@ class OpenAIJudge(Judge):
     def _limit_name(self) -> str:
         return self._renamed.get("max_tokens", "max_tokens")
 
-    def _reply(
+    def _read_completion(
         self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
     ) -> Reply:
         usage = self._meter.measured(question.messages, outcome.answers, outcome.usage)
@@ -276,16 +276,16 @@ class OpenAIJudge(Judge):
             )
         model = outcome.model or self._endpoint.model
         answers = self._transport.redactor.answers(outcome.answers[: question.samples])
-        self._took_raised = self._took_raised or self._sent(body) > self._endpoint.max_tokens
+        self._took_raised = self._took_raised or self._limit_of(body) > self._endpoint.max_tokens
         return Reply(
-            answers, model, usage, outcome.request_id, latency_s, self._again(body, outcome)
+            answers, model, usage, outcome.request_id, latency_s, self._raise_limit(body, outcome)
         )
 
-    def _unread(
+    def _read_unreadable(
         self, question: Question, body: Mapping[str, Any], why: str, latency_s: float
     ) -> Reply:
         """Return the reply whose body cannot be read, at the most that it may have cost."""
-        count, longest = body.get("n", 1), self._sent(body) or self._most_tokens
+        count, longest = body.get("n", 1), self._limit_of(body) or self._most_tokens
         prompt = self._meter.prompt_tokens(question.messages)
         usage = Usage(prompt, count * longest, estimated=True)
         if self._meter.price is not None:
@@ -359,7 +359,7 @@ class OpenAIJudge(Judge):
         endpoint, name = self._endpoint, refused.parameter
         if name == "system":
             if _has_system(body):
-                self._leave_for_good("system")
+                self._never_send("system")
             return _has_system(body)
         if name == IMAGES and any("images" in message for message in body["messages"]):
             raise EndpointError(
@@ -379,7 +379,7 @@ class OpenAIJudge(Judge):
                     f"refuses {body['n']} answers in one request ({detail}); asking for {fewer} at a time"
                 )
         elif refused.most:
-            if refused.most >= self._sent(body):
+            if refused.most >= self._limit_of(body):
                 return False
             self._limit, self._raises = min(self._limit, refused.most), False
             self._notices.once(f"{detail}: --max-tokens is {self._limit:,} from now on")

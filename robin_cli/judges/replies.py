@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -301,23 +301,19 @@ def _problem(status: int, error: EndpointsError, headers: Mapping[str, str]) -> 
             return rule.meaning(detail)
     if status in _PASSING:
         after_s = retry_after_s(headers)
-        throttled = status in {429, 498} or (
-            status == 503 and (after_s is not None or _CROWDED.search(message) is not None)
-        )
+        is_crowded = after_s is not None or _CROWDED.search(message) is not None
+        throttled = status in {429, 498} or (status == 503 and is_crowded)
+        reason = "rate_limited" if throttled else f"http_{status}"
+        overloaded = throttled or status in {503, 529}
         return Failure(
-            "rate_limited" if throttled else f"http_{status}",
-            detail,
-            retry_after_s=after_s,
-            throttled=throttled,
-            overloaded=throttled or status in {503, 529},
+            reason, detail, retry_after_s=after_s, throttled=throttled, overloaded=overloaded
         )
     if error.param not in _PARAMETERS and _TOO_LONG.search(words):
         return Failure("context_length", detail)
     refused = error.param if error.param in _PARAMETERS else None
     if refused is None and _REFUSES.search(words):
-        refused = next(
-            (name for name, pattern in _PARAMETERS.items() if pattern.search(message)), None
-        )
+        named = (name for name, pattern in _PARAMETERS.items() if pattern.search(message))
+        refused = next(named, None)
     if refused == "max_tokens" and _TOO_MANY.search(message) and "completion_tokens" not in message:
         return refusal(f"{detail}; lower --max-tokens")
     return Unsupported(refused, detail) if refused else refusal(detail)
@@ -408,18 +404,19 @@ def error_in(content: object, otherwise: str = "") -> EndpointsError:
 
 
 def _answer(choice: dict[str, Any]) -> Answer:
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    content = message.get("content")
+    message, logprobs = (
+        part if isinstance(part := choice.get(name), dict) else {}
+        for name in ("message", "logprobs")
+    )
+    content, tokens = message.get("content"), logprobs.get("content")
     if isinstance(content, list):  # content parts
-        content = "".join(
-            clean_text(part.get("text")) for part in content if isinstance(part, dict)
-        )
+        texts = [clean_text(part.get("text")) for part in content if isinstance(part, dict)]
+        content = "".join(texts)
     return Answer(
-        text=clean_text(content),
+        clean_text(content),
         finish_reason=_name(choice.get("finish_reason")) or None,
         refusal=clean_text(message.get("refusal")) or None,
-        tokens=_tokens_of(choice),
+        tokens=tokens if isinstance(tokens, list) and 0 < len(tokens) <= _MOST_TOKENS else None,
     )
 
 
@@ -451,12 +448,6 @@ def _usage(usage: object, *, one_choice: bool) -> Usage:
     )
 
 
-def _tokens_of(choice: dict[str, Any]) -> Sequence[Mapping[str, Any]] | None:
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    return content if isinstance(content, list) and 0 < len(content) <= _MOST_TOKENS else None
-
-
 def tokens_of(value: object) -> int | None:
     """Return a value as a whole number of at least 0; None if it is not one."""
     amount = amount_of(value)
@@ -469,20 +460,23 @@ def amount_of(value: object, *, most: float = 1e15) -> float | None:
     return amount if amount is not None and 0 <= amount <= most else None
 
 
+_READERS: tuple[Callable[[Body], object], ...] = (
+    orjson.loads,
+    json.loads,  # for lone surrogates and the like, which orjson refuses
+    # for bytes that are not UTF-8: the answer around them is paid for
+    lambda body: json.loads(body.decode("utf-8", "replace"), strict=False),
+)
+
+
 def _json(body: Body) -> object:
     while body[:1] == b":":  # comments, by which OpenRouter and others keep a connection open
         body = body.partition(b"\n")[2].lstrip()
     collects = gc.isenabled()
     gc.disable()  # else it would walk all new objects again and again
     try:
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(body)
-        with suppress(ValueError, RecursionError):
-            return json.loads(body)  # for lone surrogates and the like, which orjson refuses
-        with suppress(
-            ValueError, RecursionError
-        ):  # for bytes that are not UTF-8: the answer around them is paid for
-            return json.loads(body.decode("utf-8", "replace"), strict=False)
+        for read in _READERS:
+            with suppress(ValueError, RecursionError):
+                return read(body)
         return None
     finally:
         if collects:
@@ -491,9 +485,8 @@ def _json(body: Body) -> object:
 
 def number(value: object) -> float | None:
     """Return an endpoint's number, which may be a text; None if it is not one, or has more than 15 digits."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if isinstance(value, str) and len(value) > _NAME:
+    is_long = isinstance(value, str) and len(value) > _NAME
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or is_long:
         return None
     try:
         number = float(value)

@@ -225,7 +225,7 @@ class Transport:
         self._proxies = "" if is_here else _proxies()
         self._connect_s = _HANDSHAKE_HERE_S if is_here and is_tls else _CONNECT_TIMEOUT_S
         timeout = httpx2.Timeout(endpoint.timeout_s, connect=self._connect_s, pool=None)
-        most = endpoint.at_a_time  # the default would be aiohttp's own limit of 100
+        most = endpoint.at_a_time + 1  # one for the list of models; the default would be 100
         no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             self._http = _Client(
@@ -291,7 +291,7 @@ class Transport:
             OSError: a file cannot be read or written.
         """
         with nullcontext() if request.file is None else request.file.open("rb") as file:
-            return await self._answered(request, file)
+            return await self._answer(request, file)
 
     def redacted(self, text: str) -> str:
         """Return the beginning of an endpoint's error, without the key."""
@@ -306,7 +306,7 @@ class Transport:
         """Close the connections."""
         await self._client.close()
 
-    async def _answered(self, call: Request, file: IO[bytes] | None) -> Response:
+    async def _answer(self, call: Request, file: IO[bytes] | None) -> Response:
         most_s: float | None = self._endpoint.timeout_s
         if call.to is not None:
             most_s = None  # _write_all limits the time
@@ -314,7 +314,7 @@ class Transport:
             most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
         try:
             async with asyncio.timeout(most_s):
-                return await self._exchanged(call, file)
+                return await self._exchange(call, file)
         except TooLong:
             raise
         except _Unwritable as error:
@@ -327,7 +327,7 @@ class Transport:
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             why = within if timed_out else f"no connection ({_why(error)})"
-            if not self._reached and (fault := self._tls_fault(error)):
+            if not self._reached and (fault := self._explain_tls(error)):
                 raise EndpointError(
                     f"{self._endpoint.base_url}: {fault} ({_why(error)})"
                 ) from error
@@ -335,7 +335,7 @@ class Transport:
                 why += f"; {self._proxies} may send it to a proxy"
             raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
 
-    def _tls_fault(self, error: Exception) -> str:
+    def _explain_tls(self, error: Exception) -> str:
         """Return what is wrong with an endpoint's encryption, and the next step; "" if that is not the reason."""
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
@@ -347,7 +347,7 @@ class Transport:
             return "it does not speak https; write http:// in --base-url"
         return ""
 
-    async def _exchanged(self, call: Request, file: IO[bytes] | None) -> Response:
+    async def _exchange(self, call: Request, file: IO[bytes] | None) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:

@@ -26,7 +26,7 @@ RESPONSE_FORMAT = "response_format"
 """The field of a request's body that holds the schema of an answer in JSON."""
 
 _MOST_PARTS = 1000
-"""An answer with more objects or labels is no judgment, and takes long to read."""
+"""An answer with more objects, or more lines with a label that differ, is no judgment, and takes long to read."""
 
 _COMPLETE = frozenset({"stop", "end_turn", "eos"})
 _FILTERS = frozenset(
@@ -151,13 +151,14 @@ class Form(ABC):
         if found is not None and (answers == "json" or self.name in found):
             return self._read_object(found, scale)
         heads = self._heads(to_plain_letters(answer).splitlines(keepends=True))
-        if len(heads) > _MOST_PARTS:
+        distinct = {head.string: head for head in heads.values()}
+        if len(distinct) > _MOST_PARTS:
             return Rating(None, refused or "ambiguous", "")
-        readings = [self.read(head, scale) for head in heads.values()]
+        read = {line: self.read(head, scale) for line, head in distinct.items()}
+        readings = [read[head.string] for head in heads.values()]
         last = max(heads, default=0)
-        is_open = (
-            not heads or len(f"{heads[last].string}.".splitlines()) == 1
-        )  # no line break ends it
+        # No line break ends an open line.
+        is_open = not heads or len(f"{heads[last].string}.".splitlines()) == 1
         if refused:
             reading = Reading(None, refused)
         elif ending == "cut" and (is_open or readings[-1] == NOTHING):
@@ -193,15 +194,18 @@ class Form(ABC):
         A value that stands alone on the next line joins the label's line. So do several such values, which are ambiguous.
         """
         heads: dict[int, re.Match[str]] = {}
+        known: dict[str, re.Match[str]] = {}
         for number, line in enumerate(lines):
-            if len(heads) <= _MOST_PARTS and (head := self.head.match(line)):
-                end = number + 1
+            if head := known.get(line) or self.head.match(line):
+                known[line], end = head, number + 1
                 while head.end() == len(line) and end < len(lines):
                     if not lines[end].isspace() and not self.alone.fullmatch(lines[end]):
                         break
                     end += 1
-                joined = [re.sub(r"\s", " ", each) for each in lines[number : end - 1]]
-                heads[number] = self.head.match("".join([*joined, lines[end - 1]])) or head
+                if end > number + 1:
+                    joined = [re.sub(r"\s", " ", each) for each in lines[number : end - 1]]
+                    head = self.head.match("".join([*joined, lines[end - 1]])) or head
+                heads[number] = head
         return heads
 
     def _read_object(self, found: Mapping[str, Any], scale: Scale) -> Rating:

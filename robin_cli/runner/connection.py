@@ -117,27 +117,15 @@ def endpoint_alone(
     """Return a judge at one address, the same with few retries and one call at a time, and its price."""
     unlimited = replace(settings, max_cost=None)
     (price,) = prices_at(replace(judge, base_urls=(base_url,)), unlimited)
-    asked = OpenAIJudge(
-        endpoint_at(base_url, judge.name, key, settings),
-        meter=Meter(price),
-        notify=notify,
-    )
+    endpoint = endpoint_at(base_url, judge.name, key, settings)
+    asked = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
     limiter = Limiter(1, ceiling=1, clock=time.monotonic)
-    return (
-        asked,
-        Retrying(asked, limiter, Notices(base_url, notify), max_retries=2),
-        price,
-    )
+    return asked, Retrying(asked, limiter, Notices(base_url, notify), max_retries=2), price
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:
     """Return the endpoint of a judge at one address."""
-    return Endpoint(
-        model=model,
-        base_url=base_url,
-        api_key=key,
-        **_stated(settings),
-    )
+    return Endpoint(model=model, base_url=base_url, api_key=key, **_stated(settings))
 
 
 def as_raised(endpoint: Endpoint, manifest: Manifest) -> Endpoint:
