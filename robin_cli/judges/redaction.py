@@ -138,18 +138,16 @@ class Redactor:
 
     def answers(self, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
         """Return answers without the key, also if parts of an answer formed it together."""
+        texts = ((each, self.text(each.text), each.refusal) for each in answers)
         return tuple(
-            replace(
-                each, text=self.text(each.text), refusal=each.refusal and self.text(each.refusal)
-            )
-            for each in answers
+            replace(each, text=text, refusal=refusal and self.text(refusal))
+            for each, text, refusal in texts
         )
 
     def error(self, text: str, most: int = _MOST_OF_AN_ERROR) -> str:
         """Return the first ``most`` characters of an error, without the key, its hash, or anything like a key."""
-        half_a_key = (
-            max(_LONGEST_WRAPPED * len(self._key), len(self._hash)) if len(text) >= most else 0
-        )
+        longest = max(_LONGEST_WRAPPED * len(self._key), len(self._hash))
+        half_a_key = longest if len(text) >= most else 0
         text = self.text(text[:most])
         if len(self._key) >= _SHORTEST_IN_ERRORS and self._key not in _NO_KEYS:
             text = text.replace(self._key, "[key]")

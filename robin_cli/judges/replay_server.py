@@ -98,11 +98,8 @@ class Replay:
         pool = self._pools.get(str(body.model))
         if pool is None:
             known = ", ".join(self._pools)
-            raise _refusal(
-                f"The model does not exist here; there are: {known}",
-                "model_not_found",
-                web.HTTPNotFound,
-            )
+            message = f"The model does not exist here; there are: {known}"
+            raise _refusal(message, "model_not_found", web.HTTPNotFound)
         if body.stream:
             raise _refusal("'stream' is not supported here", "unsupported_value")
         samples, seed, prompt = body.n or 1, body.seed, orjson.dumps(body.messages)
@@ -119,18 +116,18 @@ class Replay:
     ) -> list[str]:
         pair = int.from_bytes(hashlib.sha256(prompt).digest()[:8], "big") % len(pool.pair_ids)
         rng = self._rng if seed is None else np.random.default_rng([seed, pair])
+        drawn = rng.choice(pool.ratings[pair], size=samples).tolist()
         return [
             f"Feedback: Replay {label}{letter} of a recorded rating of {pool.pair_ids[pair]} in {self._source}; no model read "
             f"this response.\nRating: {rating}"
-            for letter, rating in enumerate(
-                rng.choice(pool.ratings[pair], size=samples).tolist(), start=1
-            )
+            for letter, rating in enumerate(drawn, start=1)
         ]
 
 
 def _completion(name: str, number: int, prompt: bytes, texts: Sequence[str]) -> dict[str, Any]:
     prompt_tokens = len(prompt) // _CHARACTERS_PER_TOKEN
     completion_tokens = sum(map(len, texts)) // _CHARACTERS_PER_TOKEN
+    messages = [{"role": "assistant", "content": text} for text in texts]
     return {
         "id": f"replay-{number}",
         "object": "chat.completion",
@@ -138,13 +135,8 @@ def _completion(name: str, number: int, prompt: bytes, texts: Sequence[str]) -> 
         "model": MODEL_PREFIX + name,
         "system_fingerprint": "robin-replay",
         "choices": [
-            {
-                "index": index,
-                "message": {"role": "assistant", "content": text},
-                "finish_reason": "stop",
-                "logprobs": None,
-            }
-            for index, text in enumerate(texts)
+            {"index": index, "message": message, "finish_reason": "stop", "logprobs": None}
+            for index, message in enumerate(messages)
         ],
         "usage": {
             "prompt_tokens": prompt_tokens,

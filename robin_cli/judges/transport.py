@@ -319,9 +319,7 @@ class Transport:
             raise
         except _Unwritable as error:
             raise error.cause from None
-        except (
-            Exception
-        ) as error:  # as in the SDK: whatever a lower layer raises, there is no answer
+        except Exception as error:  # whatever a lower layer raises, there is no answer
             # The aiohttp transport raises ConnectTimeout for every failure to connect, also a refusal.
             timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)

@@ -113,16 +113,10 @@ class Ratings(Form):
                 numbers[int(found[1].replace("−", "-"))] += probability
                 several_digits |= len(found[1].lstrip("-−")) > 1
         # If one token has several digits, the tokenizer writes each rating as one token.
-        undecided = (
-            set()
-            if several_digits
-            else {number for number in numbers if _begins_another(number, scale)}
-        )
-        decided = {
-            number: probability
-            for number, probability in numbers.items()
-            if scale.low <= number <= scale.high and number not in undecided
-        }
+        undecided = {number for number in numbers if _begins_another(number, scale)}
+        undecided = set() if several_digits else undecided
+        on_scale = {number for number in numbers if scale.low <= number <= scale.high}
+        decided = {number: numbers[number] for number in numbers if number in on_scale - undecided}
         split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
         return decided, "split_numbers" if split else "off_scale"
 

@@ -116,11 +116,8 @@ class Verdicts(Form):
         points: defaultdict[int, float] = defaultdict(float)
         for text, probability in tokens.items():
             found = _TOKEN.fullmatch(text)
-            if (
-                found
-                and (value := points_of("tie" if found["tie"] else found["letter"], scale))
-                is not None
-            ):
+            value = points_of(found["letter"] or TIE, scale) if found else None
+            if value is not None:
                 points[value] += probability
         return points, "off_scale"
 

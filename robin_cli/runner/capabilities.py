@@ -80,21 +80,14 @@ async def look_at(
     Raises:
         EndpointError: the endpoint cannot be used.
     """
-    named = settings.attributes[:1] or (
-        () if settings.rubric or settings.pairwise else ("helpfulness",)
-    )
-    prompts = load_prompts(
-        named,
-        settings.rubric,
-        settings.template,
-        pairwise=settings.pairwise,
-        ties=not settings.no_ties,
-    )
+    has_own = settings.rubric or settings.pairwise
+    named = settings.attributes[:1] or (() if has_own else ("helpfulness",))
+    rubric, template, ties = settings.rubric, settings.template, not settings.no_ties
+    prompts = load_prompts(named, rubric, template, pairwise=settings.pairwise, ties=ties)
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     try:
-        return await _seen(
-            judge, patient, prompts, endpoint=base_url, price=price.text() if price else None
-        )
+        words = price.text() if price else None
+        return await _seen(judge, patient, prompts, endpoint=base_url, price=words)
     finally:
         await judge.aclose()
 
@@ -121,29 +114,24 @@ async def _seen(
     answer = first.answers[0]
     came = several.answers if isinstance(several, Reply) else ()
     rating, expected = _read(answer, scale, form), Expectation(None, None, None)
-    if (
-        with_tokens
-        and with_tokens[0].tokens
-        and (at := form.place(text := with_tokens[0].text)) is not None
-    ):
-        expected = expectation_of(form, with_tokens[0].tokens, text, at, scale)
+    if with_tokens and (tokens := with_tokens[0].tokens):
+        text = with_tokens[0].text
+        if (at := form.place(text)) is not None:
+            expected = expectation_of(form, tokens, text, at, scale)
     verdicts = [_verdict(each, scale, form) for each in (first, *others)]
+    of_verdicts = dict(zip(("verdict", "verdict_swapped"), verdicts, strict=False))
+    has_logprobs = any(each.tokens for each in with_tokens)
+    answered = (first, several, logprobs, *seeded, *others)
     return Capabilities(
         **of_endpoint,
-        **(
-            dict(zip(("verdict", "verdict_swapped"), verdicts, strict=True))
-            if others
-            else {"rating": rating.value}
-        ),
+        **(of_verdicts if others else {"rating": rating.value}),
         model=first.model,
         latency_s=first.latency_s,
         reason=rating.reason,
         answer=answer.text,
         raw_reply=raw_reply,
         choices_of_4=len(came) or 1,
-        logprobs=any(each.tokens for each in with_tokens)
-        if with_tokens or not _may_pass(logprobs)
-        else None,
+        logprobs=has_logprobs if with_tokens or not _may_pass(logprobs) else None,
         expected_rating=expected.value,
         text_because=expected.why,
         seed=_seed(judge, seeded),
@@ -152,10 +140,7 @@ async def _seen(
         repeats={each.text for each in came} == {answer.text},
         system_role=judge.takes_system,
         parameters=sorted(judge.parameters()),
-        requests=sum(
-            isinstance(each, Reply | Completion)
-            for each in (first, several, logprobs, *seeded, *others)
-        ),
+        requests=sum(isinstance(each, Reply | Completion) for each in answered),
     )
 
 
