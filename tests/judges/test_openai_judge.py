@@ -81,26 +81,14 @@ FIRST: list[tuple[Answer, str, str]] = [
     (error(429, "You exceeded your current quota", code="insufficient_quota"), "ends", "quota"),
     (error(429, "Rate limit reached: requests per day (RPD)"), "ends", "quota"),
     ({"error": {"message": "out of credit", "code": 402}}, "ends", "out of credit"),
-    (
-        error(400, "This model's maximum context length is 8", code="context_length_exceeded"),
-        "gives up",
-        "context_length",
-    ),
-    (
-        error(400, "request (9000 tokens) exceeds the available context size"),
-        "gives up",
-        "context_length",
-    ),
+    (error(400, "This model's maximum context length is 8", code="context_length_exceeded"), "gives up", "context_length"),
+    (error(400, "request (9000 tokens) exceeds the available context size"), "gives up", "context_length"),
     (error(413, "too large"), "gives up", "context_length"),
     (error(400, "The response was filtered", code="content_filter"), "gives up", "filtered"),
     (error(400, "something odd"), "gives up", "bad_request"),
-    (
-        as_json('[{"error": {"code": 400, "message": "something odd"}}]', status=400),
-        "gives up",
-        "bad_request",
-    ),
+    (as_json('[{"error": {"code": 400, "message": "something odd"}}]', status=400), "gives up", "bad_request"),
     (as_json('{"message": "flat and odd", "code": "400"}', status=400), "gives up", "bad_request"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("answer", "then", "said"), FIRST)

@@ -106,30 +106,16 @@ def outcome(problem: object) -> object:
     )
 
 
+# fmt: off
 def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
     for status, message, fields, meaning in (
         # the key and the account: every call would fail
         (400, "API key not valid. Please pass a valid API key.", {"code": 400}, "Stop"),  # Gemini
         (400, "Your credit balance is too low to access the Anthropic API.", {}, "Stop"),
-        (
-            429,
-            "Rate limit reached for model x on tokens per day (TPD): Limit 5, Used 5",
-            {},
-            "Stop",
-        ),  # Groq
+        (429, "Rate limit reached for model x on tokens per day (TPD): Limit 5, Used 5", {}, "Stop"),  # Groq
         (429, "Rate limit exceeded: free-models-per-day", {"code": 429}, "Stop"),  # OpenRouter
-        (
-            429,
-            "Rate limit reached on tokens per min (TPM): Limit 30000. Try again in 2s.",
-            {},
-            "throttled",
-        ),
-        (
-            429,
-            "Resource has been exhausted (e.g. check quota).",
-            {"status": "RESOURCE_EXHAUSTED"},
-            "throttled",
-        ),
+        (429, "Rate limit reached on tokens per min (TPM): Limit 30000. Try again in 2s.", {}, "throttled"),
+        (429, "Resource has been exhausted (e.g. check quota).", {"status": "RESOURCE_EXHAUSTED"}, "throttled"),
         # the model
         (400, "invalid model ID", {}, "Stop"),
         (400, "x/y is not a valid model ID", {"code": 400}, "Stop"),
@@ -137,71 +123,26 @@ def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
         (400, "Invalid model name passed in model=x", {"code": "400"}, "Stop"),  # litellm
         (403, "Project does not have access to model `x`", {}, "Stop"),
         # one pair
-        (
-            403,
-            "Your chosen model requires moderation and your input was flagged",
-            {"code": 403},
-            "filtered",
-        ),
-        (
-            400,
-            "The response was filtered due to Azure OpenAI's content management policy",
-            {},
-            "filtered",
-        ),
+        (403, "Your chosen model requires moderation and your input was flagged", {"code": 403}, "filtered"),
+        (400, "The response was filtered due to Azure OpenAI's content management policy", {}, "filtered"),
         (400, "prompt is too long: 200001 tokens > 200000 maximum", {}, "context_length"),
-        (
-            400,
-            "The input token count (9) exceeds the maximum number of tokens allowed (8).",
-            {},
-            "context_length",
-        ),
-        (
-            429,
-            "Request too large for gpt-4 on tokens per min (TPM): Limit 10, Requested 12",
-            {},
-            "context_length",
-        ),
-        (
-            422,
-            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096",
-            {},
-            "context_length",
-        ),
+        (400, "The input token count (9) exceeds the maximum number of tokens allowed (8).", {}, "context_length"),
+        (429, "Request too large for gpt-4 on tokens per min (TPM): Limit 10, Requested 12", {}, "context_length"),
+        (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096", {}, "context_length"),
         (
             400,
             "'max_tokens' or 'max_completion_tokens' is too large: 500. This model's maximum context length is 100",
             {"param": "max_tokens"},
             "context_length",  # vLLM: this prompt leaves too little room, others may not
         ),
-        (
-            400,
-            "max_tokens is too large: 9. This model supports at most 8",
-            {"param": "max_tokens"},
-            "bad_request",
-        ),
+        (400, "max_tokens is too large: 9. This model supports at most 8", {"param": "max_tokens"}, "bad_request"),
         # one parameter
-        (
-            400,
-            "Use 'max_completion_tokens' instead.",
-            {"param": "max_tokens"},
-            "without max_tokens",
-        ),
-        (
-            400,
-            "Unsupported parameter: 'max_tokens' is not supported with this model.",
-            {},
-            "without max_tokens",
-        ),
+        (400, "Use 'max_completion_tokens' instead.", {"param": "max_tokens"}, "without max_tokens"),
+        (400, "Unsupported parameter: 'max_tokens' is not supported with this model.", {}, "without max_tokens"),
         (400, "'n' : number must be at most 1", {}, "without n"),  # Groq
         (400, "n must be 1 when using greedy sampling, got 3.", {}, "without n"),  # vLLM
         (422, "seed: Extra inputs are not permitted", {}, "without seed"),
-        (
-            400,
-            "`temperature` and `top_p` cannot both be specified",
-            {},
-            "without temperature or top_p",
-        ),
+        (400, "`temperature` and `top_p` cannot both be specified", {}, "without temperature or top_p"),
         (400, "Multiple candidates is not enabled for this model", {}, "without n"),
         (400, "Developer instruction is not enabled for models/x", {}, "without system"),
         (400, "Provider x does not support 'system' with this model", {}, "without system"),
@@ -222,6 +163,7 @@ def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
         assert refused(status, message, **fields) == meaning, (status, message, fields)
 
 
+# fmt: on
 def test_takes_a_503_of_a_full_queue_for_one_request_too_many() -> None:
     for told, meaning in (
         (
