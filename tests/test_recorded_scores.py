@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_rel
 
 import robin_cli
 from robin_cli.analysis.clustered import wider_bounds
@@ -47,7 +48,8 @@ OF_TABLE = "id=question,score=correct|f1,system=model"
 
 
 def test_compares_systems_by_scores_of_a_table_paired_by_sample(table: Path) -> None:
-    found = robin_cli.compare(table, by="model", columns={"id": "question", "score": "correct|f1"})
+    columns = {"id": "question", "score": "correct|f1"}
+    found = robin_cli.compare(table, by="model", columns=columns, scale="0-1")
     assert found["attribute"].tolist() == ["correct", "f1"]
     means = pd.read_csv(table).groupby(["question", "model"])[["correct", "f1"]].mean().unstack()
     for row in found.to_dict("records"):
@@ -98,7 +100,9 @@ def test_gates_a_build_by_scores(table: Path, tmp_path: Path) -> None:
     said = ""
     for requirement, code in required.items():
         done = robin(
-            "gate", table, "--columns", OF_TABLE, "--require", requirement, cwd=tmp_path, exits=code
+            *("gate", table, "--columns", OF_TABLE, "--scale", "0-1", "--require", requirement),
+            cwd=tmp_path,
+            exits=code,
         )
         has(done.stdout, requirement)
         said = done.stdout
@@ -169,13 +173,55 @@ def test_matches_samples_by_their_ids_whatever_templates_are_around_their_prompt
 ROWS = [{"prompt": f"q{at}", "score": at / 2} for at in range(12)]
 
 
-def test_takes_the_scale_of_scores_from_them_or_as_it_is_said(tmp_path: Path) -> None:
-    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
-    done = robin("gate", "s.jsonl", "--require", "mean(score)>=2", cwd=tmp_path)
-    has(
-        done.stderr,
-        "scores lie from 0 to 5.5; their scale is taken to be 0-6; name another with --scale",
+def test_says_only_what_needs_no_scale_where_nothing_says_the_scale(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(1, 4, (2, 30)) + np.array([[0], [1]]) * (rng.random(30) < 0.35)
+    for name, own in zip("ab", values, strict=True):
+        rows = pd.DataFrame({"id": range(30), "score": own})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+
+    def compared(*scale: str) -> dict[str, Any]:
+        done = robin("compare", "a.csv", "b.csv", "--json", *scale, cwd=tmp_path, exits=0)
+        assert ("--scale LOW-HIGH gives the bounds" in done.stderr) == (not scale)
+        return dict(json.loads(done.stdout)["comparisons"][0])
+
+    by_t = ttest_rel(*values)
+    found = compared()
+    assert (found["p"], found["ci_low"], found["ci_high"]) == pytest.approx(
+        (by_t.pvalue, *by_t.confidence_interval())
     )
+    assert found["p"] < compared("--scale", "0-4")["p"] < compared("--scale", "0-100")["p"]
+    none = exported(tmp_path, "a.csv")
+    assert none[["std_error", "ci_low", "ci_high"]].isna().all(axis=None)
+    refused = robin("gate", "a.csv", "--require", "all(score>=1)", cwd=tmp_path, exits=2)
+    has(
+        refused.stderr,
+        "needs the scale of score, which the file does not say; name it with --scale",
+    )
+    shares = ("--require", "mean(score)>=9", "--require", "share(score>=2)>=0.1")
+    done = robin("gate", "a.csv", *shares, cwd=tmp_path, exits=5)
+    has(done.stdout, "FAIL mean(score)>=9: ", "PASS share(score>=2)>=0.1: ")
+    (tmp_path / "a.csv").write_text("id,score\n" + "".join(f"q{at},4\n" for at in range(20)))
+    robin("gate", "a.csv", "--require", "mean(score)>=3.9", cwd=tmp_path, exits=6)
+
+
+def test_takes_the_scale_from_robin_s_own_workbook_and_of_words(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    robin("export", "s.jsonl", "--scale", "0-10", "-o", "s.xlsx", cwd=tmp_path, exits=0)
+    required = ("--require", "all(score>=8)")
+    done = robin("gate", "s.xlsx", *required, cwd=tmp_path)
+    assert (
+        done.stdout == robin("gate", "s.jsonl", *required, "--scale", "0-10", cwd=tmp_path).stdout
+    )
+    assert "--scale" not in done.stderr
+    robin("export", "s.jsonl", "-o", "none.xlsx", cwd=tmp_path, exits=0)
+    robin("gate", "none.xlsx", *required, cwd=tmp_path, exits=2)
+    (tmp_path / "w.csv").write_text("id,score\n" + "".join(f"q{at},true\n" for at in range(9)))
+    assert not robin("export", "w.csv", cwd=tmp_path, exits=0).stderr
+
+
+def test_takes_the_scale_of_scores_as_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     done = robin("export", "s.jsonl", "--scale", "0-10", cwd=tmp_path, exits=0)
     assert not done.stderr
     refused = {

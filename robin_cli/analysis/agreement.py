@@ -18,7 +18,7 @@ from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.moderated import WEIGHT
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import Scale, number_of
+from robin_cli.model.records import Ends, Scale, number_of
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
 COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
@@ -68,14 +68,14 @@ class Agreement:
     why: str = ""
 
 
-def off_scale(human: FloatArray, scale: Scale) -> str:
+def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
     """Return in words which human ratings, nan for absent, are off ``scale``; '' if all are on it."""
     given = human[~np.isnan(human)]
     off = (given < scale.low) | (given > scale.high)
     if not off.any():
         return ""
     ends = f"{given.min():g} to {given.max():g}"
-    return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale} (they go from {ends})"
+    return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale.low:g}-{scale.high:g} (they go from {ends})"
 
 
 def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:

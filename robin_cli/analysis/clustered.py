@@ -85,6 +85,8 @@ class Clusters:
 
     def are_alike(self, width: float) -> bool:
         """Return whether all prompts have the same mean up to rounding; ``width``: of the scale."""
+        if math.isinf(width):
+            width = float(np.abs(self.totals / self.sizes).max())
         return self.variance <= _ALIKE * width**2
 
 
@@ -111,9 +113,11 @@ def mean_bounds(
     """Return bounds for the mean in the population, each missed with probability at most ``alpha`` / 2.
 
     Args:
-        low, high: ends of the scale.
+        low, high: ends of the scale; infinite without one, as the bounds then are.
         alpha: in (0, 1).
     """
+    if math.isinf(low):
+        return low, high
     return lower_bound(clusters, low, alpha=alpha / 2), low + high - lower_bound(
         mirrored(clusters, low, high), low, alpha=alpha / 2
     )
@@ -150,6 +154,8 @@ def wider_bounds(
     whole scale, t covers .71 at 20 prompts (benchmarks/differences.py).
     """
     clusters = one_a_prompt(values, low, high)
+    if math.isinf(low):  # no scale: t alone
+        return student_bounds(clusters, low, high, alpha=alpha)
     bounds = [each(clusters, low, high, alpha=alpha) for each in (student_bounds, mean_bounds)]
     return min(below for below, _ in bounds), max(above for _, above in bounds)
 
@@ -159,7 +165,7 @@ def one_a_prompt(
 ) -> Clusters:
     """Return one value for each prompt; beyond ``most`` kinds the nearest are averaged: at 400, bounds move by a millionth."""
     kinds, times = np.unique(values, return_counts=True)
-    if len(kinds) > most:
+    if len(kinds) > most and high < math.inf:
         cell = np.floor((kinds - low) / (high - low) * most).astype(np.int64)
         _, cell = np.unique(cell, return_inverse=True)
         totals, times = np.bincount(cell, times * kinds), np.bincount(cell, times)

@@ -186,7 +186,8 @@ def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Ve
         low, high = wider_bounds(scores, measured.low, measured.high, alpha=error_rate)
     else:
         clusters = clusters_of(scores, measured.prompt[is_rated])
-        low, high = mean_bounds(clusters, measured.low, measured.high, alpha=error_rate)
+        bounds = mean_bounds if measured.high < math.inf else student_bounds
+        low, high = bounds(clusters, measured.low, measured.high, alpha=error_rate)
     state = _state(requirement.criterion.relation, requirement.criterion.threshold, low, high)
     return replace(plain, state=state, low=low, high=high)
 
@@ -203,14 +204,15 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
     threshold = bar
     clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
     noise = float(measured.error_variances[is_rated].sum()) / verdict.pairs**2
-    if clusters.mean < threshold:
+    if measured.high < math.inf and clusters.mean < threshold:
         clusters, threshold = (
             mirrored(clusters, measured.low, measured.high),
             measured.low + measured.high - threshold,
         )
     center = clusters.mean * clusters.sizes
     part = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
-    by_t = verdict.requirement.kind == "compare"
+    has_scale = measured.high < math.inf
+    by_t = verdict.requirement.kind == "compare" or not has_scale
 
     def settled(calls: float, prompts: float) -> bool:
         kept = math.sqrt(1.0 - part * (1.0 - 1.0 / calls))
@@ -224,7 +226,7 @@ def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> S
             return False
         return is_above(then, threshold, measured.low, alpha=error_rate / 2)
 
-    if settled(math.inf, 1.0):
+    if has_scale and settled(math.inf, 1.0):
         times = least_times(lambda calls: settled(calls, 1.0))
         return Settling() if times is None else Settling(calls=(times - 1) * measured.calls)
     if by_t and verdict.prompts > 1:
@@ -400,7 +402,7 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
         for_mean: take the scores of :func:`~robin_cli.analysis.summaries.pair_means`.
     """
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
-    scale = dict(zip(run.manifest.attributes, run.manifest.told_scales, strict=True))[attribute]
+    ends = dict(zip(run.manifest.attributes, run.manifest.known_ends, strict=True))[attribute]
     parts = next(
         [
             replace(
@@ -423,8 +425,8 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
         prompt=run.prompts[run.space.pair[scores.arm[mine]]],
         parts=parts,
         is_asked=~scores.retired[mine],
-        low=float(scale.low),
-        high=float(scale.high),
+        low=ends.low,
+        high=ends.high,
         calls=int(run.space.by_rater(arms.counts + arms.unparsed)[mine].sum()),
         first=known.first,
     )

@@ -93,7 +93,7 @@ class Responses:
         ratings: number of each judge's ratings in the score, shape (K,).
         prompt: number of its prompt, from 0, shape (K,).
         system: number of its system, from 0, shape (K,).
-        low, high: the ends of the scale.
+        low, high: the ends of the scale; infinite without one.
     """
 
     score: FloatArray
@@ -134,7 +134,8 @@ class Difference:
         mean_a, mean_b: over these prompts, each with the same weight.
         difference: mean_a − mean_b.
         std_error: that of the difference over prompts.
-        ci_low, ci_high: 1 − α interval for prompts like these, of this difference by itself; nan below FEWEST_PROMPTS.
+        ci_low, ci_high: 1 − α interval for prompts like these, of this difference by itself; nan below FEWEST_PROMPTS, and for
+            differences that are alike without a scale.
         p: of no difference, two-sided.
         p_adjusted: the same for all differences together (Holm).
         noise_share: share of ``std_error`` squared that is the judge's noise, 0 to 1; nan with too few repeated ratings.
@@ -246,14 +247,14 @@ def difference(
     )
     share = shorter = math.nan
     low, high, p = _interval_and_p(each, reach)
-    if knows_noise and variance > _ALIKE * reach**2:
+    if knows_noise and variance > _ALIKE * min(reach, 1.0) ** 2:
         share = min(1.0, noise / variance)
         shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
     return replace(
         found,
         std_error=math.sqrt(variance),
-        ci_low=low,
-        ci_high=high,
+        ci_low=low if math.isfinite(low) else math.nan,
+        ci_high=high if math.isfinite(high) else math.nan,
         p=p,
         p_adjusted=p,
         noise_share=share,
@@ -264,14 +265,14 @@ def difference(
 def _interval_and_p(each: FloatArray, reach: float) -> tuple[float, float, float]:
     """Return the interval of the mean of these differences, none beyond ``reach``, and p: the larger of both methods."""
     clusters = one_a_prompt(each, -reach, reach)
-    by_t = (
-        0.0
-        if clusters.are_alike(2.0 * reach)
-        else student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
+    are_alike, ends = (
+        clusters.are_alike(2.0 * reach),
+        wider_bounds(each, -reach, reach, alpha=ALPHA),
     )
-    return *wider_bounds(each, -reach, reach, alpha=ALPHA), max(
-        by_t, probability_beyond(clusters, -reach, reach, at=0.0)
-    )
+    by_t = 0.0 if are_alike else student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
+    if math.isinf(reach):
+        return *ends, 1.0 if are_alike else by_t
+    return *ends, max(by_t, probability_beyond(clusters, -reach, reach, at=0.0))
 
 
 _ALIKE = 1e-18
@@ -320,7 +321,7 @@ def prompts_needed(each: FloatArray, low: float, high: float, alpha: float) -> f
     """
     count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
     needed = prompts_for(mean, variance, alpha=alpha)
-    if needed < MOST_TIMES * count:
+    if needed < MOST_TIMES * count and high < math.inf:
         ends = (low, high) if mean > 0 else (-high, -low)
         needed = max(needed, _needed_by_bounds(each * np.sign(mean), *ends, alpha))
     return max(needed, count + 1.0) if needed <= _MOST_PROMPTS else math.nan

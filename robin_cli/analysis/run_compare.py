@@ -17,7 +17,7 @@ from robin_cli.analysis.summaries import PairMeans, pair_means
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, option, shown
 from robin_cli.model.groups import numbered
-from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, Ends, GivenLabels, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.pair_files import read_numbers, read_prompts
@@ -212,9 +212,8 @@ def _responses(
     who: Who,
 ) -> Responses:
     """Return the responses of all runs that have a score."""
-    scale = dict(zip(runs[0].manifest.attributes, runs[0].manifest.told_scales, strict=True))[
-        attribute
-    ]
+    manifest = runs[0].manifest
+    ends = dict(zip(manifest.attributes, manifest.known_ends, strict=True))[attribute]
     ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
     scores, noise = [each.scores for each in known], [each.error_variances for each in known]
     return Responses(
@@ -223,8 +222,7 @@ def _responses(
         np.concatenate(ratings)[is_there],
         who.prompt[is_there],
         who.system[is_there],
-        float(scale.low),
-        float(scale.high),
+        *ends,
     )
 
 
@@ -239,7 +237,8 @@ def _corrected(
     probability = np.concatenate([each.probability for each in given])[is_there]
     if np.isnan(labels).all():
         return [None] * len(found)
-    ends = (responses.low, responses.high)
+    scale = Ends(responses.low, responses.high)
+    ends = scale if scale.are_known else None
     told: list[Corrected | None] = []
     for one in found:
         weights = np.stack([_weights(responses, one, system) for system in (one.a, one.b)])

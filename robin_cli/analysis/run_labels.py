@@ -84,7 +84,7 @@ class Labels:
 def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
     """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
-    for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
         own, values = (
             given.by_attribute[attribute] if given else {},
             people_of(run, attribute, given),

@@ -119,6 +119,9 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     low, high = np.empty((2, len(first)))
     for rows, parts in _parts(space, counted, arms):
         low[rows], high[rows] = _guaranteed(parts, alpha)
+    known = np.array([ends.are_known for ends in run.manifest.known_ends])[space.attribute[first]]
+    low, high = np.where(known, low, np.nan), np.where(known, high, np.nan)
+    error = np.where(known | (n.max(initial=0) > 1), error, np.nan)  # else it is the scale's
     likely_low, likely_high = likely_intervals(
         center, error, freedom, skew, (low, high), alpha=alpha
     )
@@ -142,7 +145,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "human": human[space.attribute[first], space.pair[first]],
         "given_up": _given_up(run, arms, retired),
     }
-    bound = error_bound(space, totals, counted)
+    bound = error_bound(space, totals, counted) if known.all() else np.nan
     if by_judge:
         facets = _told_apart(
             [f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges]

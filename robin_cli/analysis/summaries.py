@@ -30,7 +30,7 @@ from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.run_labels import Labels
 from robin_cli.analysis.scores import Scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
-from robin_cli.model.records import Scale
+from robin_cli.model.records import Ends
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.fold import values_of
 from robin_cli.storage.reader import RunData
@@ -170,7 +170,7 @@ def summaries(
     )
     of = None if groups is None else np.array(groups, dtype=object)
     found = []
-    for attribute, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True):
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
         mine = scores.of_attribute(run.space, attribute)
         every = np.asarray(scores.columns["score"], dtype=np.float64)[mine]
         means, own = pair_means(run, scores, attribute, of_all=True).scores, labels[attribute]
@@ -214,14 +214,14 @@ def _estimate(
 
 
 def _corrected(
-    means: FloatArray, labels: Labels, prompt: IntArray, rows: IntArray, scale: Scale
+    means: FloatArray, labels: Labels, prompt: IntArray, rows: IntArray, scale: Ends
 ) -> Corrected:
     """Return the mean of the pairs in ``rows`` by their labels, with its interval cut at the ends of the scale."""
     if not len(rows):
         return Corrected(nan, nan, nan, nan, nan, 0, 0, "no pair has a score")
     weights = np.zeros(len(means))
     weights[rows] = 1.0 / len(rows)
-    ends = (float(scale.low), float(scale.high))
+    ends = scale if scale.are_known else None
     found = corrected(means, labels.values, labels.probability, prompt, weights[None], ends=ends)
-    estimate, low, high = np.clip([found.estimate, found.low, found.high], *ends).tolist()
+    estimate, low, high = np.clip([found.estimate, found.low, found.high], *scale).tolist()
     return replace(found, estimate=estimate, low=low, high=high)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from robin_cli.datasets.checking import as_number, pair_id_of
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import MISSING, Field, field_of, fields_of, find, names_in
+from robin_cli.datasets.formats.sheets import scales_in
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.rows import BadRow, Row, Wanted, not_encodable, place
 from robin_cli.datasets.sources import expanded, opened
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN, Pair, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, number_of
 
 if TYPE_CHECKING:
     from robin_cli.datasets.sources import Source
@@ -52,11 +53,13 @@ class Scored:
         files: the files' names.
         pairs: the scored pairs by id: a sample with the system that answered.
         scores: for each attribute pair ids with scores; a pair may have several, of epochs or raters, or none.
+        scales: of attributes whose scale the files say: as robin writes it, or as words such as true stand for 0 and 1.
     """
 
     files: list[str]
     pairs: dict[str, Pair] = field(default_factory=dict)
     scores: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+    scales: dict[str, Scale] = field(default_factory=dict)
 
 
 class Reading:
@@ -97,6 +100,7 @@ class Reading:
         self._prompts: dict[str, str] = {}
         self._texts: set[str] = set()
         self._again: set[str] = set()
+        self._numeric: set[str] = set()
         self._skipped = self._other_prompts = 0
 
     def read(self, name: str, prefix: str = "") -> Scored:
@@ -113,6 +117,9 @@ class Reading:
                 each, Wanted(self._fields.paths | self._taken, further, self._taken)
             ) as source:
                 self._take(source, found, further, prefix)
+            found.scales |= scales_in(each)
+        words = Scale(0, 1)
+        found.scales = {n: words for n in found.scores if n not in self._numeric} | found.scales
         if self._skipped:
             self._notify(
                 f"{name}: {number_of(self._skipped, 'bad row')} left out (--skip-bad-rows)"
@@ -208,6 +215,8 @@ class Reading:
             for each in value if isinstance(value, list) else [value]:
                 number = _number(each)
                 if isfinite(number):
+                    if not _is_word(each):
+                        self._numeric.add(name)
                     yield name, number
                 elif not isnan(number) and _OF_TOOLS + name in own:
                     self._texts.add(name)
@@ -230,6 +239,10 @@ def _field_of(path: str) -> Field:
     return field_of(own, (path, _OF_TOOLS + own), mapped=True)
 
 
+def _is_word(value: object) -> bool:
+    return isinstance(value, (str, bool)) and str(value).strip() in _WORDS
+
+
 def _word(value: object) -> str:
     """Return a text, or a whole number as text; "" for anything else."""
     if isinstance(value, float) and value.is_integer():
@@ -239,7 +252,7 @@ def _word(value: object) -> str:
 
 def _number(value: object) -> float:
     """Return a score as a number; nan if it is absent, inf if the value is not a score."""
-    if isinstance(value, (str, bool)) and (known := _WORDS.get(str(value).strip())) is not None:
-        return known
+    if _is_word(value):
+        return _WORDS[str(value).strip()]
     number = as_number(None if value is MISSING else value)
     return nan if number is None else number

@@ -103,6 +103,9 @@ def _better(found: Compared, one: Difference, first: int) -> str:
     if math.isnan(one.p):
         return f"{leader} and {rival} cannot be told apart {over}: {FEWEST_PROMPTS} are needed"
     low, high = sorted((sign * one.ci_low, sign * one.ci_high))
+    if math.isnan(low):
+        each = f"{sign * one.difference:z.2f} at each of {number_of(one.n_prompts, 'prompt')}"
+        return f"{leader} and {rival} differ by {each}; --scale LOW-HIGH gives an interval"
     known = f"{sign * one.difference:z.2f} [{low:z.2f}, {high:z.2f}] (95 %, {over})"
     if found.is_same:
         return f"{leader} and {rival} have the very same responses; by the judge alone they differ by {known}"

@@ -53,9 +53,17 @@ class Rated(Found):
         """Whether there are several judges."""
         return len(self.run.space.judges) > 1
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether scores have errors: not those of files that say neither a scale nor two scores of a pair."""
+        has_scale = all(each.are_known for each in self.run.manifest.known_ends)
+        return has_scale or bool((self.run.fold.arms.counts > 1).any())
+
     @cached_property
     def worst_error(self) -> float:
         """The estimated error of the worst score; nan while unknown."""
+        if not self.has_errors:
+            return math.nan
         return estimated_error(self.run.space, self.run.fold.arms)
 
     @cached_property
@@ -124,7 +132,7 @@ class Rated(Found):
         aim, decided = self.aim, self.scores.decided
         return {
             "worst_error_estimate": finite(self.worst_error),
-            "error_bound": self.scores.error_bound,
+            "error_bound": finite(self.scores.error_bound),
             "target_error": None if aim is None else aim.error,
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
@@ -166,7 +174,9 @@ class Rated(Found):
         return {
             WORST: ": ".join(self.worst_text()),
             "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
-            f"{100 * (1 - ALPHA):.0f} % confidence{at_once})",
+            f"{100 * (1 - ALPHA):.0f} % confidence{at_once})"
+            if self.scores.error_bound == self.scores.error_bound
+            else "not known: the scale is not (--scale LOW-HIGH)",
         }
 
     def error_text(self, error: float) -> str:
@@ -180,6 +190,11 @@ class Rated(Found):
 
     def worst_text(self) -> tuple[str, str]:
         """Return the worst error, and what it is of or why it is unknown."""
+        if not self.has_errors:
+            return (
+                "not known",
+                "nothing was scored twice, and the scale is not known (--scale LOW-HIGH)",
+            )
         if math.isnan(self.worst_error):
             is_unrated = (self.run.fold.arms.counts == 0).any()
             return (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from math import inf
+from typing import Literal, NamedTuple
 
 Status = Literal["ok", "unparsed", "failed"]
 """``ok``: answered with a rating. ``unparsed``: answered and paid for, without a rating. ``failed``: no answer (refused for
@@ -139,6 +140,18 @@ class Scale:
 
     def __str__(self) -> str:
         return f"{self.low}-{self.high}"
+
+
+class Ends(NamedTuple):
+    """The ends of a scale that scores are known to keep; infinite where nothing says them."""
+
+    low: float = -inf
+    high: float = inf
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there is a scale."""
+        return self.high < inf
 
 
 def shared_scale(scales: Iterable[Scale]) -> Scale | None:

@@ -6,11 +6,12 @@ import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import Literal
 
 from robin_cli.model.decision import MARGIN, RELATIONS, SCORE, Criterion, attribute_named, number_in
 from robin_cli.model.errors import InputError, did_you_mean, shown
-from robin_cli.model.records import Scale
+from robin_cli.model.records import Ends, Scale
 
 Kind = Literal["mean", "share", "all", "compare"]
 
@@ -60,7 +61,11 @@ class Requirement:
 
 
 def requirement_of(
-    text: str, attributes: Sequence[str], scales: Sequence[Scale], *, margin: float | None = None
+    text: str,
+    attributes: Sequence[str],
+    scales: Sequence[Scale | Ends],
+    *,
+    margin: float | None = None,
 ) -> Requirement:
     """Return the requirement of a --require, such as ``mean(helpfulness)>=3``, ``share(score>=3)>=0.9`` or ``all(score>=2)``.
 
@@ -115,6 +120,10 @@ def requirement_of(
                 f'{flag}: at character {place}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
             )
         scale = scales[list(attributes).index(criterion.attribute)]
+        if isinf(scale.high):
+            raise InputError(
+                f"{flag}: needs the scale of {criterion.attribute}, which the file does not say; name it with --scale LOW-HIGH"
+            )
         return Requirement(kind, criterion, _margin(margin, criterion, scale))
     outer = _compared(
         _OUTER,
@@ -171,7 +180,7 @@ def _criterion(
     compared_at: int,
     flag: str,
     attributes: Sequence[str],
-    scales: Sequence[Scale],
+    scales: Sequence[Scale | Ends],
     *,
     is_difference: bool = False,
 ) -> Criterion:
@@ -240,7 +249,7 @@ def _share(compared: re.Match[str], offset: int, flag: str, criterion: Criterion
     return share
 
 
-def _margin(points: float | None, criterion: Criterion, scale: Scale) -> float:
+def _margin(points: float | None, criterion: Criterion, scale: Scale | Ends) -> float:
     """Return the margin in points, or the default; InputError if it reaches to an end of the scale."""
     margin = MARGIN * (scale.high - scale.low) if points is None else points
     room = min(criterion.threshold - scale.low, scale.high - criterion.threshold)

@@ -80,8 +80,8 @@ def about(number: float) -> int:
 
 
 def finite(value: float) -> float | None:
-    """Return ``value``; None, as in JSON, for nan."""
-    return None if math.isnan(value) else value
+    """Return ``value``; None, as in JSON, for nan and for no bound."""
+    return value if math.isfinite(value) else None
 
 
 class Bars:

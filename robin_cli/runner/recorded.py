@@ -22,7 +22,7 @@ from robin_cli.settings.table import Settings, recorded
 from robin_cli.storage.files_of_run import write_data, write_segment
 from robin_cli.storage.journal import Journal
 from robin_cli.storage.layout import CALLED, JOURNAL
-from robin_cli.storage.manifest import Manifest, ends_of, new_run_id
+from robin_cli.storage.manifest import UNKNOWN_SCALES, Manifest, ends_of, new_run_id
 from robin_cli.storage.schema import judgments_table
 
 JUDGE = "recorded"
@@ -49,7 +49,7 @@ def as_runs(
 
     Args:
         columns: maps robin's names to the data's; ``score`` is the column of scores, or several separated by |.
-        scale: the scale of all scores; None for 0-1 if they lie there, else for the whole numbers around them.
+        scale: the scale of all scores; None for that which the files say. Without any, no bound of a scale is computed.
         by: the column of systems.
 
     Raises:
@@ -66,7 +66,7 @@ def as_runs(
         return
     reading = Reading(columns or {}, by, notify, skip_bad_rows=skip_bad_rows)
     read = {path: reading.read(str(path), path.name if len(files) > 1 else "") for path in files}
-    scales = _scales(read.values(), scale, notify)
+    scales, unknown = _scales(read.values(), scale, notify)
     with temporary_folder() as folder:
         places = {path: folder / str(at) for at, path in enumerate(read)}
         for path, found in read.items():
@@ -74,7 +74,7 @@ def as_runs(
                 raise InputError(
                     f"{path}: no scores are on a scale; name others with --columns score=NAME"
                 )
-            _write(places[path], found, mine)
+            _write(places[path], found, mine, [name for name in mine if name in unknown])
             CALLED[places[path]] = str(path)
         try:
             yield [places.get(path, path) for path in paths]
@@ -85,31 +85,38 @@ def as_runs(
 
 def _scales(
     read: Collection[Scored], scale: Scale | None, notify: Callable[[str], None]
-) -> dict[str, Scale]:
-    """Return the scale of each attribute over all files; notify of attributes that fit none."""
-    found: dict[str, Scale] = {}
+) -> tuple[dict[str, Scale], set[str]]:
+    """Return the levels that hold the scores of each attribute over all files, and the attributes whose scale is not known.
+
+    Notify of these, and of attributes that no levels hold.
+    """
+    found, unknown = dict[str, Scale](), set[str]()
     for name in dict.fromkeys(name for each in read for name in each.scores):
         scores = [score for each in read for _, score in each.scores.get(name, ())]
         low, high = min(scores), max(scores)
         between = f"{shown(name)}: scores lie from {low:g} to {high:g}"
         if scale is not None and not scale.low <= low <= high <= scale.high:
             raise InputError(f"--scale {scale}: {between}; name a scale that holds them")
-        if scale is not None or 0 <= low <= high <= 1:
-            found[name] = scale or Scale(0, 1)
+        by_files = {each.scales.get(name) for each in read if name in each.scores}
+        known = scale or (by_files.pop() if len(by_files) == 1 else None)
+        if known is not None and known.low <= low <= high <= known.high:
+            found[name] = known
         elif ceil(high) - floor(low) < MOST_LEVELS and max(-low, high) < _FARTHEST:
             found[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
+            unknown.add(name)
             notify(
-                f"{between}; their scale is taken to be {found[name]}; name another with --scale"
+                f"{between}, on a scale that is not known: intervals and verdicts are by Student's t alone; "
+                "--scale LOW-HIGH gives the bounds of robin's runs"
             )
         else:
             notify(
                 f"{between}, and a scale has at most {MOST_LEVELS - 1} points: left out. Divide them, say by 100"
             )
-    return found
+    return found, unknown
 
 
-def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
-    """Write a finished run in which every score of ``found`` is a judgment."""
+def _write(run: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[str]) -> None:
+    """Write a finished run in which every score of ``found`` is a judgment; ``unknown``: attributes without a scale."""
     run.mkdir(mode=0o700)
     judgments = [each for name in scales for each in _judgments(name, found)]
     write_data(run, PairTable.of(found.pairs.values()), None)
@@ -122,6 +129,7 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale]) -> None:
         "sha256": "",
         "pairs": len(found.pairs),
         "run_id": run_id,
+        UNKNOWN_SCALES: unknown,
     }
     Manifest(
         settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},

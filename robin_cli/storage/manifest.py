@@ -20,7 +20,7 @@ from robin_cli import __version__
 from robin_cli.files.local import whole_file
 from robin_cli.model.decision import Decision, decision_of, is_of_systems
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
-from robin_cli.model.records import Scale
+from robin_cli.model.records import Ends, Scale
 from robin_cli.questions.base import Kind
 from robin_cli.questions.kinds import kind_of
 from robin_cli.questions.rubric_files import MOST_LEVELS, Rubric
@@ -51,6 +51,10 @@ _NEEDED = (
 def now() -> str:
     """Return the time, UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+UNKNOWN_SCALES = "unknown_scales"
+"""The attributes of files of scores that do not say their scale, in ``data``."""
 
 
 def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, tuple[int, int]]:
@@ -123,6 +127,15 @@ class Manifest:
             self.scales
             if self.kind.score_scale is None
             else (self.kind.score_scale,) * len(self.scales)
+        )
+
+    @property
+    def known_ends(self) -> tuple[Ends, ...]:
+        """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
+        unknown, scales = self.data.get(UNKNOWN_SCALES, ()), self.told_scales
+        return tuple(
+            Ends() if name in unknown else Ends(float(each.low), float(each.high))
+            for name, each in zip(self.attributes, scales, strict=True)
         )
 
     @property
@@ -453,6 +466,11 @@ def settings_of(run: Path) -> dict[str, Any]:
         "budget": manifest.budget,
         **({} if manifest.budget_usd is None else {"budget_usd": manifest.budget_usd}),
         "attributes": ", ".join(manifest.attributes),
+        "scale": {
+            name: f"{ends.low:g}-{ends.high:g}"
+            for name, ends in zip(manifest.attributes, manifest.known_ends, strict=True)
+            if ends.are_known
+        },
         **manifest.settings,
         **_of_decision(manifest),
         "seed": manifest.seed,

@@ -99,7 +99,7 @@ def gated(
     run = read_run(path)
     manifest = run.manifest
     requirements = [
-        requirement_of(text, manifest.attributes, manifest.told_scales, margin=margin)
+        requirement_of(text, manifest.attributes, manifest.known_ends, margin=margin)
         for text in dict.fromkeys(required)
     ]
     scores = told_scores(run)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import date, time, timedelta
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from robin_cli.datasets import lines
 from robin_cli.datasets.formats.csv_rows import check_names
 from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted
 from robin_cli.model.errors import Damaged, InputError, shown
+from robin_cli.model.records import Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +55,21 @@ def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     names = ["" if cell is None else str(cell).strip() for cell in header]
     check_names(names, f"{source}:row {number}", wanted)
     return Table(names, "row", _rows(rows, names, wanted))
+
+
+def scales_in(name: str) -> dict[str, Scale]:
+    """Return the scale of each attribute that the sheet "settings" of a workbook by robin says; nothing for other files."""
+    path = file_of(name)
+    if not path.lower().endswith(_ENDS) or not Path(path).is_file():
+        return {}
+    with Path(path).open("rb") as stream:
+        try:
+            cells = dict(line[:2] for _, line in _lines(stream, path, "settings") if len(line) > 1)
+            scales = json.loads(str(cells.get("scale") or "{}"))
+        except (InputError, ValueError):  # another workbook
+            return {}
+    ends = {attribute: str(text).rpartition("-") for attribute, text in scales.items()}
+    return {attribute: Scale(int(low), int(high)) for attribute, (low, _, high) in ends.items()}
 
 
 def _rows(
