@@ -135,6 +135,21 @@ def test_gate_names_as_many_prompts_as_compare_does(work: Path) -> None:
     )  # that of three is corrected
 
 
+def test_names_the_budget_that_settles_it_where_noise_is_most_of_the_uncertainty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BETTER, "new", 0.63)
+    rows = rows_of(("new", "old"), 80)
+    judged(tmp_path, "r", rows, judging(noise=1.9, spread=0.1), scheduler="uniform")
+    done = robin("compare", "r", "--by", "system", "--format", "table", cwd=tmp_path, exits=0)
+    step = re.search(r"about ([\d,]+) more calls for these prompts would settle it", done.stdout)
+    assert step
+    budget = int(done.stdout.splitlines()[-1].removeprefix("next: robin resume r --budget "))
+    assert budget == pytest.approx(2 * len(rows) + int(step[1].replace(",", "")), rel=0.1)
+    found = robin("compare", "r", "--by", "system", "--json", cwd=tmp_path, exits=0)
+    assert json.loads(found.stdout)["next"] == f"robin resume r --budget {budget}"
+
+
 def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> None:
     (row,) = compared(work, "new", "old")
     assert list(row) == COLUMNS

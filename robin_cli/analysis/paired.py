@@ -70,6 +70,12 @@ _POWER = 0.8
 MORE_CALLS = 5
 """More calls per response, whose effect on the interval is reported."""
 
+_MOSTLY = 0.5
+"""Share of the variance from which the judge's noise is most of it."""
+
+_MOST_CALLS = 100.0
+"""The times as many calls beyond which more prompts are the better step."""
+
 _CARRY = 0.5
 """Share of a variance that one or two prompts must have to be named."""
 
@@ -142,6 +148,8 @@ class Difference:
         shorter: largest share by which MORE_CALLS more per response would shorten the interval; nan as ``noise_share``.
         prompts_needed: prompts in all that would settle it in four cases of five, if the difference is as large as it looks;
             their present number if it is settled; nan if no number would.
+        times_needed: times as many calls for these prompts that would settle it as often, if noise is most of the uncertainty;
+            inf if more prompts are what helps.
         by_prompt: the differences, shape (n_prompts,).
         noise_by_prompt: the judge's error variance of each, shape (n_prompts,).
         prompts: their numbers.
@@ -164,6 +172,7 @@ class Difference:
     noise_share: float = math.nan
     shorter: float = math.nan
     prompts_needed: float = math.nan
+    times_needed: float = math.inf
 
     @property
     def is_settled(self) -> bool:
@@ -307,7 +316,24 @@ def _with_needed(one: Difference, reach: float, alpha: float) -> Difference:
         return one
     if one.is_settled:
         return replace(one, prompts_needed=float(one.n_prompts))
-    return replace(one, prompts_needed=prompts_needed(one.by_prompt, -reach, reach, alpha))
+    needed = prompts_needed(one.by_prompt, -reach, reach, alpha)
+    return replace(one, prompts_needed=needed, times_needed=_times_needed(one, reach, alpha))
+
+
+def _times_needed(one: Difference, reach: float, alpha: float) -> float:
+    """Return the least times as many calls that would settle ``one`` at its prompts, 4 times in 5; inf for none.
+
+    With f times the calls the variance is 1 − ρ (1 − 1/f) of what it is, ρ being the share of noise in it.
+    """
+    if not (one.noise_share > _MOSTLY and one.shorter > 0):
+        return math.inf
+
+    def settled(times: float) -> bool:
+        kept = math.sqrt(1.0 - one.noise_share * (1.0 - 1.0 / times))
+        then = one.difference + kept * (one.by_prompt - one.difference)
+        return prompts_needed(then, -reach, reach, alpha) <= one.n_prompts + 1.0
+
+    return least_times(settled, _MOST_CALLS) or math.inf
 
 
 def prompts_needed(each: FloatArray, low: float, high: float, alpha: float) -> float:

@@ -128,7 +128,7 @@ def compared(
         responses[name] = _responses(runs, name, known, is_there, who)
         differing = differences(responses[name], len(who.systems))
         if any(each.is_final for each in known):
-            differing = [replace(one, shorter=0.0) for one in differing]
+            differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
         people[name] = _corrected(
             responses[name], [each[name] for each in labels], is_there, differing
         )

@@ -14,14 +14,14 @@ from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.summary import LabelsFile, given_labels
-from robin_cli.model.errors import shown
+from robin_cli.model.errors import shown, typed
 from robin_cli.model.records import number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about
-from robin_cli.storage.reader import read_run
+from robin_cli.storage.reader import RunData, read_run
 
 _ONE_LOOK = (
     "The intervals hold for one look. If you look again while prompts come in, and stop once 0 is left out, you are wrong in "
@@ -111,7 +111,7 @@ def _better(found: Compared, one: Difference, first: int) -> str:
         return f"{leader} and {rival} have the very same responses; by the judge alone they differ by {known}"
     if one.is_settled:
         return f"{leader} is {'better' if sign * one.difference > 0 else 'worse'} than {rival} by {known}"
-    return f"{leader} and {rival} cannot be told apart: {known}; {next(_settling(one)).partition(', if')[0]}"
+    return f"{leader} and {rival} cannot be told apart: {known}; {next(_settling(found, one)).partition(', if')[0]}"
 
 
 def _row(
@@ -172,7 +172,7 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
         about = f"{name}, " if several else ""
         which = f"{about}{' − '.join(_sides(found, one, letters))}: "
         said = [
-            *([] if found.is_same else _settling(one)),
+            *([] if found.is_same else _settling(found, one)),
             *([] if many else [_noise(one)]),
             *_carried(found, one),
         ]
@@ -209,10 +209,33 @@ _WORTH_CALLS = 0.2
 """Least share by which more calls must shorten an interval to be recommended beside prompts."""
 
 
-def _settling(one: Difference) -> Iterator[str]:
+def next_step(found: Compared) -> str:
+    """Return the commands whose calls would settle a difference, the fewest; "" if none would."""
+    if found.is_same or any(run.name != str(run.path) for run in found.runs):  # files have no judge
+        return ""
+    times = min((one.times_needed for _, one, _ in each_of(found)), default=math.inf)
+    if math.isinf(times):
+        return ""
+    return " && ".join(
+        f"robin resume {typed(run.name)} {_budget(run, times)}" for run in found.runs
+    )
+
+
+def _budget(run: RunData, times: float) -> str:
+    """Return the option for ``times`` as many calls of ``run``."""
+    if run.manifest.budget_usd is not None:
+        return f"--max-cost {times * run.manifest.budget_usd:.3g}"
+    return f"--budget {about(times * run.fold.arms.spent)}"
+
+
+def _settling(found: Compared, one: Difference) -> Iterator[str]:
     if one.is_settled:
         return
-    if math.isnan(one.prompts_needed):
+    if one.times_needed < math.inf:
+        calls = (one.times_needed - 1.0) * sum(run.fold.arms.spent for run in found.runs)
+        more = number_of(about(calls), "more call")
+        yield f"about {more} for these prompts would settle it, if the difference is as large as it looks"
+    elif math.isnan(one.prompts_needed):
         yield "no number of prompts like these would settle a difference of 0"
     elif one.prompts_needed > max(_MOST_PROMPTS, 10 * one.n_prompts):
         yield f"more than {_MOST_PROMPTS:,} prompts would be needed to settle so small a difference"

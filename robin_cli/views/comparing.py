@@ -16,11 +16,12 @@ from robin_cli.goals.differences import (
     by_people,
     each_of,
     letters_of,
+    next_step,
     table_of,
     verdict,
 )
 from robin_cli.render.terminal import print_table
-from robin_cli.render.text import one_line
+from robin_cli.render.text import as_called, one_line
 from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.words import finite
 
@@ -36,6 +37,8 @@ def print_comparison(console: Console, found: Compared) -> None:
     console.print()
     table = table_of(found)
     print_table(console, table, len(table))
+    if step := next_step(found):
+        console.print(Text(as_called(f"next: {one_line(step)}")), soft_wrap=True)
 
 
 def facts_of(found: Compared) -> dict[str, Any]:
@@ -48,6 +51,7 @@ def facts_of(found: Compared) -> dict[str, Any]:
         "match": found.match,
         "first_ratings": found.by_first,
         "unrated": found.unrated,
+        "next": next_step(found) or None,
         "comparisons": [
             none | row | _further(found, one, people, (row["a"], row["b"]))
             for row, (_, one, people) in zip(rows, each_of(found), strict=True)

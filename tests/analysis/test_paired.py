@@ -315,3 +315,25 @@ def test_intervals_hold_a_planted_difference_and_own_errors_alone_would_not(
         by_own += abs(found.difference - 0.3) <= own
     assert held / runs >= 0.95
     assert by_own / runs < 0.6
+
+
+def test_says_how_many_calls_settle_a_difference_where_noise_is_most_of_it() -> None:
+    rng, prompts, settled, told = np.random.default_rng(0), 200, 0, 0
+    system, prompt = np.repeat([0, 1], prompts), np.tile(np.arange(prompts), 2)
+
+    def found(means: FloatArray, n: int) -> Difference:
+        ratings = np.clip(np.rint(rng.normal(means[:, None], 2.5, (2 * prompts, n))), 0, 9)
+        noise = np.full(2 * prompts, ratings.var(axis=1, ddof=1).mean() / n)
+        n_each = np.full(2 * prompts, float(n))
+        known = Responses(ratings.mean(axis=1), noise, n_each, prompt, system, 0.0, 9.0)
+        return differences(known, 2)[0]
+
+    while told < 20:
+        means = np.tile(rng.normal(4.5, 1, prompts), 2) + rng.normal(0, 0.2, 2 * prompts)
+        one = found(means + np.where(system == 0, 0.15, -0.15), 2)
+        if math.isinf(one.times_needed) or not 0.25 < one.difference < 0.35:
+            continue  # "if the difference is as large as it looks"
+        told += 1
+        again = found(means + np.where(system == 0, 0.15, -0.15), math.ceil(2 * one.times_needed))
+        settled += again.is_settled
+    assert 12 <= settled <= 20

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.answers import at_most
-from robin_cli.goals.differences import better_lines, each_of, letters_of, table_of
+from robin_cli.goals.differences import better_lines, each_of, letters_of, next_step, table_of
 from robin_cli.goals.found import Found, View
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
@@ -66,6 +66,9 @@ class Comparison(Rated):
         """Whether systems that are not settled have prompts that were not asked about."""
         is_settled = all(one.is_settled for _, one, _ in each_of(self.compared))
         return not is_settled and self.asked.whole < self.asked.prompts
+
+    def next_step(self) -> str:
+        return next_step(self.compared) or super().next_step()
 
     def delivered(self, view: View) -> list[Table]:
         """Return the differences, and the scores."""
