@@ -27,8 +27,8 @@ from tests.starting import Robin
 
 AT_WORK = ("GET", "/batches/[^/]+")
 FINE = "Feedback: fine.\nRating: 3"
-PAIRS = 12
-BUDGET = 120
+PAIRS = 6
+BUDGET = 60
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_spends_the_budget_in_rounds_at_the_batch_service(
     assert not server.calls  # one at a time
     assert len(server.batches) == 4
     assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == BUDGET
-    has(done.stderr, "round 4 of 4", "120 of 120 calls spent")
+    has(done.stderr, "round 4 of 4", f"{BUDGET} of {BUDGET} calls spent")
     assert not server.files.keys() & {
         each.input_file for each in server.batches.values()
     }  # prompts are not left there
@@ -281,9 +281,9 @@ def no_maximum(body: Json) -> Answer:
 
 # the service, the answers that fail, and what is said
 SERVICES: dict[str, tuple[dict[str, Any], bool, str]] = {
-    "few may be enqueued, which validation says": ({"cap": 30}, False, "no room"),
+    "few may be enqueued, which validation says": ({"cap": 10}, False, "no room"),
     "few may be enqueued, which creation says": (
-        {"cap": 30, "cap_at": "creation"},
+        {"cap": 10, "cap_at": "creation"},
         False,
         "no room",
     ),
@@ -334,9 +334,9 @@ def test_asks_each_judge_of_a_panel_in_batches_of_its_own(
 
 def test_spends_no_more_money_than_it_may(server: BatchServer, tmp_path: Path) -> None:
     prices = ("--price-in", "1", "--price-out", "1000", "--max-tokens", "20")
-    robin(*judging(server, tmp_path, *prices, "--max-cost", "1"), cwd=tmp_path, exits=4)
+    robin(*judging(server, tmp_path, *prices, "--max-cost", "0.5"), cwd=tmp_path, exits=4)
     kept = judgments(tmp_path)
-    assert 0.5 < kept["cost_usd"].sum() <= 1
+    assert 0.25 < kept["cost_usd"].sum() <= 0.5
     assert len(server.billed) == len(kept)
     robin(*resuming(tmp_path, "--max-cost", "100"), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
@@ -476,8 +476,8 @@ def test_splits_what_is_too_much_for_a_batch(
     server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MOST_REQUESTS == 50_000  # OpenAI's limit
-    monkeypatch.setattr(at_service, "MOST_REQUESTS", 50)
-    server.most_requests = 50
+    monkeypatch.setattr(at_service, "MOST_REQUESTS", 25)
+    server.most_requests = 25
     pairs = robin_cli.load_pairs(write_pairs(tmp_path / "pairs.jsonl", PAIRS))
     asked: dict[str, Any] = {
         "attribute": "helpfulness",
@@ -487,7 +487,7 @@ def test_splits_what_is_too_much_for_a_batch(
     }
     run = robin_cli.judge(pairs, budget=BUDGET, rounds=1, run=str(tmp_path / "run"), **asked)
     assert run.status()["spent"] == BUDGET
-    assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [20, 50, 50]
+    assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [10, 25, 25]
     check_books(server, tmp_path)
 
 

@@ -24,6 +24,8 @@ from tests.comparing_judge import comparing
 from tests.conftest import DEMO, REPLAY_MODEL, ROOT, environment, replaying
 from tests.starting import Robin, run_here
 
+pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
+
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 MODELS = [REPLAY_MODEL, "replay:llama-3-1-8b/helpfulness"]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -142,18 +144,19 @@ def batches_url(judges_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first ratings of each judge of the paper."""
-    ratings = pd.read_parquet(ROOT / "configs" / "pools" / "paper_digitised.parquet")
-    path = tmp_path_factory.mktemp("pool") / "paper_digitised.parquet"
-    ratings.groupby("attribute").head(1800).to_parquet(path)
-    return path
+def pools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first ratings of each judge of the paper, and of each of those of the best responses."""
+    folder = tmp_path_factory.mktemp("pools")
+    for name, each in {"paper_digitised.parquet": 1800, "rewardbench2.parquet": 4000}.items():
+        ratings = pd.read_parquet(ROOT / "configs" / "pools" / name)
+        ratings.groupby("attribute").head(each).to_parquet(folder / name)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def judges_url(pool: Path) -> Iterator[str]:
+def judges_url(pools: Path) -> Iterator[str]:
     """Both judges of the paper."""
-    with replaying(pool) as url:
+    with replaying(pools / "paper_digitised.parquet") as url:
         yield url
 
 
@@ -166,7 +169,7 @@ def pairwise_url() -> Iterator[str]:
 
 @pytest.fixture
 def desk(
-    tmp_path: Path, pool: Path, judges_url: str, batches_url: str, pairwise_url: str
+    tmp_path: Path, pools: Path, judges_url: str, batches_url: str, pairwise_url: str
 ) -> tuple[Path, dict[str, str]]:
     """A folder with the demo's pairs and tools' logs, and an environment in which the docs' commands mean what they say."""
     programs = tmp_path / "bin"
@@ -188,7 +191,7 @@ def desk(
     folder.mkdir()
     shutil.copy(DEMO / "pairs.jsonl", folder)
     shutil.copytree(ROOT / "configs", folder / "configs")
-    shutil.copy(pool, folder / "configs" / "pools")
+    shutil.copytree(pools, folder / "configs" / "pools", dirs_exist_ok=True)
     logs = ROOT / "tests" / "plugins" / "logs" / "written"
     for kind, place in {"inspect": "logs", "lm-eval": "results"}.items():
         shutil.copytree(logs / kind, folder / place)
@@ -446,7 +449,7 @@ def test_the_notebook_runs_in_a_kernel(
     folder, env = desk
     monkeypatch.setenv("JUDGE_URL", env["JUDGE_URL"])
     source = ROOT / "docs" / "notebook.ipynb"
-    notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(source, as_version=4)
     stored = [json.dumps(cell.get("outputs", [])) for cell in notebook.cells]
     for cell in notebook.cells:
         cell.source = re.sub(

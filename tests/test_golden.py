@@ -10,15 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.scenes import OUTPUTS, SCENES, judges, play
+from tests.golden.scenes import OUTPUTS, SCENES, play, rating
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?")
 
 
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with rating() as address:
+        yield address
+
+
 @pytest.mark.parametrize("scene", SCENES)
-def test_prints_what_it_printed_before(scene: str, tmp_path: Path) -> None:
-    with judges(scene) as urls:
-        found = dict(play(scene, tmp_path, urls))
+def test_prints_what_it_printed_before(scene: str, tmp_path: Path, url: str) -> None:
+    found = dict(play(scene, tmp_path, url))
     kept = {file.stem: file.read_text(encoding="utf-8") for file in (OUTPUTS / scene).iterdir()}
     assert sorted(found) == sorted(kept)
     differences = [

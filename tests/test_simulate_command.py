@@ -19,6 +19,8 @@ import robin_cli
 from tests.comparing_judge import verdict_on
 from tests.conftest import DEMO, ROOT, robin
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 POOL = ROOT / "configs" / "pools" / "paper_digitised.parquet"
 RATINGS = DEMO / "ratings.parquet"
 COLUMNS = "attribute,scheduler,budget,wce_mean,wce_std,wce_sem,runs"

@@ -34,11 +34,8 @@ for command in sys.argv[1:]:
 def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     site = tmp_path / "site"
     built = tmp_path / "dist"
-    for command in (
-        ["hatchling", "build", "-d", str(built)],
-        ["twine", "check", "--strict", f"{built}/*"],
-    ):
-        subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True, timeout=300)
+    command = ["-m", "hatchling", "build", "-d", str(built)]
+    subprocess.run([sys.executable, *command], cwd=ROOT, check=True, timeout=300)
     (sdist,), (wheel_file,) = built.glob("*.tar.gz"), built.glob("*.whl")
     assert (sdist.name, wheel_file.name) == (
         f"robin_judge-{__version__}.tar.gz",

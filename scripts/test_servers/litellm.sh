@@ -40,7 +40,6 @@ export LITELLM_LOCAL_MODEL_COST_MAP=True # else it asks the internet for prices
 exec "$venv/bin/python" -P -c 'import litellm, sys; sys.argv[0] = "litellm"; litellm.run_server()' "$@"
 LAUNCHER
   chmod 755 "$staging/litellm"
-  "$staging/litellm" --version >/dev/null || fail "$requirement was installed but does not start: the reason is above"
 }
 
 # The cache lies beside the environment, so that files are linked, not copied, and goes with $staging.
@@ -49,7 +48,7 @@ fetch_with_uv() { # VENV ARGUMENT…
     "$staging/uv/bin/uv" pip install --quiet --cache-dir "$staging/uv-cache" --python "$1/bin/python" "${@:2}"
 }
 
-# Without importing litellm, which takes 8 seconds; build_litellm has done that once.
+# Without importing litellm, which takes 8 seconds.
 starts_litellm() { # DIR
   "$1/litellm.venv/bin/python" -c 'import sys; from importlib.metadata import version
 sys.exit(version("litellm") != sys.argv[1] and "not version " + sys.argv[1])' "$litellm_version"

@@ -8,13 +8,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.golden.scenes import OUTPUTS, SCENES, judges, play
+from tests.golden.scenes import OUTPUTS, SCENES, play, rating
 
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
 for scene in sys.argv[1:] or SCENES:
-    kept = {}
-    with judges(scene) as urls, tempfile.TemporaryDirectory() as folder:
-        kept = {f"{name}.txt": text for name, text in play(scene, Path(folder), urls)}
+    with rating() as url, tempfile.TemporaryDirectory() as folder:
+        kept = {f"{name}.txt": text for name, text in play(scene, Path(folder), url)}
     (OUTPUTS / scene).mkdir(parents=True, exist_ok=True)
     for file in (OUTPUTS / scene).iterdir():
         if file.name not in kept:

@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tests.comparing_judge import comparing
@@ -151,20 +151,20 @@ SCENES: Mapping[str, Mapping[str, str]] = {
 """Command lines by the name of their output, in the order they are given, by the name of the scene."""
 
 
-@contextmanager
-def judges(scene: str) -> Iterator[tuple[str, str]]:
-    """Addresses of a judge that rates and of one that compares; only the one that the scene asks is there."""
-    compares = any("{pairwise_url}" in command for command in SCENES[scene].values())
-    with comparing() if compares else replaying(DATA / "ratings.csv", "--seed", "1") as url:
-        yield (URL, url) if compares else (url, PAIRWISE_URL)
+def rating() -> AbstractContextManager[str]:
+    """The address of the judge that rates."""
+    return replaying(DATA / "ratings.csv", "--seed", "1")
 
 
-def play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Play a scene in an empty folder; yield the name and the content of each of its outputs.
+def play(name: str, folder: Path, url: str) -> Iterator[tuple[str, str]]:
+    """Play a scene in an empty folder, with the judge that rates at ``url``; yield the name and content of each output."""
+    # what a check asks without a seed is answered by how much was asked before
+    own = rating() if "check" in SCENES[name] else nullcontext(url)
+    with own as rating_url, comparing() as pairwise_url:
+        yield from _play(name, folder, (rating_url, pairwise_url))
 
-    Args:
-        urls: of the judge that rates, and of the one that compares.
-    """
+
+def _play(name: str, folder: Path, urls: tuple[str, str]) -> Iterator[tuple[str, str]]:
     for file in (
         DATA / "pairs.jsonl",
         DATA / "labels.csv",
