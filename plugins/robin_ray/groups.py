@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from robin_cli.dispatch.dispatched import Dispatched
-from robin_cli.dispatch.limiter import Permit
+from robin_cli.dispatch.permits import Permit
 from robin_cli.model import errors
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.exchange import Failure, Question, Reply

@@ -5,21 +5,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from robin_cli.dispatch.limiter import Line, Permit
-from robin_cli.judges.judge import Judge
+from robin_cli.dispatch.limiter import MAX_HOLD_S, Limiter
+from robin_cli.dispatch.permits import Line, Permit
+from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
+
+_SHOWN_HOLD_S = 30.0
 
 
 class Dispatched(Judge):
     """A judge around judges that is asked with a permit, taken before a call is chosen, so that the choice uses new answers.
 
     Attributes:
-        judges: the judges inside, at least one.
+        judges: the judges inside, at least one; ``limiters``: those of their endpoints.
         line: the line for permits to begin a call.
     """
 
     judges: Sequence[Judge]
+    limiters: Sequence[Limiter]
     line: Line
 
     @property
@@ -28,14 +32,14 @@ class Dispatched(Judge):
         """The most requests that may be under way now; at least 1."""
 
     @property
-    @abstractmethod
     def under_way(self) -> int:
         """The number of requests under way."""
+        return sum(limiter.under_way for limiter in self.limiters)
 
     @property
-    @abstractmethod
     def ceiling(self) -> int:
         """The most requests that can ever be under way."""
+        return sum(limiter.ceiling for limiter in self.limiters)
 
     @abstractmethod
     def take(self) -> Permit | float:
@@ -80,3 +84,60 @@ class Dispatched(Judge):
         """Close all connections."""
         for judge in self.judges:
             await judge.aclose()
+
+
+class Limited(Dispatched):
+    """Asks ``judge`` with permits of ``limiter``, which learns of every outcome."""
+
+    def __init__(self, judge: Judge, limiter: Limiter, notices: Notices) -> None:
+        self.judges, self.limiters = (judge,), (limiter,)
+        self.limiter = limiter
+        self._judge, self._notices = judge, notices
+
+    @property
+    def bears(self) -> int:
+        return self.limiter.limit
+
+    def answered(self, permit: Permit, tokens: int) -> None:
+        permit.release()
+        self.limiter.succeeded(permit, tokens)
+
+    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
+        permit.release()
+        if not isinstance(outcome, Failure) or not outcome.overloaded:
+            return
+        wait_s = outcome.retry_after_s
+        self.limiter.refused(permit, wait_s)
+        if outcome.throttled:
+            self._notices.once("too many requests: waiting as it asks", key="throttled")
+            if wait_s is not None and wait_s > _SHOWN_HOLD_S:
+                capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
+                self._notices.once(
+                    f"the endpoint asks to wait {wait_s:g} s before the next request{capped}"
+                )
+
+    async def _attempt(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
+        """Make one request, and another, with its own permit, if the outcome shows what not to send."""
+        permit = permit or await self.limiter.acquire()
+        return await self._adapted(question, await self._request(question, permit))
+
+    async def _adapted(self, question: Question, outcome: Reply | Failure) -> Reply | Failure:
+        while isinstance(outcome, Failure) and outcome.adapted:
+            outcome = await self._request(question, await self.limiter.acquire())
+        if isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
+            self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
+        return outcome
+
+    async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
+        try:
+            self.limiter.charge(permit, self._judge.tokens(question))
+            outcome = await self._judge.ask(question)
+        except BaseException:
+            permit.release()
+            raise
+        if isinstance(outcome, Reply):
+            usage = outcome.usage
+            self.answered(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        else:
+            self.failed(permit, outcome)
+        return outcome

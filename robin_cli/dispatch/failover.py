@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from robin_cli.dispatch.dispatched import Dispatched
-from robin_cli.dispatch.limiter import UNTIL_ONE_ENDS, Line, Permit
+from robin_cli.dispatch.permits import UNTIL_ONE_ENDS, Line, Permit
 from robin_cli.dispatch.retrying import Retrying
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -94,6 +94,7 @@ class Failover(Dispatched):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.judges = [judge for _, judge in judges]
+        self.limiters = [judge.limiter for _, judge in judges]
         self._endpoints = [_Endpoint(name, judge, CircuitBreaker(clock)) for name, judge in judges]
         self._clock = clock
         self._notify = notify
@@ -107,14 +108,6 @@ class Failover(Dispatched):
         return max(
             1, sum(endpoint.bears for endpoint in self._endpoints if not endpoint.breaker.open_s)
         )
-
-    @property
-    def under_way(self) -> int:
-        return sum(endpoint.judge.under_way for endpoint in self._endpoints)
-
-    @property
-    def ceiling(self) -> int:
-        return sum(endpoint.judge.ceiling for endpoint in self._endpoints)
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask an endpoint, and another one if that fails. EndpointError if none can be used."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -177,7 +178,13 @@ _RULES = (
 """The first rule that fits an error counts."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|h|m|s)")
+_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TRY_AGAIN = _words(r"(?:try|retry|wait)\D{0,40}?((?:\d+(?:\.\d+)?\s*[hms][a-z]*[\s,]*)+)")
+_WAIT_FIELDS = {
+    **dict.fromkeys(("retrydelay", "retryafter", "retryafterseconds", "retryafters"), 1.0),
+    "retryafterms": 0.001,
+}
 
 _MIB = 1024 * 1024
 MOST_IN_TEXT = 1 / 32
@@ -301,6 +308,7 @@ def _problem(status: int, error: EndpointsError, headers: Mapping[str, str]) -> 
             return rule.meaning(detail)
     if status in _PASSING:
         after_s = retry_after_s(headers)
+        after_s = error.wait_s if after_s is None else after_s
         is_crowded = after_s is not None or _CROWDED.search(message) is not None
         throttled = status in {429, 498} or (status == 503 and is_crowded)
         reason = "rate_limited" if throttled else f"http_{status}"
@@ -334,8 +342,8 @@ def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> fl
     if (milliseconds := number(headers.get("retry-after-ms"))) is not None:
         return max(0.0, milliseconds / 1000)
     value = headers.get("retry-after", "").strip()
-    if (seconds := number(value)) is not None:
-        return max(0.0, seconds)
+    if (seconds := duration_s(value)) is not None:
+        return seconds
     if value and (at := _http_date(value)) is not None:
         since = now if now is not None else _http_date(headers.get("date", ""))
         return max(0.0, at - since) if since is not None else None
@@ -378,6 +386,7 @@ class EndpointsError(NamedTuple):
     kind: str
     param: str
     message: str
+    wait_s: float | None
 
     @property
     def words(self) -> str:
@@ -388,6 +397,7 @@ def error_in(content: object, otherwise: str = "") -> EndpointsError:
     """Read an error in any of the dialects; ``otherwise`` is its message if it has none."""
     if isinstance(content, list):  # Gemini's form
         content = content[0] if content else None
+    whole = content
     if isinstance(content, dict):
         content = content.get("error", content)  # old vLLM and litellm write it flat
     elif not isinstance(content, str):
@@ -400,7 +410,21 @@ def error_in(content: object, otherwise: str = "") -> EndpointsError:
         _name(error.get("type")),
         _name(error.get("param")),
         line or otherwise,
+        _wait_s(whole, error, line),
     )
+
+
+def _wait_s(content: object, error: Mapping[str, Any], message: str) -> float | None:
+    """Return the seconds to wait that a body asks for: by ``retryDelay`` or ``retry_after``, else in words."""
+    details = error.get("details")
+    parts = [error, content, error.get("metadata"), *(details if isinstance(details, list) else [])]
+    for name, value in (pair for part in parts if isinstance(part, dict) for pair in part.items()):
+        unit_s = _WAIT_FIELDS.get(re.sub("[^a-z]", "", str(name).lower()))
+        if unit_s and (seconds := duration_s(clean_text(value))) is not None:
+            return seconds * unit_s
+    words = _TRY_AGAIN.search(message)
+    amounts = _AMOUNT.findall(words[1].lower()) if words else []
+    return sum(float(amount) * _SECONDS[unit] for amount, unit in amounts) if words else None
 
 
 def _answer(choice: dict[str, Any]) -> Answer:
@@ -496,10 +520,10 @@ def number(value: object) -> float | None:
 
 
 def _http_date(text: str) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        with suppress(ValueError, TypeError, OverflowError):
+            return read(text).timestamp()
+    return None
 
 
 def _name(value: object) -> str:

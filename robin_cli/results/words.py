@@ -58,6 +58,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def refused_text(refused: int, waited_s: float) -> str:
+    """Return refused requests, and the time without a request under way after refusals, in words; "" for none."""
+    waited = f", {duration(waited_s)} waited" if waited_s >= 1 else ""
+    return f"{number_of(refused, 'request')} (too many){waited}" if refused else ""
+
+
 def tokens_text(
     prompt: int,
     completion: int,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
-from robin_cli.dispatch.limiter import Permit
+from robin_cli.dispatch.limiter import Limiter
+from robin_cli.dispatch.permits import Permit
 from robin_cli.judges.judge import Judge
 from robin_cli.model.errors import LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -31,6 +32,7 @@ class Stats:
 
     Attributes:
         calls: calls begun; ``in_flight``: requests under way.
+        limiters: of the endpoints. They count ``refused`` requests, and the seconds ``waited_s`` without any under way.
         by_text: ratings read from the text although log probabilities were wanted, by reason.
         estimated: judgments with estimated tokens.
         priced, unpriced: answers with a known cost, and without.
@@ -39,6 +41,7 @@ class Stats:
     """
 
     under_way: Callable[[], int] = int
+    limiters: Sequence[Limiter] = ()
     started_at: float = field(default_factory=time.monotonic)
     calls: int = 0
     ratings: int = 0
@@ -61,6 +64,16 @@ class Stats:
     def in_flight(self) -> int:
         """The number of requests under way; a call that waits for a retry is not."""
         return self.under_way()
+
+    @property
+    def refused(self) -> int:
+        """The number of requests that endpoints refused because there were too many."""
+        return sum(limiter.refusals for limiter in self.limiters)
+
+    @property
+    def waited_s(self) -> float:
+        """The seconds without a request under way after a refusal, at the endpoint with most of them."""
+        return max((limiter.waited_s for limiter in self.limiters), default=0.0)
 
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Count judgments that are on disk."""

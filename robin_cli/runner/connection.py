@@ -9,7 +9,7 @@ from typing import Any
 
 from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.failover import Failover
-from robin_cli.dispatch.limiter import Caps, Limiter
+from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.retrying import PATIENCE_S, Retrying
 from robin_cli.files.descriptors import most_connections
 from robin_cli.judges.functions import Function
@@ -23,7 +23,7 @@ from robin_cli.settings.addresses import JudgeAddress, judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.storage.manifest import Manifest
 
-AUTO_CEILING = 256
+AUTO_CEILING = 1024
 AUTO_CEILING_OF_WORKERS = 2048
 """The most calls at a time: one core bounds those of this process, but not those of several workers."""
 
@@ -56,7 +56,7 @@ def endpoints_of(
 
     def reached(judge: JudgeAddress, base_url: str, price: Price | None) -> Retrying:
         limiter = Limiter(
-            calls, ceiling=ceiling, clock=time.monotonic, caps=Caps(settings.rpm, settings.tpm)
+            calls, ceiling=ceiling, clock=time.monotonic, rpm=settings.rpm, tpm=settings.tpm
         )
         key = keys[judge.api_key_env] if settings.at_endpoints else "none"
         target = _target(settings, judge.name, base_url, price, calls or ceiling)

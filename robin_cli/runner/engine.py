@@ -9,7 +9,7 @@ from typing import Any
 
 from robin_cli.datasets.texts import give_back
 from robin_cli.dispatch.dispatched import Dispatched
-from robin_cli.dispatch.limiter import Permit
+from robin_cli.dispatch.permits import Permit
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Unanswered
@@ -27,6 +27,9 @@ _LONG = 2**22
 _UNDER_WAY_FOR_EACH, _ARMS_FOR_EACH = 8, 16
 """Calls are chosen in blocks: one call per so many under way, and per so many arms."""
 
+_MOST_AHEAD = 256
+"""Calls that count for this at most, however many may be under way: few answers are at risk, and choices stay fresh."""
+
 
 class Engine(Carrier):
     """Asks ``judges``, at least one, call by call.
@@ -42,6 +45,7 @@ class Engine(Carrier):
         self._judges = judges
         self._health = books.health
         books.stats.under_way = lambda: sum(judge.under_way for judge in judges)
+        books.stats.limiters = [limiter for judge in judges for limiter in judge.limiters]
         ceiling = sum(judge.ceiling for judge in judges)
         self._alone = len(judges) == 1
         planner = books.planner
@@ -49,9 +53,11 @@ class Engine(Carrier):
         # only if more answers do than a quarter of the calls at a time: a power cut loses those, and the calls under way.
         self._in_turn = min(ceiling, planner.budget.available) <= 1
         # With this many calls under way, as many are chosen without the newest answers anyway.
-        together = min(ceiling // _UNDER_WAY_FOR_EACH, len(planner.arms) // _ARMS_FOR_EACH)
+        together = min(
+            min(ceiling, _MOST_AHEAD) // _UNDER_WAY_FOR_EACH, len(planner.arms) // _ARMS_FOR_EACH
+        )
         planner.block = 1 if self._in_turn else max(planner.block, together)
-        self._most_unwritten = ceiling // 4
+        self._most_unwritten = min(ceiling, _MOST_AHEAD) // 4
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = 0  # calls without an outcome
         self._prompts = 0  # bytes of their prompts

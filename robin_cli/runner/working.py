@@ -115,9 +115,11 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
 
 
 def _record_end(store: RunStore, session: Session) -> None:
-    """Record the end of the session, and the limit of money that ended it."""
+    """Record the end of the session, how long it waited, and the limit of money that ended it."""
+    stats = session.stats
     reached = {REACHED: session.money.limit} if session.money.reached else {}
-    store.end(in_flight=session.stats.dropped, **reached)
+    waits = {"refused": stats.refused, "waited_s": round(stats.waited_s, 1)}
+    store.end(in_flight=stats.dropped, **waits, **reached)
 
 
 def _record_target(store: RunStore, settings: Settings) -> None:

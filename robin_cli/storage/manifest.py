@@ -429,6 +429,8 @@ class _Session(TypedDict):
     started_at: str
     ended_at: NotRequired[str]
     in_flight: NotRequired[int | None]
+    refused: NotRequired[int]
+    waited_s: NotRequired[float]
     max_cost_reached: NotRequired[float]
 
 

@@ -29,6 +29,7 @@ from robin_cli.results.words import (
     cost,
     dollars,
     duration,
+    refused_text,
     tokens_text,
 )
 from robin_cli.runner.session import Session
@@ -37,6 +38,7 @@ REFRESH_HZ = 4
 """Each refresh takes about 4 ms of one core."""
 
 _WINDOW_S = 60.0
+_STEADY_S = 10.0
 _MOST = 5
 _GAP = 2
 _NAME_AT_LEAST = 8
@@ -59,15 +61,29 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._best, self._at_best = 0.0, 1  # the highest pace, and the calls at a time then
 
-    def rate(self, done: int) -> float:
-        """Return the pace after ``done`` answers; 0 before the first."""
+    def rate(self, done: int, in_flight: int = 1) -> float:
+        """Return the pace after ``done`` answers with ``in_flight`` requests under way; 0 before the first."""
         now = self._clock()
         self._seen.append((now, done))
         while len(self._seen) > 2 and self._seen[1][0] <= now - _WINDOW_S:
             self._seen.popleft()
         since, before = self._seen[0]
-        return (done - before) / (now - since) if now > since else 0.0
+        rate = (done - before) / (now - since) if now > since else 0.0
+        if rate > self._best and now - since >= _STEADY_S:
+            self._best, self._at_best = rate, max(1, in_flight)
+        return rate
+
+    def slow(self, rate: float, refused: int) -> str:
+        """Return why ``rate`` is below a tenth of the earlier pace, and what helps; "" if it is not."""
+        if 10 * rate >= self._best:
+            return ""
+        why = f"{number_of(refused, 'request')} refused" if refused else "answers take longer"
+        return (
+            f"{self._best:,.1f}/s before; {why}: if it stays so, stop, "
+            f"and robin resume with --concurrency {self._at_best}"
+        )
 
     def left(self, units: int, rate: float) -> str:
         """Return the time for ``units`` more at ``rate``, in words."""
@@ -160,7 +176,8 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         dict(stats.unparsed),
         dict(stats.failed),
     )  # the loop goes on while this thread reads
-    rate = pace.rate(stats.ratings + sum(unparsed.values()))
+    rate = pace.rate(stats.ratings + sum(unparsed.values()), stats.in_flight)
+    slow = pace.slow(rate, stats.refused)
     money = cost(
         total.cost_usd, complete=total.complete, unknown="–" if limit is None else dollars(0)
     )
@@ -184,8 +201,10 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         first,
         (f"no {noun}", counted(unparsed, noun) or "none"),
         ("failed calls", counted(failed) or "none"),
+        ("refused", refused_text(stats.refused, stats.waited_s) or "none"),
         ("given up", f"{int(session.arms.retired_mask.sum()):,}"),
         *further,
+        *([("slow", slow)] if slow else []),
     ]
 
 

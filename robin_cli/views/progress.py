@@ -19,6 +19,7 @@ from robin_cli.results.words import (
     cost,
     dollars,
     duration,
+    refused_text,
     tokens_text,
 )
 from robin_cli.runner.books import Stats
@@ -119,7 +120,7 @@ def progress_line(session: Session, pace: Pace) -> str:
         stats.unparsed.copy(),
         stats.failed.copy(),
     )  # the loop goes on while this thread reads
-    rate = pace.rate(stats.ratings + sum(unparsed.values()))
+    rate = pace.rate(stats.ratings + sum(unparsed.values()), stats.in_flight)
     parts = [
         calls_spent(session),
         f"{rate:,.1f}/s",
@@ -134,9 +135,13 @@ def progress_line(session: Session, pace: Pace) -> str:
     parts += [f"{name}: {value}" for name, value in facts]
     noun = session.noun
     troubles = {f"without a {noun}": unparsed, "failed": failed}
+    if refused := refused_text(stats.refused, stats.waited_s):
+        parts.append(f"refused: {refused}")
+    slow = pace.slow(rate, stats.refused)
     return " · ".join(
         [
             *parts,
+            *([f"slow: {slow}"] if slow else []),
             *(f"{kind}: {counted(listed, noun)}" for kind, listed in troubles.items() if listed),
         ]
     )
@@ -146,7 +151,7 @@ def conclusion(outcome: Outcome) -> list[str]:
     """Return lines on a session's end: spending, failures, tokens and money."""
     stats = outcome.stats
     took = duration(time.monotonic() - stats.started_at)
-    noun = outcome.goal.noun
+    noun, refused = outcome.goal.noun, refused_text(stats.refused, stats.waited_s)
     counts = {
         f"answers without a {noun}": stats.unparsed,
         "rated by their text, not by log probabilities": stats.by_text,
@@ -156,6 +161,7 @@ def conclusion(outcome: Outcome) -> list[str]:
     return [
         f"{spent_of(outcome)}, {number_of(stats.ratings, noun)} in this session ({took})",
         *(f"{kind}: {counted(listed, noun)}" for kind, listed in counts.items() if listed),
+        *([f"refused: {refused}"] if refused else []),
         spent_line(stats, outcome.total),
     ]
 

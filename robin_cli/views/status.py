@@ -17,7 +17,7 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, counted, number_of
-from robin_cli.results.words import dollars
+from robin_cli.results.words import dollars, refused_text
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.pair_files import count_empty_responses
 from robin_cli.storage.reader import RunData, read_run
@@ -39,6 +39,8 @@ class Work:
         budget: calls; None if the budget is of money, ``budget_usd``.
         spent: calls; ``ratings``: those that brought one; ``unparsed``, ``failed``: the others, by reason.
         rated_by_text: why ratings are by their text where log probabilities were asked for.
+        refused: requests that endpoints refused because there were too many; ``waited_s``: seconds without a request under way
+            after that. Both of sessions that ended.
         in_flight_at_stop: None if unknown.
         rows_left_out: of the data, why and the first of them.
     """
@@ -54,6 +56,8 @@ class Work:
     answers: str
     rated_by_text: Mapping[str, int]
     failed: Mapping[str, int]
+    refused: int
+    waited_s: float
     repeated_judgments: int
     in_flight_at_stop: int | None
     under_way: Sequence[UnderWay]
@@ -86,6 +90,8 @@ class Work:
             answers=manifest.answers,
             rated_by_text=_counted(run.judgments["text_because"]),
             failed=_reasons(run, "failed"),
+            refused=sum(each.get("refused", 0) for each in manifest.sessions),
+            waited_s=sum(each.get("waited_s", 0.0) for each in manifest.sessions),
             repeated_judgments=run.fold.draws.set_aside,
             in_flight_at_stop=manifest.sessions[-1].get("in_flight")
             if manifest.sessions and not working
@@ -112,6 +118,7 @@ class Work:
             f"without a {goal.noun}": counted(self.unparsed, goal.noun),
             **self._answers_line(),
             "failed calls": counted(self.failed),
+            "refused": refused_text(self.refused, self.waited_s),
             "repeated": repeated if self.repeated_judgments else "",
             **self._row_lines(goal),
             "in flight at stop": "" if self.state in {"working", "finished"} else stopped,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.dispatch.failover import CircuitBreaker, Failover
-from robin_cli.dispatch.limiter import Limiter, Permit
+from robin_cli.dispatch.limiter import Limiter
+from robin_cli.dispatch.permits import Permit
 from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.errors import EndpointError

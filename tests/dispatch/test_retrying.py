@@ -7,7 +7,7 @@ import asyncio
 import orjson
 import pytest
 
-from robin_cli.dispatch.limiter import Caps, Limiter
+from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges import openai_http
 from robin_cli.judges.judge import Judge, Notices
@@ -37,11 +37,9 @@ class Away(Judge):
         return GOOD if now >= self._back_at else Failure("http_500", "oops")
 
 
-def retrying(judge: Judge, at_a_time: int, *, caps: Caps | None = None) -> Retrying:
+def retrying(judge: Judge, at_a_time: int, *, rpm: float | None = None) -> Retrying:
     notices = Notices("m", lambda _: None)
-    limiter = Limiter(
-        at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, caps=caps
-    )
+    limiter = Limiter(at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, rpm=rpm)
     return Retrying(judge, limiter, notices, max_retries=6)
 
 
@@ -124,7 +122,7 @@ def test_makes_a_call_again_before_a_new_one_is_begun() -> None:
 def test_a_permit_that_was_not_used_costs_no_turn() -> None:
     async def scene() -> float:
         judge = Away(0.0)
-        asked = retrying(judge, 4, caps=Caps(requests_a_minute=60))
+        asked = retrying(judge, 4, rpm=60)
         for _ in range(30):
             (await asked.acquire()).release()
         for _ in range(3):
@@ -166,7 +164,7 @@ def test_keeps_to_rpm_while_it_learns_what_an_endpoint_takes(
         judge = OpenAIJudge(
             Endpoint(model="m", base_url="http://strict/v1", api_key="none"), notify=lambda _: None
         )
-        asked = retrying(judge, at_a_time, caps=Caps(requests_a_minute=60))
+        asked = retrying(judge, at_a_time, rpm=60)
         questions = [
             Question([{"role": "user", "content": "Rate this."}], seed=seed) for seed in range(12)
         ]

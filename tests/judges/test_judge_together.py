@@ -121,35 +121,6 @@ def test_holds_a_call_that_begins_while_another_waits() -> None:
     assert clock.slept[1] == pytest.approx(20.0)
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "less"),
-    [
-        (429, {}, True),
-        (503, {}, True),
-        (503, {"retry-after": "1"}, True),
-        (529, {}, True),
-        (500, {}, False),
-        (502, {}, False),
-    ],
-)
-def test_asks_less_of_an_endpoint_that_has_too_much(
-    status: int, headers: dict[str, str], less: bool
-) -> None:
-    clock = Clock(lambda now, sleep: Limiter(None, ceiling=64, clock=now, sleep=sleep))
-
-    async def scene(wire: Wire) -> None:
-        async with judge_at(wire.url, clock) as (judge, _):
-            await asyncio.gather(*(judge.ask(QUESTION) for _ in range(8)))
-            assert clock.limiter.limit == 8
-            assert isinstance(await judge.ask(QUESTION), Reply)
-
-    with serving(
-        lambda number, _: error(status, "busy", headers) if number == 8 else completion()
-    ) as wire:
-        asyncio.run(scene(wire))
-    assert (clock.limiter.limit < 8) == less
-
-
 def test_can_be_cancelled_in_the_middle_of_a_call_and_goes_on() -> None:
     async def never() -> Answer:
         await asyncio.sleep(30)

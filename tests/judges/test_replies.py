@@ -106,6 +106,32 @@ def outcome(problem: object) -> object:
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ([{"error": {"code": 429, "details": [{"@type": "x"}, {"retryDelay": "3s"}]}}], 3.0),
+        ({"error": {"message": "Rate limit of 3 requests. Please try again in 1.2s."}}, 1.2),
+        ({"error": {"message": "Please try again in 20ms. See 5m."}}, 0.02),
+        ({"error": {"message": "Please try again in 1m3s"}}, 63.0),
+        ({"error": {"message": "Retry after 2 minutes and see"}}, 120.0),
+        ({"message": "Please wait 30 seconds"}, 30.0),
+        ({"error": "slow down", "retry_after": 2}, 2.0),
+        ({"error": {"message": "x", "metadata": {"retry_after_ms": "250"}}}, 0.25),
+        ({"error": {"message": "limit: 60 requests per 60s, retry later"}}, None),
+        ({"error": {"message": "x", "details": {"retryDelay": []}, "retry_after": None}}, None),
+    ],
+)
+def test_reads_the_wait_that_a_body_asks_for_unless_a_header_does(
+    body: object, seconds: float | None
+) -> None:
+    raw = json.dumps(body).encode()
+    by_body, by_header = (classify(429, raw, headers) for headers in ({}, {"retry-after": "9s"}))
+    assert isinstance(by_body, Failure)
+    assert isinstance(by_header, Failure)
+    assert by_body.retry_after_s == (None if seconds is None else pytest.approx(seconds))
+    assert by_header.retry_after_s == 9.0
+
+
 # fmt: off
 def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
     for status, message, fields, meaning in (

@@ -10,9 +10,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from robin_cli.dispatch.limiter import Limiter, Permit
+from robin_cli.dispatch.limiter import Limiter
+from robin_cli.dispatch.retrying import Retrying
+from robin_cli.judges.judge import Judge, Notices
+from robin_cli.model.exchange import Answer, Failure, Question, Reply
+from robin_cli.model.records import Usage
 
 T = TypeVar("T")
+FAILS = -1.0
+"""In place of a Retry-After: an error 500."""
 
 
 class _Selector(selectors.SelectSelector):
@@ -39,7 +45,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run ``main`` in virtual time."""
+    """Run ``main`` in virtual time, with the same chance in back-offs each time."""
+    random.seed(1)
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(main)
@@ -67,7 +74,8 @@ class Server:
 
     ``slots``: at most so many at a time, more are refused; ``workers``: more wait. ``slowed``: each that is worked on slows
     all by this part of ``latency_s``. ``bucket``: (size, refilled a second); ``window``: (requests, seconds), used up and
-    given anew. ``retry_after``: None, seconds, or "exact". ``swings``: how latencies differ, see ``SWINGS``. ``cold_s``: for
+    given anew. ``fails``: this part is worked on and then fails.
+    ``retry_after``: None, seconds, or "exact". ``swings``: how latencies differ, see ``SWINGS``. ``cold_s``: for
     about so long all takes four times as long. ``at_random``: this part of all requests is refused. ``met``: how many
     requests were there with each that was taken.
     """
@@ -81,6 +89,7 @@ class Server:
     bucket: tuple[float, float] | None = None
     window: tuple[int, float] | None = None
     at_random: float = 0.0
+    fails: float = 0.0
     retry_after: float | str | None = None
     answered: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
@@ -113,6 +122,8 @@ class Server:
         async with self._queue:
             await self._work(SWINGS[self.swings](self._random) * self.latency_s)
         self._busy -= 1
+        if self.fails and self._random.random() < self.fails:
+            return False, FAILS
         self.answered.append(loop.time())
         return True, None
 
@@ -150,34 +161,40 @@ class Server:
         return None
 
 
+class Asked(Judge):
+    """The judge at ``server``, as robin's client sees it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        is_answered, after_s = await self._server.request()
+        if is_answered:
+            return Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
+        if after_s == FAILS:
+            return Failure("http_500", "oops")
+        return Failure(
+            "rate_limited", "429", throttled=True, overloaded=True, retry_after_s=after_s
+        )
+
+
 async def load(server: Server, limiter: Limiter, seconds: float) -> None:
-    """Ask ``server`` as a run does, by as many callers as the limiter lets in, for so long."""
+    """Ask ``server`` as a run does, by as many calls as the limiter lets in, for so long."""
     loop = asyncio.get_running_loop()
-    callers = [asyncio.create_task(_call_for_ever(server, limiter)) for _ in range(limiter.ceiling)]
+    notices = Notices("m", lambda _: None)
+    asked = Retrying(Asked(server), limiter, notices, max_retries=6, clock=loop.time)
+    calls: set[asyncio.Task[Reply | Failure]] = set()
+
+    async def begin() -> None:
+        while True:
+            permit = await asked.acquire()
+            call = asyncio.create_task(asked.ask(Question([]), permit))
+            calls.add(call)
+            call.add_done_callback(calls.discard)
+
+    beginning = asyncio.create_task(begin())
     await asyncio.sleep(seconds - loop.time())
-    for caller in callers:
-        caller.cancel()
-    await asyncio.gather(*callers, return_exceptions=True)
-
-
-async def _call_for_ever(server: Server, limiter: Limiter) -> None:
-    generator = random.Random(2)
-    while True:
-        permit = await limiter.acquire()
-        tries = 0
-        while not await _request(server, limiter, permit):
-            tries += 1
-            longest_s = 4.0 if limiter.adapts else 60.0
-            await asyncio.sleep(generator.random() * min(longest_s, 0.5 * 2**tries))
-            permit = await limiter.acquire()
-
-
-async def _request(server: Server, limiter: Limiter, permit: Permit) -> bool:
-    limiter.charge(permit, 0)
-    answered, after_s = await server.request()
-    limiter.release(permit)
-    if answered:
-        limiter.succeeded(permit)
-    else:
-        limiter.refused(permit, retry_after_s=after_s)
-    return answered
+    ended = [beginning, *calls]
+    for task in ended:
+        task.cancel()
+    await asyncio.gather(*ended, return_exceptions=True)

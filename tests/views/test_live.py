@@ -138,7 +138,12 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         ),
         arms=arms,
         stats=SimpleNamespace(
-            unparsed={"missing": 4_321}, failed={"http_503": 12}, ratings=1, in_flight=256
+            unparsed={"missing": 4_321},
+            failed={"http_503": 12},
+            ratings=1,
+            in_flight=256,
+            refused=148,
+            waited_s=12.0,
         ),
         budget=SimpleNamespace(spent=1_234_567, total=9_876_543, left=1),
         money=MoneyBudget(2_000.0),
@@ -161,7 +166,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
     lines = out.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     words = " ".join(line.strip("│ ") for line in lines).split()
-    numbers = "12 9,876,543 1,234,567 256 123,456,789 98,765,432 41 $1,234.56 $2,000.00 4,321 503 1,008 0.00 0.125"
+    numbers = "148 12 9,876,543 1,234,567 256 123,456,789 98,765,432 41 $1,234.56 $2,000.00 4,321 503 1,008 0.00 0.125"
     for number in numbers.split():
         assert any(word.strip(",()") == number for word in words), number
     if width == 80:
@@ -307,6 +312,19 @@ def test_the_pace_is_that_of_the_last_minute() -> None:
     assert pace.rate(done) == 0
     assert pace.left(9, 0) == "no answer in the last minute"
     assert Pace(lambda: now[0]).left(9, 0) == "no answer yet"  # seconds after it began
+
+
+def test_a_pace_below_a_tenth_names_the_reason_and_the_number_that_worked() -> None:
+    now = [0.0]
+    pace, rate = Pace(lambda: now[0]), 0.0
+    for second in range(1, 121):
+        now[0] += 1
+        rate = pace.rate(min(10 * second, 600), in_flight=32 if second <= 60 else 1)
+
+    assert "10.0/s" in pace.slow(rate, 148)
+    assert "148 requests refused" in pace.slow(rate, 148)
+    assert "--concurrency 32" in pace.slow(rate, 148)
+    assert not pace.slow(2.0, 148)
 
 
 def test_a_view_that_fails_does_not_end_the_run() -> None:
