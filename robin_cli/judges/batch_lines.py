@@ -133,7 +133,7 @@ def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Prob
 
 def _unanswered(error: object, status: int) -> Problem | None:
     """Return the outcome of a line without an HTTP status: the batch ended before it, it timed out, or the service failed."""
-    code, _, _, message = error_in(error)
+    code, _, _, message, _ = error_in(error)
     if code in _NOT_DONE:
         return None
     if code == _TIMEOUT:

@@ -351,7 +351,7 @@ class OpenAIBatches:
     def _problem(self, response: Response, *, made: bool, of: str) -> Exception:
         status, body = response.status, response.plain()
         with suppress(TooLong):
-            code, _, _, message = error_in(read_json(body))
+            code, _, _, message, _ = error_in(read_json(body))
             told = self._transport.redacted(f"{status}: {message}" if message else str(status))
             if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
                 return BatchRefused(told, is_full=True)
@@ -421,7 +421,7 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     data = errors.get("data") if isinstance(errors, dict) else errors
     found = []
     for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
-        code, _, _, message = error_in(each)
+        code, _, _, message, _ = error_in(each)
         line = each.get("line") if isinstance(each, dict) else None
         found.append(
             (code, f"line {line}: {message or code}" if isinstance(line, int) else message)
