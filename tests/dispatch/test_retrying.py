@@ -170,6 +170,7 @@ def test_keeps_to_rpm_while_it_learns_what_an_endpoint_takes(
         ]
         outcomes = await asyncio.gather(*(asked.ask(question) for question in questions))
         assert isinstance(judge._transport, Strict)
+        await asked.aclose()
         return judge._transport.sent_at, outcomes
 
     sent_at, outcomes = run(scene())
