@@ -521,7 +521,7 @@ def test_says_what_it_left_out_and_that_the_scores_are_of_the_rest(tmp_path: Pat
     assert facts["rows_left_out_because"] == {"no prompt": 1, "the same pair or id again": 1}
     assert facts["rows_left_out_first"][0] == 'pairs.csv:4: field "prompt" is empty'
     assert facts["empty_responses"] == 1
-    shown = " ".join(robin("status", "r", cwd=tmp_path).stdout.split())
+    shown = " ".join(robin("status", "r", "--details", cwd=tmp_path).stdout.split())
     assert (
         "the scores are of the 2 pairs that are left, and say nothing of these; the first: pairs.csv:4:"
         in shown
