@@ -16,16 +16,7 @@ if (
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "Pair",
-    "RobinError",
-    "Run",
-    "__version__",
-    "compare",
-    "judge",
-    "load_pairs",
-    "open_run",
-]
+__all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load_pairs", "open_run"]
 
 
 def __getattr__(name: str) -> "Any":

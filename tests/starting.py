@@ -121,13 +121,7 @@ def run_here(
 
     make_commands_once()
     streams = sys.stdin, sys.stdout, sys.stderr
-    before = (
-        Path.cwd(),
-        dict(os.environ),
-        sys.argv,
-        sys.modules["__main__"],
-        streams,
-    )
+    before = (Path.cwd(), dict(os.environ), sys.argv, sys.modules["__main__"], streams)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
@@ -158,9 +152,8 @@ def run_here(
         assert spec is not None
         assert spec.origin is not None
         sys.argv = [spec.origin, *map(str, args)]
-        sys.modules["__main__"] = importlib.util.module_from_spec(
-            spec
-        )  # that of what is run with -m
+        # that of what is run with -m
+        sys.modules["__main__"] = importlib.util.module_from_spec(spec)
         signal.signal(signal.SIGALRM, _end)
         signal.alarm(300)
         status: object = 0
@@ -189,11 +182,7 @@ def _whole(file: IO[bytes]) -> bytes:
 
 
 def _put_back(
-    folder: Path,
-    variables: dict[str, str],
-    args: list[str],
-    main: Any,
-    streams: Any,
+    folder: Path, variables: dict[str, str], args: list[str], main: Any, streams: Any
 ) -> None:
 
     os.chdir(folder)
@@ -267,9 +256,8 @@ def _serve(requests: socket.socket) -> None:
             sys.exit()
         told, tell = os.pipe()
         if between := _fork():
-            os.waitpid(
-                between, 0
-            )  # robin then is the test process's child: that one adopts the orphans below it
+            # robin then is the test process's child: that one adopts the orphans below it
+            os.waitpid(between, 0)
             requests.send(os.read(told, 32))
             for file in (told, tell, *files):
                 os.close(file)

@@ -42,7 +42,7 @@ def with_logprobs(likely: dict[str, float], drawn: str = "3") -> dict[str, Any]:
 
 def judge(url: str, data: Path, *more: str) -> list[str | Path]:
     command: list[str | Path] = [
-        *("judge", data, "-a", "helpfulness", "-b", "24", "--base-url", url, "--model", "m"),
+        *("judge", data, "-a", "helpfulness", "-b", "24", "--base-url", url, "--model", "m")
     ]
     return [*command, "--run", "r", "--concurrency", "1", *more]
 
@@ -219,9 +219,7 @@ def test_says_so_at_once_where_a_schema_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.external
 @pytest.mark.slow
-def test_rates_with_a_real_server_by_schema_and_by_log_probabilities(
-    tmp_path: Path,
-) -> None:
+def test_rates_with_a_real_server_by_schema_and_by_log_probabilities(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     (tmp_path / "tiny.jinja").write_text(
         "{% block user %}Criterion: clarity\nResponse: {{ response }}, the answer is clear\n"

@@ -24,13 +24,7 @@ from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.spending import _Stopper
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import TABLE
-from tests.conftest import (
-    DEMO,
-    REPLAY_MODEL,
-    refuses,
-    robin,
-    write_pairs,
-)
+from tests.conftest import DEMO, REPLAY_MODEL, refuses, robin, write_pairs
 from tests.judges.wire import completion, serving
 
 
@@ -208,9 +202,8 @@ def test_reads_columns_limit_and_bad_rows_of_whatever_holds_the_pairs(
         run = judge(data, **asked | given | {"run": tmp_path / name})
         assert list(run.scores()["pair_id"]) == [pair.pair_id for pair in pairs[:3]], name
         assert ("bad row" in capsys.readouterr().err) == (name != "pairs"), name
-        again = judge(
-            data, **asked | given | {"run": tmp_path / name, "budget": 12}
-        )  # the same settings: it goes on
+        # the same settings: it goes on
+        again = judge(data, **asked | given | {"run": tmp_path / name, "budget": 12})
         assert again.status()["spent"] == 12
         capsys.readouterr()
 

@@ -111,9 +111,8 @@ def test_spends_the_budget_in_rounds_at_the_batch_service(
     assert len(server.batches) == 4
     assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == BUDGET
     has(done.stderr, "round 4 of 4", f"{BUDGET} of {BUDGET} calls spent")
-    assert not server.files.keys() & {
-        each.input_file for each in server.batches.values()
-    }  # prompts are not left there
+    # prompts are not left there
+    assert not server.files.keys() & {each.input_file for each in server.batches.values()}
     assert not list((tmp_path / "run" / "batches").glob("*.jsonl"))
 
 

@@ -89,9 +89,8 @@ def judged(
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of three systems, and one of each of two of them."""
     folder = tmp_path_factory.mktemp("compare")
-    judged(
-        folder, "all", rows_of(), scheduler="uniform"
-    )  # else chance says whose third ratings are left out
+    # else chance says whose third ratings are left out
+    judged(folder, "all", rows_of(), scheduler="uniform")
     for system in SYSTEMS[:2]:
         judged(folder, system, rows_of([system]), scheduler="uniform")
     judged(
@@ -130,9 +129,8 @@ def test_gate_names_as_many_prompts_as_compare_does(work: Path) -> None:
         "requirements"
     ]
     assert (gated["calls_to_settle"], known["better"]) == (None, None)
-    assert (
-        0.5 < gated["prompts_to_settle"] / (known["prompts_needed"] - PROMPTS) <= 1.01
-    )  # that of three is corrected
+    # that of three is corrected
+    assert 0.5 < gated["prompts_to_settle"] / (known["prompts_needed"] - PROMPTS) <= 1.01
 
 
 def test_names_the_budget_that_settles_it_where_noise_is_most_of_the_uncertainty(

@@ -251,11 +251,7 @@ def test_takes_back_by_a_flag_what_a_file_switches_on(tmp_path: Path, replay_url
         off.stdout.splitlines()[0].count("_score"),
         "prompt" in off.stdout,
         "run: runs" in off.stderr,
-    ) == (
-        0,
-        False,
-        True,
-    )
+    ) == (0, False, True)
 
 
 def test_checks_endpoints_alone(tmp_path: Path) -> None:

@@ -239,9 +239,7 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(
 
     with serving(respond) as wire:
         done = robin(
-            *judging(wire.url, "--decide", decide, "--concurrency", "32"),
-            cwd=tmp_path,
-            exits=0,
+            *judging(wire.url, "--decide", decide, "--concurrency", "32"), cwd=tmp_path, exits=0
         )
         sent = len(wire.bodies)
         again = robin("resume", "r", cwd=tmp_path, exits=0)
@@ -263,9 +261,7 @@ def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Pa
         lambda number, body: completion("Hm.") if number % 2 else well(number, body)
     ) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score>=2", "--concurrency", "8"),
-            cwd=tmp_path,
-            exits=0,
+            *judging(wire.url, "--decide", "score>=2", "--concurrency", "8"), cwd=tmp_path, exits=0
         )
         scores = scores_in(done.stdout)
         assert_all_decided(
@@ -286,9 +282,8 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
         "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
     )
     with serving(rated([2.0, 2.0])) as wire:
-        margin = (
-            *("--margin", "0.001", "--error-rate", "0.0001"),
-        )  # at 0.05 one run in twenty may end by chance
+        # at 0.05 one run in twenty may end by chance
+        margin = ("--margin", "0.001", "--error-rate", "0.0001")
         done = robin(
             *judging(wire.url, "--decide", "best", *margin, "--concurrency", "32", budget=120),
             cwd=tmp_path,
@@ -324,9 +319,7 @@ def test_decides_about_a_single_pair(tmp_path: Path) -> None:
     write_rows(tmp_path / "pairs.jsonl", 1)
     with serving(rated()) as wire:
         done = robin(
-            *judging(wire.url, "--decide", "score<2", "--concurrency", "32"),
-            cwd=tmp_path,
-            exits=0,
+            *judging(wire.url, "--decide", "score<2", "--concurrency", "32"), cwd=tmp_path, exits=0
         )
         assert_all_decided(scores_in(done.stdout), [True])
         assert len(wire.bodies) < 100
@@ -379,9 +372,7 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
         by_prompt = ("--decide", "best", "--run", "q")
         robin(*judging(wire.url, *by_prompt, budget=24), cwd=tmp_path, exits=0)
         grouped = robin(
-            *judging(wire.url, *by_prompt, "--group", "ask", budget=24),
-            cwd=tmp_path,
-            exits=2,
+            *judging(wire.url, *by_prompt, "--group", "ask", budget=24), cwd=tmp_path, exits=2
         )
         assert "group" in grouped.stderr
         robin("resume", "r", "--decide", "score>=3", cwd=tmp_path, exits=2)
@@ -479,10 +470,7 @@ def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_che
         done = robin(*judging(wire.url), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout))
     nowhere = judging("http://127.0.0.1:9/v1", "--run", "q")
-    for flags in (
-        ["--target-error", "0.2"],
-        ["--decide", "score>=9"],
-    ):
+    for flags in (["--target-error", "0.2"], ["--decide", "score>=9"]):
         refused = robin(*nowhere, *flags, cwd=tmp_path, exits=2)
     (tmp_path / "robin.toml").unlink()
     refused = robin(*nowhere, cwd=tmp_path, ROBIN_DECIDE="score=>3", exits=2)

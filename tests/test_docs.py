@@ -381,9 +381,8 @@ def test_blocks_are_of_a_known_kind(name: str) -> None:
 
     assert set(opened) <= {"sh", "python", "text", ""}
     assert opened.count("") == len(opened) / 2  # each one ends
-    assert not re.search(
-        r"\n\n\|.*\n(?!\|-)", page.read_text(encoding="utf-8")
-    )  # a table's rows follow its head
+    # a table's rows follow its head
+    assert not re.search(r"\n\n\|.*\n(?!\|-)", page.read_text(encoding="utf-8"))
     assert not re.search(
         r"^    +(robin|make|export|cat|pip) ", page.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
@@ -464,9 +463,8 @@ def test_the_notebook_runs_in_a_kernel(
     assert shown == [
         [output["output_type"] for output in json.loads(outputs)] for outputs in stored
     ]
-    assert any(
-        "image/png" in outputs for outputs in stored
-    )  # a picture for readers who do not run it
+    # a picture for readers who do not run it
+    assert any("image/png" in outputs for outputs in stored)
     assert "error" not in str(shown)
     assert any("likely_low" in outputs for outputs in stored)
     assert not re.search(r"/(home|root|tmp|work|usr)/", "".join(stored))

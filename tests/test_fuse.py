@@ -45,9 +45,8 @@ def message(*judgments: Judgment) -> str:
 def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_is_mended(
     tmp_path: Path,
 ) -> None:
-    data = write_pairs(
-        tmp_path / "pairs.jsonl", 10
-    )  # so few that each is given up, after five answers
+    # so few that each is given up, after five answers
+    data = write_pairs(tmp_path / "pairs.jsonl", 10)
     mended: list[bool] = []
 
     def answer(*_: Any) -> dict[str, Any]:
@@ -65,10 +64,8 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
         resumed = robin("resume", "r", "-o", "scores.csv", cwd=tmp_path, exits=0)
 
     assert ANSWERS <= asked < ANSWERS + 2 * AT_A_TIME
-    assert (facts["spent"], facts["in_flight_at_stop"]) == (
-        asked,
-        0,
-    )  # what was under way came, and is kept
+    # what was under way came, and is kept
+    assert (facts["spent"], facts["in_flight_at_stop"]) == (asked, 0)
     said = stopped.stderr.replace("\n", " ")
     assert "the first 50 answers have no rating: 50 missing a rating line" in said
     assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
@@ -196,9 +193,8 @@ def test_a_single_rating_keeps_the_fuse_whole() -> None:
     fuse = Fuse()
     for _ in range(ANSWERS - 1):
         fuse.look([unparsed()])
-        fuse.look(
-            [replace(unparsed("connection"), status="failed")]
-        )  # no answer: that is not its business
+        # no answer: that is not its business
+        fuse.look([replace(unparsed("connection"), status="failed")])
     fuse.look([unparsed(), unparsed(), rated()])  # of one request
     for _ in range(ANSWERS):
         fuse.look([unparsed()])
@@ -249,10 +245,8 @@ def test_lets_a_judge_that_reasons_first_answer_at_four_times_the_length(tmp_pat
     assert facts["completion_tokens"] == cut * 1024 + 40 * 2009  # those that were cut are paid for
     assert facts["reasoning_tokens"] == cut * 1024 + 40 * 2000
     assert f"{facts['reasoning_tokens']:,} of them reasoning" in " ".join(shown.split())
-    assert {body["max_tokens"] for body in wire.bodies[40 + cut :]} == {
-        50,
-        200,
-    }  # once, and no further
+    # once, and no further
+    assert {body["max_tokens"] for body in wire.bodies[40 + cut :]} == {50, 200}
 
 
 def test_goes_back_to_shorter_answers_where_longer_ones_are_refused_and_keeps_to_the_money(

@@ -119,12 +119,8 @@ def test_writes_workbooks_without_formulas_or_links(work: Path, what: str) -> No
     book = openpyxl.load_workbook(work / f"{what}.xlsx")
     for sheet in book:
         for row in sheet.iter_rows():
-            assert {cell.data_type for cell in row} <= {
-                "s",
-                "n",
-                "b",
-                "d",
-            }  # no formula: text, numbers, true or false, times
+            # no formula: text, numbers, true or false, times
+            assert {cell.data_type for cell in row} <= {"s", "n", "b", "d"}
             assert all(cell.hyperlink is None for cell in row)
 
 

@@ -99,9 +99,8 @@ def test_sends_the_images_of_messages_in_their_order(folder: Path) -> None:
         "tokens and costs before an answer are estimated without them" in plan.stdout + plan.stderr
     )
     (kept,) = pq.read_table(folder / "run" / "pairs.parquet")["prompt"].to_pylist()
-    assert (
-        kept.count(SENT) == 1
-    )  # as the data have it; of a file its path is kept, and not what it holds
+    # as the data have it; of a file its path is kept, and not what it holds
+    assert kept.count(SENT) == 1
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])

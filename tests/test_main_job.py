@@ -251,9 +251,8 @@ def test_goes_on_at_another_address_with_the_same_judges(tmp_path: Path, replay_
         *command, "-b", "60", "--model", f"{REPLAY_MODEL}@{replay_url}", cwd=tmp_path, exits=0
     )
     assert sum(int(row["n"]) for row in rows(mended.stdout)) == 60
-    robin(
-        "resume", "r", "--budget", "65", cwd=tmp_path, exits=0
-    )  # at the address that answered last
+    # at the address that answered last
+    robin("resume", "r", "--budget", "65", cwd=tmp_path, exits=0)
     other = robin(
         *command, "-b", "70", "--base-url", replay_url, "--model", "another", cwd=tmp_path
     )
@@ -476,10 +475,7 @@ def test_judges_with_a_real_server(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text("".join(lines[at] for at in (0, 2, 5, 9)), encoding="utf-8")
     with llama_server(tmp_path / "server.log", "--api-key", "sk-local-test-key") as url:
         command: list[str | Path] = [
-            *(
-                *("judge", "p.jsonl", "--budget", "8", "-a"),
-                "correctness",
-            ),
+            *(*("judge", "p.jsonl", "--budget", "8", "-a"), "correctness"),
             *("--base-url", url),
         ]
         command += ["--model", "tiny-judge", "--run", "r", "--extra-body", json.dumps(GRAMMAR)]

@@ -61,9 +61,7 @@ def test_spends_no_more_than_the_money_and_is_done(tmp_path: Path, two_judges: s
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
 
     done = robin(
-        *judged(two_judges, data, "--max-cost", "0.1", "--concurrency", "8"),
-        cwd=tmp_path,
-        exits=0,
+        *judged(two_judges, data, "--max-cost", "0.1", "--concurrency", "8"), cwd=tmp_path, exits=0
     )
     facts = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     (listed,) = (

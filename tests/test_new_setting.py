@@ -88,9 +88,8 @@ class Share(Rating):
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of robin that has both."""
     folder = tmp_path_factory.mktemp("source")
-    shutil.copytree(
-        ROOT / "robin_cli", folder / "robin_cli"
-    )  # with what is compiled: the times of files are kept
+    # with what is compiled: the times of files are kept
+    shutil.copytree(ROOT / "robin_cli", folder / "robin_cli")
     for name in ("pyproject.toml", "prompts", "configs"):
         (folder / name).symlink_to(ROOT / name)
     table = folder / "robin_cli" / "settings" / "table.py"

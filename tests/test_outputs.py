@@ -93,11 +93,7 @@ def test_follows_a_link_that_was_named_to_its_file_and_keeps_permissions(work: P
 def test_writes_nothing_over_what_a_run_or_this_command_is_made_of(work: Path) -> None:
     kept = {path: path.read_bytes() for path in (work / "r").rglob("*") if path.is_file()}
     (work / "to.json").symlink_to("r/manifest.json")
-    for name in (
-        *kept,
-        work / "to.json",
-        work / "r/judgments/00009.parquet",
-    ):
+    for name in (*kept, work / "to.json", work / "r/judgments/00009.parquet"):
         for write in (
             lambda to: check_output("csv", to),
             lambda to: write_report([work / "r"], to),

@@ -123,11 +123,11 @@ def test_compares_with_reference_answers(tmp_path: Path) -> None:
             "judge",
             pairs(tmp_path, reference=True),
             *("-a", "correctness", "--template", "with-reference"),
-        ),
+        )
     ]
     with serving(lambda *_: completion("Feedback: ok.\nRating: 3")) as wire:
         where: list[str | Path] = [
-            *("--base-url", wire.url, "--model", "m", "--budget", "9", "--run", "r"),
+            *("--base-url", wire.url, "--model", "m", "--budget", "9", "--run", "r")
         ]
 
         lacking = robin(*command, *where, cwd=tmp_path, exits=2)

@@ -321,9 +321,8 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
     assert "'=1+1" in text.stdout
     assert "system_" in text.stderr
     has(shown.stdout, "A preferred", "order ±")
-    assert (
-        "3 systems by 6 comparisons of 2 prompts" in shown.stdout
-    )  # the ranking is under the comparisons
+    # the ranking is under the comparisons
+    assert "3 systems by 6 comparisons of 2 prompts" in shown.stdout
     wide = robin("resume", "r", "--wide", "--budget", "25", cwd=tmp_path, exits=2)
     assert "--wide: is for several attributes" in wide.stderr
 
@@ -614,9 +613,8 @@ def test_says_where_a_call_of_a_comparison_failed(tmp_path: Path) -> None:
 
 
 def test_finds_the_best_response_to_each_prompt_and_ends(tmp_path: Path) -> None:
-    rows = [
-        Pair(row["id"], row["prompt"], row["response"]) for row in rows_of(3)
-    ]  # nobody says who wrote them
+    # nobody says who wrote them
+    rows = [Pair(row["id"], row["prompt"], row["response"]) for row in rows_of(3)]
 
     def judge(messages: list[Mapping[str, str]]) -> str:
         return (

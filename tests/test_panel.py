@@ -66,9 +66,8 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(
     assert list(each["judge"]) == [HARSH, MILD] * 10
     assert scores["n"].sum() == each["n"].sum() == 400
     by_judge = each.pivot(index="pair_id", columns="judge", values="score").loc[scores["pair_id"]]
-    np.testing.assert_allclose(
-        scores["score"], by_judge.mean(axis=1)
-    )  # equal weights, though unequally often asked
+    # equal weights, though unequally often asked
+    np.testing.assert_allclose(scores["score"], by_judge.mean(axis=1))
     asked = each.groupby("judge")["n"].sum()
     assert asked[MILD] > 1.1 * asked[HARSH]  # it varies more
     noise = (each["std_error"] ** 2).to_numpy().reshape(10, 2).sum(axis=1)
@@ -190,15 +189,14 @@ def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(
 
     with serving(respond) as wire:
         judge: list[str | Path] = [
-            *("judge", data, "-a", "helpfulness", "-b", "8", "--base-url", wire.url, "--run", "r"),
+            *("judge", data, "-a", "helpfulness", "-b", "8", "--base-url", wire.url, "--run", "r")
         ]
         judge += ["--concurrency", "1"]
         wrong = robin(*judge, "--model", "bad", "--model", "worse", cwd=tmp_path, exits=3)
         right = robin(*judge, "--model", "better", "--model", "good", cwd=tmp_path, exits=0)
     assert "bad: http" in wrong.stderr or "worse: http" in wrong.stderr
-    assert right.returncode == 0, (
-        right.stderr
-    )  # nothing was answered before: the empty run made way
+    # nothing was answered before: the empty run made way
+    assert right.returncode == 0, right.stderr
 
 
 def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path: Path) -> None:
@@ -206,7 +204,7 @@ def test_scores_stand_under_their_own_names_whatever_judges_are_called(tmp_path:
     names = ["=x", 'say "y"', "z\u2028"[:1]]
     with serving(lambda *_: completion()) as wire:
         judge: list[str | Path] = [
-            *("judge", data, "-a", "helpfulness", "-b", "12", "--base-url", wire.url, "--run", "r"),
+            *("judge", data, "-a", "helpfulness", "-b", "12", "--base-url", wire.url, "--run", "r")
         ]
         robin(
             *judge, *(each for name in names for each in ("--model", name)), cwd=tmp_path, exits=0

@@ -175,9 +175,8 @@ def test_loses_nothing_and_spends_exactly_its_budget_whatever_the_endpoint_does(
             exits=0,
         )
     kept = judgments(tmp_path / "r")
-    again = int(
-        ((kept["reason"] == "truncated") & (kept["status"] == "failed")).sum()
-    )  # cut, and asked with a longer limit
+    # cut, and asked with a longer limit
+    again = int(((kept["reason"] == "truncated") & (kept["status"] == "failed")).sum())
     assert (answered(tmp_path / "r"), sent[0]) == (150, 150 + again)
     assert (kept["reason"] == "unreadable").any()
 
@@ -218,9 +217,8 @@ def test_stops_when_the_quota_is_used_up_and_never_tries_again(tmp_path: Path) -
         )
     assert "quota" in done.stderr
     assert answered(tmp_path / "r") == 40
-    assert (
-        len(wire.bodies) <= 40 + 2 * 4
-    )  # those under way, and one begun in the place of each while its refusal came
+    # those under way, and one begun in the place of each while its refusal came
+    assert len(wire.bodies) <= 40 + 2 * 4
 
 
 @pytest.mark.slow
@@ -228,7 +226,7 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     port = free_port()
     serve: list[str | Path] = [
-        *("serve", DEMO / "ratings.parquet", "--port", str(port), "--latency-ms", "20"),
+        *("serve", DEMO / "ratings.parquet", "--port", str(port), "--latency-ms", "20")
     ]
 
     def served() -> Robin:
@@ -240,9 +238,7 @@ def test_waits_for_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> Non
         assert server.stdout.readline()
         return server
 
-    command = [
-        *("judge", str(data), "-b", "150", "-a", "helpfulness", "--model", REPLAY_MODEL),
-    ]
+    command = [*("judge", str(data), "-b", "150", "-a", "helpfulness", "--model", REPLAY_MODEL)]
     command += [
         *("--base-url", f"http://127.0.0.1:{port}/v1", "--run", "r", "--concurrency", "8"),
         "--quiet",

@@ -39,7 +39,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def judge(url: str, model: str, data: Path, budget: int, *more: str | Path) -> list[str | Path]:
     command: list[str | Path] = [
-        *("judge", data, "--budget", str(budget), "-a", "helpfulness", "--base-url", url),
+        *("judge", data, "--budget", str(budget), "-a", "helpfulness", "--base-url", url)
     ]
     command += [
         "--model",
@@ -138,12 +138,10 @@ def check_several(tmp_path: Path, guarded: str) -> None:
     assert "asking for" in done.stderr  # its eight slots are fewer than sixteen
     frame = pd.read_parquet(tmp_path / "r" / "judgments")
     assert list(frame["status"]) == ["ok"] * 83
-    assert (
-        frame["request_id"].nunique() < 83 / 2
-    )  # how many exactly depends on what is under way together
-    assert (
-        frame["text"].nunique() > 5
-    )  # a seed of its own for every request; the tiny judge knows few sentences
+    # how many exactly depends on what is under way together
+    assert frame["request_id"].nunique() < 83 / 2
+    # a seed of its own for every request; the tiny judge knows few sentences
+    assert frame["text"].nunique() > 5
     assert frame["usage_estimated"].any()  # it counts one choice of several
 
 

@@ -174,9 +174,8 @@ def test_explains_every_command_within_80_columns_and_with_an_example(
     has(shown, "Example: robin " + command, "--help")
     assert max(map(len, shown.splitlines())) <= 80
     assert "\x1b" not in shown
-    assert not re.search(
-        r"<(bool|list|path|str|int|float)", shown, re.IGNORECASE
-    )  # what it takes, and not its type
+    # what it takes, and not its type
+    assert not re.search(r"<(bool|list|path|str|int|float)", shown, re.IGNORECASE)
 
 
 def groups_of(shown: str) -> list[str]:

@@ -140,9 +140,8 @@ def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_pa
     )
     done = robin(*command, cwd=tmp_path, exits=0)
     table = pd.read_csv(io.StringIO(done.stdout))
-    assert table["right_mean"].to_list() == pytest.approx(
-        [0.5, 0.5]
-    )  # no rating of a group reaches another's
+    # no rating of a group reaches another's
+    assert table["right_mean"].to_list() == pytest.approx([0.5, 0.5])
     assert table["right_sem"].to_list() == [0, 0]
     assert "pool: 50.0 % of the best by all recorded ratings are right" in done.stderr
     assert (
@@ -344,7 +343,7 @@ def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> 
     assert best["scheduler"].tolist() == ["uniform", "auto"]
     assert set(best["what"]) == {"prompts"}
     single, _ = simulated(
-        *(verdicts, "--budget", "40", "--runs", "3", "--limit", "1", "--schedulers", "uniform"),
+        *(verdicts, "--budget", "40", "--runs", "3", "--limit", "1", "--schedulers", "uniform")
     )
     assert set(single["what"]) == {"comparisons"}
     assert (single["calls_mean"] == 40).all()

@@ -40,9 +40,8 @@ def test_says_unknown_for_a_cost_that_is_not_known_and_whose_the_tokens_are(
     answers = pd.read_parquet(tmp_path / "r" / "judgments")
 
     assert "$" not in first.stderr
-    assert (
-        answers["cost_usd"].iloc[:60].isna().all()
-    )  # of the second and third answer of a request too
+    # of the second and third answer of a request too
+    assert answers["cost_usd"].iloc[:60].isna().all()
     assert (unpriced["cost_usd"], unpriced["cost_usd_at_least"]) == (None, None)
     assert [judge["cost_usd"] for judge in unpriced["judges"]] == [None]
     assert "unknown: no price (--price-in, --price-out)" in said

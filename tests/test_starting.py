@@ -10,13 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import (
-    DEMO,
-    environment,
-    judging,
-    replaying,
-    write_pairs,
-)
+from tests.conftest import DEMO, environment, judging, replaying, write_pairs
 from tests.starting import Robin, run_here
 
 pytestmark = pytest.mark.skipif(
@@ -84,15 +78,7 @@ def test_leaves_this_process_as_it_was(tmp_path: Path) -> None:
             signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         ]
         files = [os.fstat(number).st_ino for number in range(3)]
-        return [
-            Path.cwd(),
-            dict(os.environ),
-            sys.argv,
-            sys.stdout,
-            sys.stderr,
-            handlers,
-            files,
-        ]
+        return [Path.cwd(), dict(os.environ), sys.argv, sys.stdout, sys.stderr, handlers, files]
 
     before = state()
     data = write_pairs(tmp_path / "p.jsonl", 5)

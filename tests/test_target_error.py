@@ -113,9 +113,8 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     run.resume(judge=judge, target_error=then)
     status = run.status()
     assert expected[first] < judge.asked == status["spent"]
-    assert (
-        status["spent"] <= expected[then] * 1.02 + 1
-    )  # looks go by the calls at which a session began
+    # looks go by the calls at which a session began
+    assert status["spent"] <= expected[then] * 1.02 + 1
     assert status["worst_error_estimate"] <= then
     assert (status["target_error"], status["state"]) == (then, "finished")
 

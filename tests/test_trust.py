@@ -178,10 +178,7 @@ def test_resumes_a_run_made_here_with_its_own_host_and_key_alone(
 
 
 def test_asks_no_judge_of_a_package_because_a_received_run_says_so(
-    here: Path,
-    env: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    here: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     code = "def judge(messages):\n open('asked', 'a').close()\n return 'Rating: 3'\n"
     put_package(

@@ -44,11 +44,10 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "check_wheel_contents", wheel_file], cwd=ROOT, check=True, timeout=60
     )
-    examples = [
-        str(ROOT / "examples" / "robin-policy-shrinkage")
-    ]  # the tests of plug-ins have the others
+    # the tests of plug-ins have the others
+    examples = [str(ROOT / "examples" / "robin-policy-shrinkage")]
     command = [
-        *("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile"),
+        *("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile")
     ]
     subprocess.run(
         [sys.executable, *command, "--target", site, sdist, *examples], check=True, timeout=300

@@ -28,10 +28,8 @@ def robin_gate() -> Callable[..., Gated]:
         by: str | None = None,
         unsettled: Literal["fail", "skip"] = "fail",
     ) -> Gated:
-        from robin_cli.views.gate import (
-            gated,
-            lines_of,
-        )  # pytest starts without it where no test asks
+        # pytest starts without it where no test asks
+        from robin_cli.views.gate import gated, lines_of
 
         if not required:
             raise TypeError('robin_gate needs a requirement, for example "mean(helpfulness)>=3"')

@@ -102,9 +102,8 @@ class Groups(Engine):
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 starting.result()
-                self._books.stats.started_at = (
-                    time.monotonic()
-                )  # what is said of the pace is of the calls
+                # what is said of the pace is of the calls
+                self._books.stats.started_at = time.monotonic()
                 looking = asyncio.create_task(self._look_after())
                 try:
                     await super().run()
@@ -169,16 +168,7 @@ class Groups(Engine):
         self._number = number = self._number + 1
         self._sent[number] = sent
         pair, arm = self._place(question.arm)
-        self._crew.pose(
-            Posed(
-                number,
-                sent.target,
-                pair,
-                arm,
-                question.draw,
-                question.samples,
-            )
-        )
+        self._crew.pose(Posed(number, sent.target, pair, arm, question.draw, question.samples))
         return number
 
     # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────

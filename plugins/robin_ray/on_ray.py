@@ -514,10 +514,7 @@ def _environment(secret: Sequence[str], *, own_token: bool) -> Iterator[None]:
 
     With ``own_token`` robin's own Ray accepts only this session's calls, and leaves no token behind, unless set otherwise.
     """
-    variables: dict[str, str | None] = {
-        **dict.fromkeys(secret),
-        **_QUIET,
-    }
+    variables: dict[str, str | None] = {**dict.fromkeys(secret), **_QUIET}
     if own_token and "RAY_AUTH_MODE" not in os.environ:
         variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with _set(variables):

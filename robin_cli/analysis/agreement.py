@@ -124,9 +124,8 @@ def agreement(
     found = estimated(
         names, statistic, (x, y, levels(x), levels(y)), prompt, seed=seed, resamples=resamples
     )
-    return [
-        replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found
-    ]  # only κ and α can be nan here
+    # only κ and α can be nan here
+    return [replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found]
 
 
 def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -169,10 +168,8 @@ def estimated(
     """
     n, prompts = len(prompt), distinct(prompt)
     values, rng = statistic(*columns), np.random.default_rng(seed)
-    middle, width = (
-        (0.0,) * len(names),
-        0.0,
-    )  # then the ends are quantiles of the resamples themselves
+    # then the ends are quantiles of the resamples themselves
+    middle, width = ((0.0,) * len(names), 0.0)
     if prompts > MOST_RESAMPLED:
         some = np.flatnonzero(
             np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False))

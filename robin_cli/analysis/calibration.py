@@ -68,9 +68,8 @@ def calibration(
     scores, human, prompt = scores[both], human[both], prompt[both]
     if of_two:
         starts = stops = _QUARTERS
-        place = np.rint(4 * scores).astype(
-            np.int64
-        )  # halves to even, which is symmetric in A and B
+        # halves to even, which is symmetric in A and B
+        place = np.rint(4 * scores).astype(np.int64)
     else:
         starts = bins_of(scale)
         stops = [*(start - 1 for start in starts[1:]), scale.high]

@@ -97,9 +97,8 @@ def decide(task: Task, counts: LevelCounts, arms: Arms) -> Decided:
     if task.group is None:
         number = task.space.pair[task.contests[:, 0, 0]].astype(np.int64)
         side = _either(evidence.side[0] > 0, KEEP, DROP)[number]
-        enough = evidence.needed + math.log(
-            len(sure) / max(1, sure.sum())
-        )  # what e-BH asked of those that it certified
+        # what e-BH asked of those that it certified
+        enough = evidence.needed + math.log(len(sure) / max(1, sure.sum()))
         is_either = (evidence.other[0] >= enough)[number] & (leaning != UNDECIDED)
         side = np.where(is_either, leaning, side)  # sure of both: it lies within the margin
     else:

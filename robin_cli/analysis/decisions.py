@@ -65,9 +65,8 @@ class Certainty(ABC):
         self.error_rate = error_rate
         self.contest, self.members = contest, members
         there = members >= 0
-        self._decision = np.full(
-            len(contest), len(members)
-        )  # which hangs on each arm; behind the last: none
+        # which hangs on each arm; behind the last: none
+        self._decision = np.full(len(contest), len(members))
         self._decision[members[there]] = np.nonzero(there)[0]
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
@@ -87,9 +86,8 @@ class Certainty(ABC):
 
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
-        columns = [
-            np.array(each, dtype=np.float64) for each in sums
-        ]  # copies: calls go on meanwhile
+        # copies: calls go on meanwhile
+        columns = [np.array(each, dtype=np.float64) for each in sums]
         of_all = (columns[0], columns[1], columns[2])
         self.seen = policy.sight(self.of_contests, self.settled_at, of_all, spent, self.seen)
 
@@ -279,9 +277,8 @@ class Evidence(Certainty):
             return log_evidence(counts_at(run, arms[:, 0]), scale.low, scale.high, at, margin)
         share = 1.0 / arms.shape[1]
         counts = [counts_at(run, mine) for mine in arms.T]
-        enough = (
-            self.needed if len(task.decision.criteria) == 1 else -math.inf
-        )  # of several, what is less counts, too
+        # of several, what is less counts, too
+        enough = self.needed if len(task.decision.criteria) == 1 else -math.inf
         above = log_sum_evidence(
             [Part(each, scale.low, scale.high, share) for each in counts],
             at - margin,
@@ -320,9 +317,8 @@ class Evidence(Certainty):
         rivals = (
             (arms[:, :, 0] >= 0) & (np.arange(arms.shape[1]) != lead[:, None]) & (there | ~is_gone)
         )
-        ahead = np.where(
-            rivals & there, ahead, np.where(rivals, -np.inf, np.inf)
-        )  # unrated, it may be the best
+        # unrated, it may be the best
+        ahead = np.where(rivals & there, ahead, np.where(rivals, -np.inf, np.inf))
         self.side[run, contest], self.log[run, contest] = lead, -np.inf
         nearest = ahead.argmin(axis=1)
         has_rivals = rivals.any(axis=1)

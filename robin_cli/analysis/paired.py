@@ -216,23 +216,13 @@ def by_prompt(responses: Responses, system: int) -> ByPrompt:
     ratings, noise = responses.ratings[mine], responses.noise[mine]
     score, now, then = (
         np.bincount(which, values, len(prompts)).astype(np.float64)
-        for values in (
-            responses.score[mine],
-            noise,
-            noise * ratings / (ratings + MORE_CALLS),
-        )
+        for values in (responses.score[mine], noise, noise * ratings / (ratings + MORE_CALLS))
     )
     return ByPrompt(prompts, score / size, now / size**2, then / size**2)
 
 
 def difference(
-    a: int,
-    b: int,
-    of_a: ByPrompt,
-    of_b: ByPrompt,
-    *,
-    reach: float,
-    knows_noise: bool,
+    a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, knows_noise: bool
 ) -> Difference:
     """Return the difference of two systems over the prompts that both answered.
 

@@ -58,9 +58,8 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
     one_side = ""
     if decided.task.group is None:
         theirs, ours = leanings(decided.task, values)[first], decided.leaning[first]
-        is_whole = ~np.isnan(run.space.by_pair(values)).any(
-            axis=1
-        )  # otherwise labels would decide which pairs count
+        # otherwise labels would decide which pairs count
+        is_whole = ~np.isnan(run.space.by_pair(values)).any(axis=1)
         agrees = np.where(is_whole, theirs == ours, np.nan)
         sides = np.unique(theirs[is_whole])
         one_side = str(sides[0]) if len(sides) == 1 and {*sides} != {*ours} - {UNDECIDED} else ""

@@ -84,9 +84,8 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
         is_rated = np.asarray(judgments["rating"].is_valid())
         some, values = run.arm[start : start + _AT_A_TIME][is_rated], values_of(judgments)[is_rated]
         by_arm = np.argsort(some, kind="stable")
-        before = np.arange(len(some)) - np.searchsorted(
-            some[by_arm], some[by_arm]
-        )  # of the same arm
+        # of the same arm
+        before = np.arange(len(some)) - np.searchsorted(some[by_arm], some[by_arm])
         first = by_arm[n[some[by_arm]] + before < count_first]
         for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
             np.add.at(sums, some[first], each[first])

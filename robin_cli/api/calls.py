@@ -49,9 +49,8 @@ def load_pairs(
     found = load(
         source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit
     ).pairs
-    return [
-        replace(pair, columns=dict(pair.columns)) for pair in found
-    ]  # to be written as JSON, say, or changed
+    # to be written as JSON, say, or changed
+    return [replace(pair, columns=dict(pair.columns)) for pair in found]
 
 
 def judge(
@@ -86,8 +85,7 @@ def judge(
     from_file = read_toml(find_config(config)) if config is not None else {}
     is_priced_here = config is None or "price_in" in given
     source = Source(
-        config or "Python",
-        prices="price_in, price_out" if is_priced_here else f"config={config!r}",
+        config or "Python", prices="price_in, price_out" if is_priced_here else f"config={config!r}"
     )
     chosen = Settings(**together(checked_keywords(given), from_file), source=source)
     check_judges(chosen, function)

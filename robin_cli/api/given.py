@@ -116,9 +116,7 @@ def dataset_of(data: Any, settings: Settings, notify: Callable[[str], None]) -> 
 def _compared(data: Sequence[Pair], settings: Settings) -> Dataset:
     """Return the comparisons of pairs, with ids from their content, as they come from no file."""
     found = comparisons_of(
-        _in_memory(list(data)),
-        limit=settings.limit,
-        wants_best=settings.decide is not None,
+        _in_memory(list(data)), limit=settings.limit, wants_best=settings.decide is not None
     )
     return _of_no_file(found)
 
@@ -155,9 +153,8 @@ def _in_memory(pairs: list[Pair]) -> Dataset:
             for name, value in asdict(kept[-1]).items()
             if name != "columns" and (name not in {"group", "other"} or value is not None)
         }
-        asked_by = (
-            (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS
-        )  # nothing that is asked hangs on others
+        # nothing that is asked hangs on others
+        asked_by = (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS
         known |= {name: kept[-1].columns[name] for name in asked_by if name in kept[-1].columns}
         digest.update(orjson.dumps(known, option=orjson.OPT_SORT_KEYS) + b"\n")
     if not pairs:

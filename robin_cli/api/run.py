@@ -259,9 +259,8 @@ class Run:
         Raises:
             As that method.
         """
-        view = View(
-            **{**how, "labels": labels_from(how.get("labels"))}, blind=False
-        )  # a script joins by its own ids
+        # a script joins by its own ids
+        view = View(**{**how, "labels": labels_from(how.get("labels"))}, blind=False)
         return table_of(self.path, what, view).rows().read_all()
 
     def _table(self, what: str, **view: Any) -> pd.DataFrame:
@@ -269,11 +268,7 @@ class Run:
         return frame
 
     def resume(
-        self,
-        *,
-        budget: int | None = None,
-        judge: str | Function | None = None,
-        **settings: Any,
+        self, *, budget: int | None = None, judge: str | Function | None = None, **settings: Any
     ) -> Run:
         """Continue the run, with a larger total ``budget``, or ``max_cost`` if that is the budget; return the run.
 
@@ -294,10 +289,7 @@ class Run:
             settings.keys() - {"judge", "template"},
             {each.name for each in TABLE.values() if each.in_python and each.scope in of_session},
         )
-        chosen = resumed(
-            self.path,
-            checked_keywords({"budget": budget, **settings}),
-        )
+        chosen = resumed(self.path, checked_keywords({"budget": budget, **settings}))
         check_judges(chosen, function)
         messages = messages_for(quiet=chosen.quiet, notebook=True)
         for line in chosen.source.notes:

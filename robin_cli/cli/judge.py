@@ -54,12 +54,7 @@ def judge_by(
     check_first(settings, sends=True)
     from robin_cli.runner.opening import open_run
 
-    _work(
-        settings,
-        lambda settings, messages: open_run(settings, messages.note),
-        also,
-        most,
-    )
+    _work(settings, lambda settings, messages: open_run(settings, messages.note), also, most)
 
 
 @app.command(

@@ -278,9 +278,8 @@ def _declaration(setting: Setting) -> Any:
     about["envvar"] = list(setting.variables) or None
     if setting.argument:
         return Annotated[kind | None, typer.Argument(show_default=False, **about)]
-    may_be_off = kind is bool and not setting.name.startswith(
-        "no_"
-    )  # what a file says, a flag may take back
+    # what a file says, a flag may take back
+    may_be_off = kind is bool and not setting.name.startswith("no_")
     return Annotated[
         kind | None,
         typer.Option(

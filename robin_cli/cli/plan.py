@@ -29,10 +29,7 @@ app = typer.Typer()
     epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness",
 )
 def plan(
-    ctx: typer.Context,
-    config: opt.Config = None,
-    details: _Details = False,
-    json: _Json = False,
+    ctx: typer.Context, config: opt.Config = None, details: _Details = False, json: _Json = False
 ) -> None:
     """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be, or how many decisions wrong.
 

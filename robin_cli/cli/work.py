@@ -73,9 +73,8 @@ def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
                 )
         raise
     finally:
-        interrupted = (
-            outcome is not None and outcome.interrupted
-        )  # then one more must not disturb what is put away
+        # then one more must not disturb what is put away
+        interrupted = outcome is not None and outcome.interrupted
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
     if not outcome.worked:

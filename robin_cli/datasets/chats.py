@@ -154,9 +154,8 @@ def _call(call: Mapping[str, object]) -> str:
         raise BadRow(
             f"the arguments of a tool call cannot be written ({shown(error)}). {_STEP}", _BAD
         ) from None
-    name = (
-        function if isinstance(function, str) else detail.get("name")
-    )  # Inspect's messages hold the name itself
+    # Inspect's messages hold the name itself
+    name = function if isinstance(function, str) else detail.get("name")
     return f"[calls {name}({written})]"
 
 

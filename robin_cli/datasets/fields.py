@@ -213,9 +213,8 @@ def fields_of(
     }
     prompt, response = fields.pop("prompt"), fields.pop("response")
     own_id, reference = fields.pop("id", None), fields.pop("reference", None)
-    rated = tuple(
-        each for each in fields.values() if each.mapped or not beside
-    )  # one of all responses is of none
+    # one of all responses is of none
+    rated = tuple(each for each in fields.values() if each.mapped or not beside)
     both = prompt.mapped and response.mapped
     chat = (
         None

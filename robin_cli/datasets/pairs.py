@@ -27,15 +27,7 @@ from robin_cli.datasets.fields import (
 from robin_cli.datasets.images import Images
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.pair_table import GrowingTable, PairTable
-from robin_cli.datasets.rows import (
-    BadRow,
-    Part,
-    Row,
-    Table,
-    Wanted,
-    no_collector,
-    place,
-)
+from robin_cli.datasets.rows import BadRow, Part, Row, Table, Wanted, no_collector, place
 from robin_cli.datasets.seen import Seen
 from robin_cli.datasets.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.datasets.texts import give_back
@@ -184,9 +176,8 @@ class _Gathering:
             skip_bad_rows,
             limit,
         )
-        self._pairs = (
-            GrowingTable()
-        )  # with the human ratings of each pair's first row; the means come at the end
+        # with the human ratings of each pair's first row; the means come at the end
+        self._pairs = GrowingTable()
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further, either.numbers)

@@ -88,9 +88,8 @@ class Reading:
         asked = [
             _field_of(path.strip()) for path in columns.get(SCORE, "").split("|") if path.strip()
         ]
-        self._asked = list(
-            {each.name: each for each in asked}.values()
-        )  # one named twice is no second rating
+        # one named twice is no second rating
+        self._asked = list({each.name: each for each in asked}.values())
         self._taken = {path for each in self._asked for path, _ in each.paths} or {
             *_USUAL,
             "attribute",

@@ -19,13 +19,7 @@ from robin_cli.model.plugins import install
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LIBRARIES = {
-    "s3": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "https": "fsspec",
-    "http": "fsspec",
-}
+LIBRARIES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "https": "fsspec", "http": "fsspec"}
 """The library for each scheme."""
 
 KNOWN = "https://, s3:// and gs://"
@@ -131,10 +125,8 @@ def _file_system(name: str) -> Iterator[tuple[Any, str]]:
         import fsspec
 
         files = fsspec.filesystem(scheme, use_listings_cache=False, **_web_options(scheme))
-        yield (
-            files,
-            scheme + name[len(scheme) :],
-        )  # the libraries know schemes in small letters only
+        # the libraries know schemes in small letters only
+        yield (files, scheme + name[len(scheme) :])
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001  # botocore, aiohttp and google.auth have no class in common

@@ -60,10 +60,7 @@ class Goal(ABC):
     says: ClassVar[type[Found]]
     ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
-    figures: ClassVar[Mapping[str, str]] = {
-        "worst_error": "worst_mean",
-        "mean_error": "mean_mean",
-    }
+    figures: ClassVar[Mapping[str, str]] = {"worst_error": "worst_mean", "mean_error": "mean_mean"}
     what: ClassVar[str] = ""
     simulated: ClassVar[tuple[str, ...]] = ()
     task: Task | None = None

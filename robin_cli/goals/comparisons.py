@@ -164,10 +164,7 @@ def ranking_of(found: Ranked) -> Table:
     values: dict[str, Any] = {"system": [found.names[system] for system in order]}
     values |= {name: array[order] for name, array in each.items() if isinstance(array, np.ndarray)}
     return RANKING.of(
-        values,
-        noun="system",
-        bar=found.n_votes[order],
-        notes=[*_notes_on(found), _OF_SYSTEMS],
+        values, noun="system", bar=found.n_votes[order], notes=[*_notes_on(found), _OF_SYSTEMS]
     )
 
 

@@ -8,12 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from robin_cli.analysis.agreement import CORRELATIONS, Agreement
-from robin_cli.analysis.run_agreement import (
-    Calibration,
-    agreements,
-    calibrations,
-    reliabilities,
-)
+from robin_cli.analysis.run_agreement import Calibration, agreements, calibrations, reliabilities
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
 from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, summaries

@@ -341,9 +341,8 @@ class OpenAIBatches:
             raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
-        self._was_there = (
-            self._was_there or response.status >= 300
-        )  # a 200 may be another server's page
+        # a 200 may be another server's page
+        self._was_there = self._was_there or response.status >= 300
         if response.is_good:
             return response
         raise self._problem(response, made=made, of=of)

@@ -68,9 +68,8 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_DAILY = re.compile(
-    r'"quotaId": ?"[^"]*PerDay'
-)  # only here Gemini's daily quota differs from one per minute
+# only here Gemini's daily quota differs from one per minute
+_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
 _CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang, with 503
 _AFFORDS = _words(r"can only afford (\d+)")  # OpenRouter's: the credit pays for shorter answers

@@ -107,9 +107,8 @@ def _clearest(
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the circle of three whose least clear preference is the clearest, with its rates; empty without a circle."""
     beats = np.nan_to_num((rates - 0.5) * np.sqrt(votes), nan=-np.inf)
-    weaker, stronger = np.nonzero(
-        (beats > 0) & (strength[:, None] <= strength + _EQUAL)
-    )  # every circle has such a step
+    # every circle has such a step
+    weaker, stronger = np.nonzero((beats > 0) & (strength[:, None] <= strength + _EQUAL))
     found: tuple[int, ...] = ()
     clearest = 0.0
     for place in np.argsort(-beats[weaker, stronger], kind="stable")[:_MOST_TRIED]:

@@ -124,9 +124,8 @@ def matches_of(
         )
         system = numbers.reshape(-1, 2)
     _, first, which = np.unique(text, return_index=True, return_inverse=True)
-    text = np.argsort(np.argsort(first))[which].reshape(
-        text.shape
-    )  # by first appearance, whatever the numbering
+    # by first appearance, whatever the numbering
+    text = np.argsort(np.argsort(first))[which].reshape(text.shape)
     _, response = np.unique(prompt[:, None] * (text.max(initial=0) + 1) + text, return_inverse=True)
     key = [hashlib.sha256(f"{seed}\0{pair_id}".encode()).digest() for pair_id in space.pair_ids]
     rank = np.empty(len(key), dtype=np.int64)

@@ -112,9 +112,8 @@ def _distribution(token: Mapping[str, Any]) -> dict[str, float]:
             isinstance(each, dict)
             and (probability := _probability(each.get("logprob"))) is not None
         ):
-            found.setdefault(
-                _bytes(each).decode("utf-8", "replace"), probability
-            )  # the drawn token is listed twice
+            # the drawn token is listed twice
+            found.setdefault(_bytes(each).decode("utf-8", "replace"), probability)
     return found
 
 

@@ -175,12 +175,10 @@ class Planner:
         )
         self._rated_before = -1  # ratings at the begin of the last round
         self._looks_at = np.inf if verdicts is None else next_look(looked, len(arms))
-        self._has_news = (
-            0 < looked < self.budget.spent
-        )  # whether there are answers after the last look
-        self._is_unseen = (
-            self.budget.spent >= self._looks_at
-        )  # whether a look is due for answers of earlier sessions
+        # whether there are answers after the last look
+        self._has_news = 0 < looked < self.budget.spent
+        # whether a look is due for answers of earlier sessions
+        self._is_unseen = self.budget.spent >= self._looks_at
 
     # ── calls are planned ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -166,9 +166,8 @@ class Front:
         too_few = self._bound > NEVER and len(above) + len(tied) < count
         if too_few or len(above) > _MOST_ABOVE * count:
             place = min(_PLACES * count, len(urgency)) - 1
-            self._bound = -np.partition(-urgency, place)[
-                place
-            ]  # np.partition is slow on many equal values at the low end
+            # np.partition is slow on many equal values at the low end
+            self._bound = -np.partition(-urgency, place)[place]
             above, tied = self._parted(urgency, count)
         order = above[(-urgency[above]).argsort(kind="stable")[:count]]
         return np.concatenate([order, tied[: count - len(order)]]) if len(tied) else order

@@ -29,12 +29,7 @@ class AnswerReader:
     """
 
     def __init__(
-        self,
-        space: ArmSpace,
-        kind: Kind,
-        *,
-        answers: str,
-        notify: Callable[[str], None],
+        self, space: ArmSpace, kind: Kind, *, answers: str, notify: Callable[[str], None]
     ) -> None:
         self._space = space
         self._form = kind.form

@@ -15,13 +15,7 @@ from robin_cli.model.decision import BEST, Decision, decision_of, is_of_systems
 from robin_cli.model.errors import StorageError
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import (
-    GROUP_COLUMN,
-    OTHER_COLUMN,
-    SYSTEM_COLUMNS,
-    Pair,
-    as_text,
-)
+from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, systems_of
 from robin_cli.model.task import Task

@@ -57,9 +57,8 @@ def print_table(console: Console, table: Table, most: int = MOST_ROWS) -> None:
     fitted = fit(_cells(table, rows), console.width, _GAP)
     _print_fitted(console, fitted, table, rows)
     for note in _notes(table, fitted, most, console.width):
-        copied = not console.is_terminal or note.startswith(
-            _ALL_ROWS
-        )  # a command is broken by the terminal alone
+        # a command is broken by the terminal alone
+        copied = not console.is_terminal or note.startswith(_ALL_ROWS)
         console.print(Text(plain(note)), soft_wrap=copied)
 
 

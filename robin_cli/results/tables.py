@@ -25,12 +25,7 @@ two decimals with their sign. The minus is the plain one, which spreadsheets and
 Beside = Callable[[IntArray], Mapping[str, Sequence[str]]]
 """Reads further texts of some rows, by header."""
 TEXTS = frozenset({"id", "name", "text", "word"})
-_TYPES = {
-    "flag": pa.bool_(),
-    "count": pa.int64(),
-    "number": pa.float64(),
-    "signed": pa.float64(),
-}
+_TYPES = {"flag": pa.bool_(), "count": pa.int64(), "number": pa.float64(), "signed": pa.float64()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,9 +205,8 @@ class Books:
                 most = judges[number].most_cost(question)
                 question = replace(question, most_usd=most)
         except Exception:
-            self.planner.tell(
-                ticket, Unanswered.WITHDRAWN
-            )  # answers under way are still counted, and the sums hold
+            # answers under way are still counted, and the sums hold
+            self.planner.tell(ticket, Unanswered.WITHDRAWN)
             raise
         if not self.money.covers(most, number):
             # A cheaper arm must not take its place: that would override the planner's choice.
@@ -253,9 +252,8 @@ class Books:
         except Exception as error:
             if isinstance(outcome, Failure):
                 raise
-            self.end(
-                error
-            )  # a bug of robin's may hit every reply; keep this one, which is paid for
+            # a bug of robin's may hit every reply; keep this one, which is paid for
+            self.end(error)
             return self.desk.unread(call.ticket, outcome)
 
     def append(self, came: Sequence[tuple[Call, list[Judgment]]]) -> None:

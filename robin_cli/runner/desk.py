@@ -35,22 +35,13 @@ class RunDesk:
     """
 
     def __init__(
-        self,
-        store: RunStore,
-        fold: Fold,
-        prompts: PromptSet,
-        notify: Callable[[str], None],
+        self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
     ) -> None:
         manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
         self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
-        self._reader = AnswerReader(
-            space,
-            prompts.kind,
-            answers=manifest.answers,
-            notify=notify,
-        )
+        self._reader = AnswerReader(space, prompts.kind, answers=manifest.answers, notify=notify)
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(

@@ -40,12 +40,7 @@ def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Setting
 
 
 def planner_of(
-    store: RunStore,
-    fold: Fold,
-    goal: Goal,
-    watch: Watch,
-    settings: Settings,
-    rounds: int | None,
+    store: RunStore, fold: Fold, goal: Goal, watch: Watch, settings: Settings, rounds: int | None
 ) -> tuple[Planner, int]:
     """Make the planner of a session.
 
@@ -73,9 +68,8 @@ def planner_of(
         if watch.verdicts is None or rounds is not None
         else look_again(store, fold, goal, watch.verdicts)
     )
-    first = (
-        1 if policy.evenly and watch.may_end_early else policy.warm_up
-    )  # ratings that go out at once
+    # ratings that go out at once
+    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up
     planner = Planner(
         fold.writable,
         policy,

@@ -72,9 +72,8 @@ async def _session(
     finish_only: bool = False,
 ) -> Outcome:
     """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
-    session_settings = recorded(
-        settings, Scope.SESSION
-    )  # before they change: the next session takes these over
+    # before they change: the next session takes these over
+    session_settings = recorded(settings, Scope.SESSION)
     if finish_only:
         settings = as_submitted(settings)
     stop, keys = Stop(), api_keys(settings)

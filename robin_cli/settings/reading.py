@@ -33,12 +33,8 @@ SCHEMA_FILE = "robin.schema.json"
 _NOT_TOGETHER = (
     ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
 )
-_ONLY_WITH = {
-    "margin": "decide",
-    "error_rate": "decide",
-    "agree": "decide",
-    "confidence": "agree",
-}  # --group names groups for preferences, too
+# --group names groups for preferences, too
+_ONLY_WITH = {"margin": "decide", "error_rate": "decide", "agree": "decide", "confidence": "agree"}
 """Settings that need another one."""
 _EXCERPT = 200
 _FEW = 3
@@ -292,9 +288,8 @@ def _from_folder_of(
     """Return the settings of a file at ``path``, with relative paths resolved from its folder."""
 
     def anchored(name: str, value: str) -> str:
-        ready = name == "template" and not any(
-            mark in value for mark in "./\\"
-        )  # a shipped template's name
+        # a shipped template's name
+        ready = name == "template" and not any(mark in value for mark in "./\\")
         if ready or value == "-" or scheme_of(value):
             return value
         return str(path.parent / from_home(value))

@@ -16,13 +16,7 @@ import orjson
 
 from robin_cli.model.errors import InputError
 from robin_cli.settings.setting import Check, Scope, setting, table_of
-from robin_cli.settings.trust import (
-    AT_ENDPOINTS,
-    DEFAULT_KEY_ENV,
-    NO_KEY,
-    Source,
-    host_of,
-)
+from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source, host_of
 
 AUTO = "auto"
 IN_PYTHON = "python:"
@@ -128,10 +122,7 @@ def _is_ray(value: str) -> bool:
     )
 
 
-_RAY = (
-    _is_ray,
-    "local, or the HOST:PORT that ray start --head printed, without ray://",
-)
+_RAY = (_is_ray, "local, or the HOST:PORT that ray start --head printed, without ray://")
 _VARIABLES = (
     lambda value: all(map(_is_variable, value)),
     "the NAME of an environment variable that holds the key, never the key itself (- for none)",

@@ -50,9 +50,8 @@ def _parts(
     if workers == 1:
         yield from enumerate(map(one, jobs))
         return
-    context = multiprocessing.get_context(
-        "spawn"
-    )  # a forked child of a process with threads may hang
+    # a forked child of a process with threads may hang
+    context = multiprocessing.get_context("spawn")
     waiting, processes, at_work = iter(enumerate(jobs)), [], {}
     try:
         with (
@@ -104,9 +103,8 @@ def interrupts_held() -> Iterator[None]:
 
     resource_tracker.ensure_running()  # the first process would start it, which unblocks Ctrl-C again
     held: list[int] = []
-    handler = signal.signal(
-        signal.SIGINT, lambda number, _: held.append(number)
-    )  # numpy's threads do not block it
+    # numpy's threads do not block it
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the processes inherit this
     try:
         yield

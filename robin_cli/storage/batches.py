@@ -102,9 +102,8 @@ class Ledger:
     @property
     def open(self) -> list[Submission]:
         """The batches that may still be answered, in order."""
-        return [
-            batch for batch in list(self.batches.values()) if batch.is_open
-        ]  # a copy: displays read it in a thread
+        # a copy: displays read it in a thread
+        return [batch for batch in list(self.batches.values()) if batch.is_open]
 
     def custom_id(self, number: int, line: int) -> str:
         """Return the id of a request, at most 64 characters."""

@@ -26,12 +26,7 @@ from robin_cli.storage.layout import (
     VARIANCES,
     segment_path,
 )
-from robin_cli.storage.pair_files import (
-    GROUP_BYTES,
-    write_columns,
-    write_pairs,
-    write_table,
-)
+from robin_cli.storage.pair_files import GROUP_BYTES, write_columns, write_pairs, write_table
 from robin_cli.storage.schema import NUMBER, RUN_ID
 
 _OURS = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, BATCHES, LOCK})

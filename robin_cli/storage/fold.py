@@ -252,11 +252,7 @@ def _further_tokens(judgments: pa.Table) -> dict[str, NDArray[np.int64]]:
             for name in ("reasoning_tokens", "completion_tokens")
         )
     )
-    counts = (
-        was_cached,
-        prompt * _mask(cached.is_valid()),
-        reasoning,
-    )
+    counts = (was_cached, prompt * _mask(cached.is_valid()), reasoning)
     return dict(zip(_FURTHER_TOKENS, (np.asarray(each, np.int64) for each in counts), strict=True))
 
 

@@ -13,33 +13,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.datasets.pair_table import ALWAYS, OPTIONAL_TEXTS, TEXTS, PairTable
-from robin_cli.datasets.parquet_tables import (
-    batches,
-    opened_file,
-    table_batches,
-    written_table,
-)
+from robin_cli.datasets.parquet_tables import batches, opened_file, table_batches, written_table
 from robin_cli.datasets.spool import Spool
 from robin_cli.datasets.texts import Texts, give_back, numbered_texts, numbers_of
 from robin_cli.files.local import whole_file
 from robin_cli.model.arms import IntArray
-from robin_cli.model.errors import (
-    InputError,
-    StorageError,
-    did_you_mean,
-    shown,
-)
-from robin_cli.model.records import (
-    OTHER_COLUMN,
-    SYSTEM_COLUMN,
-    Value,
-)
+from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, Value
 from robin_cli.storage.damage import UNREADABLE, rows_in, unreadable
-from robin_cli.storage.layout import (
-    COLUMNS,
-    PAIRS,
-    name_of,
-)
+from robin_cli.storage.layout import COLUMNS, PAIRS, name_of
 
 PAIRS_AT_A_TIME = 10_000
 GROUP_BYTES = 2**25

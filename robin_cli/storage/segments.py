@@ -19,12 +19,7 @@ from robin_cli.model.records import Judgment, Status
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.damage import UNREADABLE, rows_in, unreadable
 from robin_cli.storage.journal import JournalContent, read_journal
-from robin_cli.storage.layout import (
-    JOURNAL,
-    RESTORE,
-    segment_count,
-    segment_path,
-)
+from robin_cli.storage.layout import JOURNAL, RESTORE, segment_count, segment_path
 from robin_cli.storage.lookup import ArmLookup, Draws
 from robin_cli.storage.manifest import Manifest, read_manifest
 from robin_cli.storage.schema import JUDGMENTS, NUMBER, RUN_ID, judgments_table
@@ -246,9 +241,8 @@ def check_rows(table: pa.Table) -> None:
             raise ValueError(f"a judgment has no {field.name}")
     for name in _MOST.keys() & set(table.column_names):
         values = table[name]
-        within = pc.and_(
-            pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name])
-        )  # nan is not
+        # nan is not
+        within = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, _MOST[name]))
         if not pc.all(within, min_count=0).as_py():
             raise ValueError(f"a judgment's {name} is negative or too large")
     if {"status", "rating"} <= set(table.column_names):

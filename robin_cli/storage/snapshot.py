@@ -49,10 +49,7 @@ def write_snapshot(run: Path, fold: Fold, run_id: str, segments: int) -> None:
         "judgments": fold.judgments,
         "fitted_at": fold.fitted_at,
     }
-    covers |= {
-        "missing": fold.draws.missing.tolist(),
-        "spent": fold.spent,
-    }
+    covers |= {"missing": fold.draws.missing.tolist(), "spent": fold.spent}
     text = orjson.dumps(covers, option=orjson.OPT_SERIALIZE_NUMPY)
     schema = _table(fold, slice(0)).schema.with_metadata({_KEY: text})
     with whole_file(run / STATE) as file, written_table(file, schema) as writer:
@@ -83,9 +80,8 @@ def read_snapshot(run: Path, space: ArmSpace, run_id: str) -> tuple[Fold, int] |
             fold.spent[name][:] = covers["spent"][name]
     except (OSError, RobinError, LookupError, TypeError, ValueError):
         return None
-    is_paid = all(
-        (values >= 0).all() for values in fold.spent.values()
-    )  # a negative cost would lift the limit on money
+    # a negative cost would lift the limit on money
+    is_paid = all((values >= 0).all() for values in fold.spent.values())
     return (fold, segments) if is_paid else None
 
 

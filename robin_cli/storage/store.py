@@ -72,9 +72,8 @@ class RunStore(StoredRun):
         if pairs is None:
             check_whole(path, manifest, last, content, last)
         rows = [] if content is None else unsealed_rows(path, content, last)
-        journal_table(
-            path / JOURNAL, rows
-        )  # report a bad line now, not when the journal becomes a segment
+        # report a bad line now, not when the journal becomes a segment
+        journal_table(path / JOURNAL, rows)
         self._rows: list[Judgment | Mapping[str, Any]] = list(rows)
         self._synced = len(self._rows)
         if content is not None and content.segment == self._segment:
@@ -154,9 +153,8 @@ class RunStore(StoredRun):
                 remove_remains(path)
                 store = cls(path, read_manifest(path), lock)
                 undone.callback(store._journal.close)
-                (path / SEGMENTS).mkdir(
-                    mode=0o700, exist_ok=True
-                )  # git does not copy empty folders
+                # git does not copy empty folders
+                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
             undone.pop_all()
         return store
 

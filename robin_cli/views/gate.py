@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from robin_cli.analysis.gate import (
-    State,
-    Verdict,
-    judged,
-    measured,
-    measured_difference,
-    together,
-)
+from robin_cli.analysis.gate import State, Verdict, judged, measured, measured_difference, together
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import told_scores
 from robin_cli.model.decision import RELATIONS
@@ -367,11 +360,7 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
 def junit_of(found: Gated) -> str:
     """Return JUnit XML: a test case for each requirement, failed, or skipped if it is inconclusive."""
     states = [each.state for each in found.verdicts]
-    counts = {
-        "tests": str(len(states)),
-        "failures": str(states.count("fail")),
-        "errors": "0",
-    }
+    counts = {"tests": str(len(states)), "failures": str(states.count("fail")), "errors": "0"}
     root = ET.Element("testsuites", {"name": "robin gate", **counts})
     suite = ET.SubElement(
         root,

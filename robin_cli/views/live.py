@@ -25,13 +25,7 @@ from robin_cli.model.arms import sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.render.fitting import told_apart
 from robin_cli.render.text import one_line
-from robin_cli.results.words import (
-    cost,
-    dollars,
-    duration,
-    refused_text,
-    tokens_text,
-)
+from robin_cli.results.words import cost, dollars, duration, refused_text, tokens_text
 from robin_cli.runner.session import Session
 
 REFRESH_HZ = 4
@@ -132,9 +126,8 @@ class LiveView:
         self._session = session
         self._clock = clock
         self._pace = Pace(clock)
-        import_module(
-            "scipy.special"
-        )  # takes a while once: the first picture would seem slow to make
+        # takes a while once: the first picture would seem slow to make
+        import_module("scipy.special")
         self._standing: Standing | None = None
         self._due = 0.0
 
@@ -172,10 +165,8 @@ class LiveView:
 def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, str]]:
     """Return names and values, laid out in two columns."""
     stats, budget, limit, total = session.stats, session.budget, session.money.limit, session.total
-    unparsed, failed = (
-        dict(stats.unparsed),
-        dict(stats.failed),
-    )  # the loop goes on while this thread reads
+    # the loop goes on while this thread reads
+    unparsed, failed = (dict(stats.unparsed), dict(stats.failed))
     rate = pace.rate(stats.ratings + sum(unparsed.values()), stats.in_flight)
     slow = pace.slow(rate, stats.refused)
     money = cost(

@@ -15,13 +15,7 @@ from rich.text import Text
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.render.text import plain
-from robin_cli.results.words import (
-    cost,
-    dollars,
-    duration,
-    refused_text,
-    tokens_text,
-)
+from robin_cli.results.words import cost, dollars, duration, refused_text, tokens_text
 from robin_cli.runner.books import Stats
 from robin_cli.runner.session import Outcome, Session
 from robin_cli.storage.fold import Spending
@@ -116,10 +110,8 @@ def calls_spent(session: Session) -> str:
 def progress_line(session: Session, pace: Pace) -> str:
     """Return a run's progress in one line: spent, rate, time left, in flight, phase, money, worst error, decided, failed."""
     stats, total = session.stats, session.total
-    unparsed, failed = (
-        stats.unparsed.copy(),
-        stats.failed.copy(),
-    )  # the loop goes on while this thread reads
+    # the loop goes on while this thread reads
+    unparsed, failed = (stats.unparsed.copy(), stats.failed.copy())
     rate = pace.rate(stats.ratings + sum(unparsed.values()), stats.in_flight)
     parts = [
         calls_spent(session),

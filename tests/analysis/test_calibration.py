@@ -21,11 +21,8 @@ def test_has_the_mean_and_students_interval_where_each_pair_has_a_prompt() -> No
     assert (one.mean_score, one.mean_human) == pytest.approx((1.0, 1.125))
     low, high = stats.t.interval(0.95, 3, loc=1.125, scale=stats.sem(human[:4]))
     assert (one.ci_low, one.ci_high) == pytest.approx((max(0, low), high))
-    assert (three.mean_human, three.ci_low, three.ci_high) == (
-        2.5,
-        0,
-        4,
-    )  # t of one degree reaches beyond the scale
+    # t of one degree reaches beyond the scale
+    assert (three.mean_human, three.ci_low, three.ci_high) == (2.5, 0, 4)
 
 
 def test_takes_pairs_of_one_prompt_for_one() -> None:

@@ -13,14 +13,7 @@ from scipy.stats import binomtest
 
 from robin_cli.analysis.clustered import clusters_of, mean_bounds
 from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.gate import (
-    Measured,
-    Settling,
-    Verdict,
-    judged,
-    measured,
-    together,
-)
+from robin_cli.analysis.gate import Measured, Settling, Verdict, judged, measured, together
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.scores import score
 from robin_cli.model.arms import FloatArray, IntArray
@@ -205,9 +198,8 @@ def test_decides_all_wrongly_no_more_often_than_it_says(make: Ratings) -> None:
 
 
 def test_says_how_many_prompts_would_settle_a_mean_whose_prompts_differ() -> None:
-    pairs = np.repeat(
-        np.eye(5, dtype=np.int64) * 50, [1, 1, 2, 8, 8], axis=0
-    )  # nearly without noise
+    # nearly without noise
+    pairs = np.repeat(np.eye(5, dtype=np.int64) * 50, [1, 1, 2, 8, 8], axis=0)
     found = verdict(MEAN, of(pairs))
     assert found.state == "inconclusive"
     assert found.settling is not None

@@ -108,11 +108,7 @@ def test_gives_the_means_that_no_bet_has_won_against() -> None:
                 shares = [rating / 4 for rating in ratings]
                 assert low[place] == pytest.approx(
                     bottom + (top - bottom) * lower_end(shares, alpha), abs=1e-6
-                ), (
-                    alpha,
-                    bottom,
-                    top,
-                )
+                ), (alpha, bottom, top)
                 mirrored = lower_end([1 - share for share in shares], alpha)
                 assert high[place] == pytest.approx(top - (top - bottom) * mirrored, abs=1e-6), (
                     alpha,
@@ -244,9 +240,8 @@ def test_reaches_as_far_as_the_furthest_end_of_all_intervals_together() -> None:
             rng.integers(1, 60, arms), rng.dirichlet(np.ones(top - bottom + 1), arms)
         )
         mean = counts @ np.arange(bottom, top + 1) / counts.sum(axis=1)
-        low, high = mean_intervals(
-            counts, bottom, top, alpha=0.1 / arms
-        )  # Bonferroni: each has its share of 10 %
+        # Bonferroni: each has its share of 10 %
+        low, high = mean_intervals(counts, bottom, top, alpha=0.1 / arms)
         furthest = np.maximum(mean - low, high - mean).max()
         assert largest_reach(counts, bottom, top, alpha=0.1) == pytest.approx(furthest, abs=1e-5)
 

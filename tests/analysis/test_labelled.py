@@ -225,11 +225,7 @@ def test_refuses_a_mean_of_labels_that_do_not_carry_it() -> None:
         assert found.why.startswith(why), (labels, probability, why)
         assert np.isnan(
             [found.estimate, found.low, found.high, found.std_error, found.lam]
-        ).all(), (
-            labels,
-            probability,
-            why,
-        )
+        ).all(), (labels, probability, why)
         assert (found.n_labels, found.n_prompts) == (len(labels), len(labels)), (
             labels,
             probability,

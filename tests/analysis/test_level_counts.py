@@ -63,9 +63,8 @@ def test_are_those_of_all_judgments_wherever_one_begins_to_count(
     ):
         assert scale == same_scale
         assert arms.tolist() == same_arms.tolist()
-        levels = max(
-            counts.shape[1], running.shape[1]
-        )  # finer ones, before there is a rating between them, hold nothing
+        # finer ones, before there is a rating between them, hold nothing
+        levels = max(counts.shape[1], running.shape[1])
         np.testing.assert_array_equal(at_levels(counts, levels), at_levels(running, levels))
         assert counted.of_arms(arms).tolist() == running.tolist()
 

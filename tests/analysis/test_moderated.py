@@ -79,9 +79,10 @@ def test_moderates_each_variance_by_that_of_all_pairs_of_its_attribute_and_judge
 def test_sees_no_certainty_in_ratings_that_all_agree() -> None:
     found = moderated(space_of(2, Scale(0, 4)), *sums([[4, 4, 4], [2, 2, 2]]))
     assert np.all(found.variance > 0)
+    # an even draw's
     assert np.all(
         moderated(space_of(2, Scale(0, 4)), *sums([[4], [2]])).variance == pytest.approx(2.0)
-    )  # an even draw's
+    )
 
 
 def test_likely_intervals_are_students_within_the_scale() -> None:
@@ -174,9 +175,8 @@ def test_reaches_further_where_rare_ratings_are_skewed_as_the_binomial_says() ->
     shrunk = math.sqrt(size / (size - 1))
     values = np.array([-4 * (1 - share), 4 * share]) * shrunk
     within = arms * 16 * share * (1 - share) * size
-    pooled = (within + 2.0) / (
-        arms * (size - 1) + 1
-    )  # an even scale of five levels has a variance of 2
+    # an even scale of five levels has a variance of 2
+    pooled = (within + 2.0) / (arms * (size - 1) + 1)
 
     def statistic(zeros: int) -> float:
         drawn = np.repeat(values, [zeros, size - zeros])
@@ -184,9 +184,8 @@ def test_reaches_further_where_rare_ratings_are_skewed_as_the_binomial_says() ->
         return float(drawn.mean() / math.sqrt(variance / size))
 
     zeros = stats.binom(size, share)
-    assert (
-        zeros.pmf(0) > 0.03
-    )  # so the upper end is that of no 0, and the lower that of as many as 2.5 % exceed
+    # so the upper end is that of no 0, and the lower that of as many as 2.5 % exceed
+    assert zeros.pmf(0) > 0.03
     most = int(zeros.isf(0.025))
     kurtosis = (share * values[0] ** 4 + (1 - share) * values[1] ** 4) / (
         share * values[0] ** 2 + (1 - share) * values[1] ** 2

@@ -15,12 +15,7 @@ from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import Part, log_sum_evidence, sum_intervals
 from robin_cli.analysis.moderated import skewed
 from robin_cli.analysis.order_effect import order_effects
-from robin_cli.analysis.pairwise import (
-    order_means,
-    pairwise_scores,
-    preferences_of,
-    run_ranking,
-)
+from robin_cli.analysis.pairwise import order_means, pairwise_scores, preferences_of, run_ranking
 from robin_cli.analysis.ranking import ranking
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.preferences import Preferences
@@ -212,9 +207,8 @@ def test_certifies_the_better_response_whichever_it_is_by_bets_of_all_comparison
         points[name, "a-first", "x"], points[name, "b-first", "x"] = [first] * 14, [second] * 14
     run = run_of(tmp_path, points, dict.fromkeys(("c0", "c1", "c2", "c3"), ("one", "two")))
     scores = pairwise_scores(run)
-    counts = np.array(
-        [[[0, 0, 14], [0, 0, 14]]] * 2 + [[[0, 14, 0], [0, 0, 14]]]
-    )  # c0, c1 and c3, of the leader
+    # c0, c1 and c3, of the leader
+    counts = np.array([[[0, 0, 14], [0, 0, 14]]] * 2 + [[[0, 14, 0], [0, 0, 14]]])
     evidence = log_sum_evidence([Part(counts[:, side], 0.0, 1.0, 0.5) for side in (0, 1)], 0.5)
     expected = certified(np.array([evidence[0], evidence[1], 0.0, evidence[2]]), 0.05)
     assert np.asarray(scores.columns["certified"]).tolist() == expected.tolist()
@@ -240,9 +234,8 @@ def test_counts_as_ties_what_judges_said_also_where_probabilities_count(tmp_path
         ("c0", "b-first", "x"): [0.9],
     }
     run = run_of(tmp_path, points, {"c0": ("one", "two")}, scoring="logprobs")
-    assert np.asarray(pairwise_scores(run).columns["n_ties"]).tolist() == [
-        2
-    ]  # 1.25 and 0.9 are of answers that said tie
+    # 1.25 and 0.9 are of answers that said tie
+    assert np.asarray(pairwise_scores(run).columns["n_ties"]).tolist() == [2]
 
 
 def test_needs_no_names_of_systems(tmp_path: Path) -> None:

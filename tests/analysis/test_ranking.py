@@ -73,9 +73,8 @@ def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes
         left = known - (rows[mine] * (p * (1 - p))[mine, None]).T @ rows[mine]
         changes.append(np.linalg.pinv(left) @ rows[mine].T @ (y - p)[mine])
     inverse = np.linalg.pinv(known)
-    covariance = (
-        29 / 30 * np.array(changes).T @ np.array(changes) + inverse / 30
-    )  # and one prompt more, by the model
+    # and one prompt more, by the model
+    covariance = 29 / 30 * np.array(changes).T @ np.array(changes) + inverse / 30
     for i, j in ((0, 1), (1, 3), (2, 0)):
         contrast = np.eye(4)[i] - np.eye(4)[j]
         error = np.sqrt(contrast @ covariance @ contrast)
@@ -106,9 +105,8 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
     known = (rows * (p * (1 - p))[:, None]).T @ rows
     apart = plain.difference_error**2
     centre = np.eye(3) - 1 / 3
-    phi = (
-        -0.5 * np.trace(known @ centre @ apart @ centre) / 2
-    )  # from variances of differences to covariances
+    # from variances of differences to covariances
+    phi = -0.5 * np.trace(known @ centre @ apart @ centre) / 2
 
     def log_posterior(at: FloatArray, tau: FloatArray) -> FloatArray:
         odds = at @ rows.T
@@ -159,9 +157,8 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
 def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_systems() -> None:
     rng = np.random.default_rng(5)
     y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), 60, rng, per_prompt=12)
-    kept = (
-        rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]
-    )  # of some prompts one or two couples
+    # of some prompts one or two couples
+    kept = rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]
     y, system, prompt = y[kept], system[kept], prompt[kept]
     found = ranking(y, system, prompt, 7)
     rows, values = np.eye(7)[system[:, 0]] - np.eye(7)[system[:, 1]], found.strength
@@ -340,10 +337,7 @@ def test_does_not_change_where_a_and_b_are_called_the_other_way_round() -> None:
     swap = rng.random(len(y)) < 0.5
     one = ranking(y, system, prompt, 3)
     other = ranking(
-        np.where(swap, 1 - y, y),
-        np.where(swap[:, None], system[:, ::-1], system),
-        prompt,
-        3,
+        np.where(swap, 1 - y, y), np.where(swap[:, None], system[:, ::-1], system), prompt, 3
     )
     assert one.strength == pytest.approx(other.strength)
     assert one.win_low == pytest.approx(other.win_low)

@@ -106,9 +106,8 @@ def test_takes_the_noise_anew_in_each_resample() -> None:
         for found, mine in ((drawn, np.nanmean(variances[rows])), (fixed, typical)):
             within = (np.nan_to_num(variances[rows]) * (n[rows] - 1) + 4 * mine) / (n[rows] + 3)
             found.append(1 - (within / n[rows]).mean() / scores[rows].var(ddof=1))
-    tail = stats.norm.cdf(
-        -np.sqrt(40 / 39) * stats.t.ppf(0.975, 39)
-    )  # 40 prompts say how noisy the judge is
+    # 40 prompts say how noisy the judge is
+    tail = stats.norm.cdf(-np.sqrt(40 / 39) * stats.t.ppf(0.975, 39))
     low, high = np.quantile(drawn, [tail, 1 - tail])
     assert (told.ci_low, told.ci_high) == pytest.approx((low, high), abs=0.04)
     assert told.ci_high - told.ci_low > 2 * np.ptp(np.quantile(fixed, [0.025, 0.975]))

@@ -14,12 +14,7 @@ from scipy import stats
 
 from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
 from robin_cli.analysis.moderated import skewed
-from robin_cli.analysis.scores import (
-    Scores,
-    _told_apart,
-    likely_widths,
-    score,
-)
+from robin_cli.analysis.scores import Scores, _told_apart, likely_widths, score
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Pair, Scale

@@ -13,15 +13,7 @@ import pytest
 from robin_cli.datasets.pairs import load_pairs
 from robin_cli.settings.reading import load_settings
 from tests.conftest import has
-from tests.datasets.writing import (
-    WRITERS,
-    as_lines,
-    as_table,
-    complaint,
-    read,
-    refused,
-    written,
-)
+from tests.datasets.writing import WRITERS, as_lines, as_table, complaint, read, refused, written
 
 GOOD = {"prompt": "p", "response": "r"}
 SKIP = "or leave such rows out with --skip-bad-rows."

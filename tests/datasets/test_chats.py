@@ -53,10 +53,8 @@ def test_reads_a_conversation_as_prompt_and_response(tmp_path: Path, suffix: str
         READ,
         "Old pond.",
     )
-    assert loaded(tmp_path, suffix, {"prompt": "Hi", "messages": LONG}) == (
-        READ,
-        "Old pond.",
-    )  # its first turn
+    # its first turn
+    assert loaded(tmp_path, suffix, {"prompt": "Hi", "messages": LONG}) == (READ, "Old pond.")
     assert loaded(tmp_path, suffix, {"prompt": "p", "response": "r", "messages": LONG}) == (
         "p",
         "r",

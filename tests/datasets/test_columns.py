@@ -289,9 +289,8 @@ def test_keeps_what_is_named_twice_or_not_taken(tmp_path: Path) -> None:
     (pair,) = load_pairs(path, columns={"prompt": "messages", "id": "-", "set": "-"}).pairs
     assert pair.columns == {"prompt": "p", "reference": 42}
     path = written(tmp_path, "text.jsonl", as_lines([row(answer="gold", reference="gold")]))
-    assert load_pairs(path).pairs[0].columns == {
-        "answer": "gold"
-    }  # also where the text is another column's, too
+    # also where the text is another column's, too
+    assert load_pairs(path).pairs[0].columns == {"answer": "gold"}
     path = written(tmp_path, "text.jsonl", as_lines([row(reference="gold", x={"y": 1})]))
     (pair,) = load_pairs(path).pairs
     assert (pair.reference, pair.columns) == ("gold", {"x.y": 1})

@@ -138,10 +138,7 @@ REFUSED = [
         "pair_id,preference_strength\np1,-3\n",
         ': the column "preference_strength" would not be read. Write a row',
     ),
-    (
-        '{"Pair ID": "p1", "label": 3}\n',
-        ': the column "Pair ID" would not be read. Rename it to',
-    ),
+    ('{"Pair ID": "p1", "label": 3}\n', ': the column "Pair ID" would not be read. Rename it to'),
     ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is not a number"),
     ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is not a number'),
     ('{"pair_id": null, "label": 3}\n', ":1: the pair_id is null"),

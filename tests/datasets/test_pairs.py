@@ -97,8 +97,7 @@ def fits(name: str, suffix: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "suffix"),
-    [(name, suffix) for name in ROWS for suffix in READ if fits(name, suffix)],
+    ("name", "suffix"), [(name, suffix) for name in ROWS for suffix in READ if fits(name, suffix)]
 )
 def test_reads_rows_alike_in_every_format(tmp_path: Path, name: str, suffix: str) -> None:
     rows, columns, wanted = ROWS[name]

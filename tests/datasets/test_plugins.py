@@ -196,9 +196,8 @@ def test_says_of_rows_and_packages_what_is_wrong_with_them(
         written(tmp_path, "a.lists", b"x")
     )
     assert "a.lists2: the file has no rows." in said_of(written(tmp_path, "a.lists2", b"x"))
-    assert (
-        len(load_pairs(written(tmp_path, "a.csv", b"prompt,response\np,r\n")).pairs) == 1
-    )  # robin's own stays
+    # robin's own stays
+    assert len(load_pairs(written(tmp_path, "a.csv", b"prompt,response\np,r\n")).pairs) == 1
     install(
         "robin-odd",
         r"def rows(path): return [{'prompt': '\ud800', 'response': 'r'}, {'id': 2**70}]",

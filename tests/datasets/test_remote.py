@@ -265,9 +265,8 @@ def test_fetches_nothing_that_only_a_received_run_or_a_found_file_names(
         endpoint = ("--model", "m", "--base-url", wire.url)
         robin(*judging(wire.url, address, 4, "--run", "r"), cwd=tmp_path, exits=0)
         server.asked.clear()
-        robin(
-            "resume", "r", "-b", "8", "-o", "scores.csv", cwd=tmp_path, exits=0
-        )  # by the copy that it keeps
+        # by the copy that it keeps
+        robin("resume", "r", "-b", "8", "-o", "scores.csv", cwd=tmp_path, exits=0)
         for command in (("status", "r"), ("export", "r"), ("report", "r", "-o", "r.html")):
             robin(*command, cwd=tmp_path, exits=0)
 

@@ -105,9 +105,8 @@ def test_moves_the_calls_of_an_endpoint_that_is_away_and_tries_it_again() -> Non
 
     came, asked = run(scene())
     assert set(came) == {"answered"}
-    assert (
-        len([at for at in asked if 11 <= at < 70]) <= 6
-    )  # tried again now and then, with one call
+    # tried again now and then, with one call
+    assert len([at for at in asked if 11 <= at < 70]) <= 6
     assert len([at for at in asked if at > 150]) > 1_000
     assert [("circuit open" in line, "answers again" in line) for line in told] == [
         (True, False),
@@ -239,12 +238,8 @@ def test_loses_no_permit_whoever_is_cancelled_when(steps: list[tuple[str, int]],
 def test_loses_no_permit_in_any_short_story() -> None:
     async def all_stories() -> None:
         moves = [("start", 0), ("cancel", 0), ("cancel", 1), ("release", 0), ("tick", 0)]
-        opening = [
-            ("start", 0),
-            ("start", 0),
-            ("start", 0),
-            ("tick", 0),
-        ]  # one holds the permit, two wait
+        # one holds the permit, two wait
+        opening = [("start", 0), ("start", 0), ("start", 0), ("tick", 0)]
         for story in itertools.product(moves, repeat=4):
             await play([*opening, *story], room=1)
 

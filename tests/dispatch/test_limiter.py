@@ -124,9 +124,8 @@ def test_finds_most_of_what_the_best_fixed_number_brings_with_few_calls_for_each
     name: str,
 ) -> None:
     limits, best = ENDPOINTS[name]
-    seconds = (
-        15.0 if name == "no limit" else 45.0 if limits.get("workers", 0) > 4 else 90.0
-    )  # by the calls it answers
+    # by the calls it answers
+    seconds = 15.0 if name == "no limit" else 45.0 if limits.get("workers", 0) > 4 else 90.0
     found = answers(None, limits, seconds)
 
     assert len(found.answered) >= 0.85 * len(answers(best, limits, seconds).answered)
@@ -207,11 +206,7 @@ def test_never_goes_beyond_its_ceiling(ceiling: int) -> None:
 @pytest.mark.parametrize("fixed", [None, 50])
 @pytest.mark.parametrize(
     ("caps", "most"),
-    [
-        ({"rpm": 120}, 120),
-        ({"tpm": 12_000}, 120),
-        ({"rpm": 600, "tpm": 6_000}, 60),
-    ],
+    [({"rpm": 120}, 120), ({"tpm": 12_000}, 120), ({"rpm": 600, "tpm": 6_000}, 60)],
 )
 def test_keeps_to_the_users_own_caps(fixed: int | None, caps: dict[str, Any], most: int) -> None:
     async def scene() -> Server:

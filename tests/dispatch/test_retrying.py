@@ -99,9 +99,8 @@ def test_heaps_up_no_calls_that_wait_to_be_made_again() -> None:
         await asyncio.gather(*open_calls)
         return most
 
-    assert (
-        run(scene()) <= 3 * at_a_time
-    )  # away, under way, and those that fail while as many are away
+    # away, under way, and those that fail while as many are away
+    assert run(scene()) <= 3 * at_a_time
 
 
 def test_makes_a_call_again_before_a_new_one_is_begun() -> None:
@@ -176,6 +175,5 @@ def test_keeps_to_rpm_while_it_learns_what_an_endpoint_takes(
     sent_at, outcomes = run(scene())
     assert all(isinstance(outcome, Reply) for outcome in outcomes)
     assert len(sent_at) >= 12 + 2
-    assert all(
-        at >= number - 1.0 - 1e-9 for number, at in enumerate(sent_at)
-    )  # one a second; the first came late for its turn
+    # one a second; the first came late for its turn
+    assert all(at >= number - 1.0 - 1e-9 for number, at in enumerate(sent_at))

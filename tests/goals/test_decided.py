@@ -139,15 +139,7 @@ def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path:
     assert {
         name: facts[name]
         for name in ("of", "each", "certified", "open", "keep", "drop", "undecided")
-    } == {
-        "of": 5,
-        "each": "pair",
-        "certified": 3,
-        "open": 2,
-        "keep": 2,
-        "drop": 1,
-        "undecided": 2,
-    }
+    } == {"of": 5, "each": "pair", "certified": 3, "open": 2, "keep": 2, "drop": 1, "undecided": 2}
     assert facts["open_leaning"] == {"keep": 1, "drop": 0, "undecided": 1}
     assert (facts["given_up"], facts["error_rate"], facts["margins"]) == (
         1,
@@ -318,11 +310,7 @@ def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:
         page.listing.views[0].column,
         page.listing.views[0].test,
         page.listing.views[0].value,
-    ) == (
-        "decision",
-        "ends",
-        "?",
-    )
+    ) == ("decision", "ends", "?")
     assert "<h2>How many are decided after how many calls?</h2>" in html(page)
 
 

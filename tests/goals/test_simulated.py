@@ -45,9 +45,8 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
     assert loss["wrong"].tolist() == [0, pytest.approx(1 / 3)]
     assert (loss["any"].tolist(), loss["asked"].tolist()) == ([0, 1], [1, 1])
     unknown = np.full((1, len(truth)), np.nan)
-    assert (
-        Rank(found.space, found).loss(after(unknown), truth[None])["wrong"] == 0.5
-    )  # what is not known is half wrong
+    # what is not known is half wrong
+    assert Rank(found.space, found).loss(after(unknown), truth[None])["wrong"] == 0.5
     turned = 2.0 - truth
     asked = matches(tournament(3, 5), wants_best=True)
     best = Preferred(asked.space, asked)
@@ -105,11 +104,7 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
     assert few.columns == ("share_mean", "share_sem")
     assert few.figure("share_mean") > 1.5 * many.figure("share_mean")
     known = [Known.nothing(40, Scale(0, 4), "helpfulness")]
-    own = {
-        "delta": 0.01,
-        "mode": "practice",
-        "margin": None,
-    }
+    own = {"delta": 0.01, "mode": "practice", "margin": None}
     policy = make_policy("uniform", goal.setup(own, 4000))
     rows = Forecast(known, goal).expected(lambda *_: policy, [40, 4000])
     figures = [

@@ -64,10 +64,7 @@ _MORE = {
     "no-run": "status nowhere",
     "runs": "runs",
 }
-_PREFERENCES = {
-    "ranking": "export run --what ranking",
-    "results": "results run",
-}
+_PREFERENCES = {"ranking": "export run --what ranking", "results": "results run"}
 
 SCENES: Mapping[str, Mapping[str, str]] = {
     "scores": {

@@ -69,9 +69,8 @@ def test_answers_every_call_that_was_under_way_when_a_parameter_was_refused(
 
     with serving(at_once(answer)) as wire:
         notices = asyncio.run(scene(wire.url))
-    assert (
-        len(wire.bodies) == 2 * TOGETHER + 1
-    )  # each of the first was refused once; the later one was right at once
+    # each of the first was refused once; the later one was right at once
+    assert len(wire.bodies) == 2 * TOGETHER + 1
     assert len(notices) == 1
 
 

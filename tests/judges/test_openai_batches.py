@@ -178,9 +178,8 @@ def test_what_may_pass_is_waited_out_at_every_step_but_creation(
     assert not server.faults
     assert len(list(read_lines([to], 2**20))) == 10
     assert len(server.batches) == 1
-    assert len(talk.slept) >= (
-        1 if how in {"drop", "lose"} else 3
-    )  # some such requests are sent again at once
+    # some such requests are sent again at once
+    assert len(talk.slept) >= (1 if how in {"drop", "lose"} else 3)
     assert all(each >= 7 for each in talk.slept) or not headers
     assert all(line.endswith("; trying again") for line in talk.notices)
 

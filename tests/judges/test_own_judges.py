@@ -137,13 +137,7 @@ def test_never_mixes_two_judges_in_one_run(make: Callable[[int], Any], tmp_path:
     assert open_run(run.path).status()["budget"] == 4
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Same("Rating: 1", "裁"),
-        lambda: partial(rated, 1),
-    ],
-)
+@pytest.mark.parametrize("make", [lambda: Same("Rating: 1", "裁"), lambda: partial(rated, 1)])
 def test_goes_on_with_an_object_that_has_a_name_and_with_the_same_bound_arguments(
     make: Any, tmp_path: Path
 ) -> None:

@@ -247,11 +247,8 @@ def test_puts_no_form_of_the_key_into_a_run_its_logs_or_what_is_made_of_it(tmp_p
     calls = 2 * len(FORMS)
     assert calls < math.lcm(len(fields), len(FORMS))  # each form in two fields
     write_pairs(tmp_path / "pairs.jsonl", calls)
-    logging = {
-        "OPENAI_API_KEY": KEY,
-        "OPENAI_LOG": "debug",
-        "PYTHONASYNCIODEBUG": "1",
-    }  # which say more than any other
+    # which say more than any other
+    logging = {"OPENAI_API_KEY": KEY, "OPENAI_LOG": "debug", "PYTHONASYNCIODEBUG": "1"}
     with serving(answer) as wire:
         where = ("--base-url", wire.url, "--model", "m")
         command = ("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(calls), *where)

@@ -23,9 +23,8 @@ def votes(chances: list[float], times: int, seed: int) -> tuple[FloatArray, IntA
 
 
 def test_finds_three_systems_that_go_in_a_circle_by_the_ratio_of_two_normal_distributions() -> None:
-    y, system = votes(
-        [0.7, 0.3, 0.9, 0.7, 0.9, 0.9], 40, 0
-    )  # 0 beats 1, 1 beats 2, 2 beats 0, and all beat 3
+    # 0 beats 1, 1 beats 2, 2 beats 0, and all beat 3
+    y, system = votes([0.7, 0.3, 0.9, 0.7, 0.9, 0.9], 40, 0)
     wins = wins_of(y, system, 4)
     strength = fit(wins + 0.5 * PRIOR * (1 - np.eye(4))).values
     rows = np.eye(4)[COUPLES[:, 0]] - np.eye(4)[COUPLES[:, 1]]
@@ -62,9 +61,8 @@ def test_finds_nothing_where_strengths_explain_the_verdicts(top: float) -> None:
 
 
 def test_names_no_circle_where_strengths_fail_without_one() -> None:
-    sure = circle(
-        *votes([0.9, 0.55, 0.9, 0.9, 0.55, 0.9], 80, 1), 4
-    )  # who is further off wins less, yet nobody is in a circle
+    # who is further off wins less, yet nobody is in a circle
+    sure = circle(*votes([0.9, 0.55, 0.9, 0.9, 0.55, 0.9], 80, 1), 4)
     assert sure is not None
     assert (sure.systems, sure.rates) == ((), ())
 

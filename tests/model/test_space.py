@@ -23,9 +23,8 @@ def test_finds_an_arm_by_its_coordinates_and_coordinates_by_the_arm(
     pairs: int, attributes: int, judges: int
 ) -> None:
     arms = space(pairs, attributes, judges)
-    every = [
-        (p, a, j) for p in range(pairs) for a in range(attributes) for j in range(judges)
-    ]  # pair by pair
+    # pair by pair
+    every = [(p, a, j) for p in range(pairs) for a in range(attributes) for j in range(judges)]
     assert len(arms) == len(every)
     assert list(zip(arms.pair, arms.attribute, arms.judge, strict=True)) == every
     assert arms.arm_at(arms.pair, arms.attribute, arms.judge).tolist() == list(range(len(every)))

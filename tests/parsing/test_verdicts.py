@@ -358,10 +358,8 @@ def test_takes_the_probability_of_a_against_b() -> None:
 def test_goes_by_the_text_where_much_of_the_probability_is_of_no_verdict() -> None:
     assert expected("Verdict: A", token(" A", _A=0.9, _C=0.1)) == (None, "off_scale")
     assert expected("Verdict: A", token(" A", _A=0.9, _Response=0.1)) == (None, "off_scale")
-    assert expected("Verdict: A", token(" A", _A=0.9, _a=0.1)) == (
-        None,
-        "off_scale",
-    )  # perhaps of "a tie"
+    # perhaps of "a tie"
+    assert expected("Verdict: A", token(" A", _A=0.9, _a=0.1)) == (None, "off_scale")
     assert expected("Verdict: A", token(" A", _A=0.9, _tie=0.1), scale=NO_TIES) == (
         None,
         "off_scale",

@@ -164,6 +164,5 @@ def test_money_of_a_call_that_was_lost_is_gone_and_teaches_nothing() -> None:
     assert (budget.spent, budget.lost, budget.reserved) == (0.0, 0.4, 0.0)
     assert not budget.covers(0.7)
     budget.reserve(0.1)
-    assert not budget.covers(
-        0.1
-    )  # no call of this judge was paid yet, so what it takes is not known
+    # no call of this judge was paid yet, so what it takes is not known
+    assert not budget.covers(0.1)

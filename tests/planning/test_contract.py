@@ -244,9 +244,7 @@ def test_starves_no_arm(name: str) -> None:
     arms = WritableArms(len(case.space))
     setup = Setup(len(arms), BUDGET, SCALE)
     policy = policy_by_scale(
-        "two-priors" if name == "two scales" else name,
-        setup,
-        case.space.by_scale(),
+        "two-priors" if name == "two scales" else name, setup, case.space.by_scale()
     )
     list(work(case.planner(arms, policy, budget=50 * len(arms)), by_turns(constant)))
     assert arms.counts.min() >= 10

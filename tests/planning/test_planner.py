@@ -438,9 +438,8 @@ def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
 
     calls = np.bincount(judge, weights=arms.counts)
     assert calls.sum() == budget
-    assert (
-        calls[1] > 0.85 * calls[0]
-    )  # both judges' arms vary alike: half of the calls each, give or take
+    # both judges' arms vary alike: half of the calls each, give or take
+    assert calls[1] > 0.85 * calls[0]
 
 
 def test_asks_another_arm_of_the_judge_whose_arm_failed_before_others_run_ahead() -> None:

@@ -56,11 +56,7 @@ def test_gives_a_first_round_twice_what_each_further_one_has() -> None:
     ):
         assert round_ends(100 * calls, 100, rounds) == tuple(
             round(100 * each) for each in a_pair
-        ), (
-            calls,
-            rounds,
-            a_pair,
-        )
+        ), (calls, rounds, a_pair)
 
 
 def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() -> None:

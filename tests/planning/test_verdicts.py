@@ -29,12 +29,7 @@ SHORT, LONG = Scale(0, 4), Scale(0, 10)
 
 
 def task_over(
-    sizes: list[int],
-    *,
-    judges: int = 1,
-    best: bool,
-    attributes: int = 1,
-    error_rate: float = 0.2,
+    sizes: list[int], *, judges: int = 1, best: bool, attributes: int = 1, error_rate: float = 0.2
 ) -> Task:
     """A decision over groups of these sizes, or over as many pairs by themselves."""
     names, scales = ("a", "b")[:attributes], (SHORT, LONG)[:attributes]
@@ -170,13 +165,7 @@ def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
 def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
     best: bool, judges: int, attributes: int, sizes: list[int], error_rate: float
 ) -> None:
-    task = task_over(
-        sizes,
-        best=best,
-        judges=judges,
-        attributes=attributes,
-        error_rate=error_rate,
-    )
+    task = task_over(sizes, best=best, judges=judges, attributes=attributes, error_rate=error_rate)
     space, budget = task.space, 10 * len(task.space)
     rng, answers = np.random.default_rng(2), []
     for arm in range(len(space)):

@@ -85,9 +85,8 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
     once = np.where(few == 1.0, 0.5, 1.0)
     told = keys(few, total * once, total_sq * once)
 
-    assert (
-        told[3::2].min() > 5 * told[::2].max()
-    )  # one pair of equal ratings proves nothing of nineteen others
+    # one pair of equal ratings proves nothing of nineteen others
+    assert told[3::2].min() > 5 * told[::2].max()
     assert keys(n, total, total_sq)[1::2].max() < told[3::2].min() / 2  # twenty do
 
 

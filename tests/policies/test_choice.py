@@ -59,11 +59,7 @@ def test_chooses_a_scheduler_by_what_is_wanted_and_says_why(
 @pytest.mark.parametrize(
     ("name", "setup", "said"),
     [
-        (
-            "robbin",
-            SCORES,
-            "known schedulers are auto, robin, robin-hood, two-priors, uniform",
-        ),
+        ("robbin", SCORES, "known schedulers are auto, robin, robin-hood, two-priors, uniform"),
         ("robin", SCORES, "--variances RUN"),
         ("robin-hood", replace(SCORES, delta=1.5), "at most 1"),
         ("robin-hood", replace(SCORES, mode="practise"), "practice, theory"),

@@ -354,6 +354,5 @@ def test_takes_the_variance_from_the_mean_where_one_call_comes_first(runs: int) 
         for number, each in enumerate(ratings):
             g = max(np.polyval(parabola, (np.mean(each) - 5.5) / 4.5), least)
             assert many[run, number] == pytest.approx(variance(each, g, LONG))
-            assert few[run, number] == pytest.approx(
-                variance(each, 1.0, LONG)
-            )  # a ninth of 9, squared
+            # a ninth of 9, squared
+            assert few[run, number] == pytest.approx(variance(each, 1.0, LONG))

@@ -140,11 +140,7 @@ def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_
     for policy, variance, off in (
         (Robin(np.array([0.3])), 0.3, 1e-9),
         # the bound is the variance that would be seen as σ̂² if it fell short by its share √(c/n)
-        (
-            RobinHood(c=c, warm_up=1),
-            float(np.var(ratings)) / (1 - math.sqrt(c / n)),
-            1e-9,
-        ),
+        (RobinHood(c=c, warm_up=1), float(np.var(ratings)) / (1 - math.sqrt(c / n)), 1e-9),
         # the quantile of χ² is Wilson and Hilferty's: within 0.5 % of scipy's from 8 degrees of freedom on
         (
             TwoPriors(scale, pooled, alike, *moments),

@@ -91,9 +91,8 @@ def test_draws_a_variance_toward_that_of_all_pairs() -> None:
         np.array([32.0, 4.0, 9.0]),
     )
     fitted = policy.fitted(n, total, total_sq)
-    pooled = ((32 - 16) + 0 + 2.0) / (
-        3 + 3 + 0 + 1
-    )  # sums of squares within pairs, and 2 for an even draw
+    # sums of squares within pairs, and 2 for an even draw
+    pooled = ((32 - 16) + 0 + 2.0) / (3 + 3 + 0 + 1)
     expected = np.array([(16 + 2 * pooled) / 5, 2 * pooled / 5, pooled]) / n
     np.testing.assert_allclose(
         fitted.priority(n, np.zeros(3), total, total_sq, np.arange(3)), expected

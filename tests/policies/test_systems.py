@@ -65,9 +65,8 @@ def prompts_of(systems: Systems, arms: list[int]) -> list[int]:
 
 
 def test_asks_all_of_a_prompt_before_the_next_and_each_once_before_any_twice() -> None:
-    answered = [
-        (prompt, system) for system in range(3) for prompt in range(20)
-    ]  # data sorted by system
+    # data sorted by system
+    answered = [(prompt, system) for system in range(3) for prompt in range(20)]
     systems = systems_for(answered, judges=2, scales=(SHORT, LONG))
 
     asked = asked_in_turn(systems, 2 * len(systems.space))

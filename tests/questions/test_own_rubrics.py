@@ -206,10 +206,7 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
         ),
         ("{% block user %}{{ 1 // 0 }}{% endblock %}", "cannot be rendered"),
         ("{% block user %}{{ response + 1 }}{% endblock %}", "cannot be rendered"),
-        (
-            "{% block user %}{% include 'x' %}{% endblock %}",
-            "cannot be rendered .*no loader",
-        ),
+        ("{% block user %}{% include 'x' %}{% endblock %}", "cannot be rendered .*no loader"),
     ],
 )
 def test_says_what_is_wrong_with_a_template(tmp_path: Path, template: str, said: str) -> None:

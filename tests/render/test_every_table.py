@@ -122,9 +122,8 @@ ASKED = ("Why are there two high tides a day, and not one?", "Name a prime. " * 
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_fits_a_terminal_with_usual_values_and_cuts_no_word(width: int) -> None:
     for table in filter(lambda table: table.terminal, TABLES):
-        shown_there = [
-            name for name in table.terminal if name not in {"response_a", "response_b"}
-        ]  # of other runs
+        # of other runs
+        shown_there = [name for name in table.terminal if name not in {"response_a", "response_b"}]
         columns = table.columns.values()
         usual = {
             each.name: USUAL.get(each.form, 1_234 if each.form == "count" else 0.32)
@@ -312,9 +311,8 @@ def test_docs_and_help_say_what_the_columns_say() -> None:
     assert "\n".join(page()).rstrip() + "\n" == written, (
         "python -m robin_cli.results > docs/columns.md"
     )
-    titles = dict.fromkeys(
-        table.name for table in TABLES if ":" not in table.says
-    )  # what robin export writes
+    # what robin export writes
+    titles = dict.fromkeys(table.name for table in TABLES if ":" not in table.says)
     (what,) = (each for each in get_command(app).commands["export"].params if each.name == "what")  # type: ignore[attr-defined]
     assert what.help.split(". ")[0].split(", ") == list(titles)
     assert [each.value for each in What] == list(titles)

@@ -188,11 +188,8 @@ def test_a_workbook_holds_types_and_filters_and_its_texts_stay_texts(
         [3, True, moment.replace(tzinfo=None), 0.1],
         [1, True, cells[0][3], 1e300],
     ]
-    assert cells[1][2:] == [
-        False,
-        "1780-06-22 10:15:00.250000+00:00",
-        2.6,
-    ]  # before Excel's first day: as text
+    # before Excel's first day: as text
+    assert cells[1][2:] == [False, "1780-06-22 10:15:00.250000+00:00", 2.6]
     assert cells[2][1:] == [0, None, None, None]
     assert {row[0].value: row[1].value for row in book["settings"].iter_rows()} == settings | {
         "base_url": "http://a/v1, http://b/v1",

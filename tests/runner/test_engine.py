@@ -273,9 +273,8 @@ def test_asks_for_no_more_ratings_than_an_arm_or_the_budget_has_room_for() -> No
     desk.samples = 8
     desk.run()
     assert list(desk.arms.n) == [11] * 4
-    assert (
-        judge.samples[:4] == [RETIRE_AFTER] * 4
-    )  # not more before it is known that the arm can be rated
+    # not more before it is known that the arm can be rated
+    assert judge.samples[:4] == [RETIRE_AFTER] * 4
     assert sorted(judge.samples[4:]) == [6] * 4
 
 

@@ -92,9 +92,8 @@ def test_tells_the_mean_over_runs_with_its_error_and_each_runs_own(runs: int) ->
 
 
 def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
-    ratings = tuple(
-        np.full(3, level) for level in 2 * (0, 1, 2, 3, 4, 1, 2, 3, 0, 4)
-    )  # which never vary, but the last
+    # which never vary, but the last
+    ratings = tuple(np.full(3, level) for level in 2 * (0, 1, 2, 3, 4, 1, 2, 3, 0, 4))
     human = np.array(2 * [0, 1, 2, 3, 4, 2, 1, 3, 1, 4], dtype=np.float64)
     (row,) = conduct(
         [subject((*ratings[:-1], np.array([4, 3])), human)],

@@ -108,10 +108,7 @@ def test_reads_calls_between_budgets_in_logarithms() -> None:
     assert calls_for(float(np.sqrt(high * low)), found) == (800, "about")
 
 
-@pytest.mark.parametrize(
-    "goal",
-    [deciding(15, "score>=2"), deciding(8, "best", np.arange(8) // 2)],
-)
+@pytest.mark.parametrize("goal", [deciding(15, "score>=2"), deciding(8, "best", np.arange(8) // 2)])
 def test_most_runs_decide_everything_within_the_calls_to_the_end(goal: Goal) -> None:
     pairs = len(goal.space)
     forecast = Forecast(nothing(pairs), goal)

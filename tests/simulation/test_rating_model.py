@@ -70,9 +70,8 @@ def test_draws_as_bayes_rule_says() -> None:
 def test_fits_the_mixture_under_which_the_ratings_are_likeliest() -> None:
     rng = np.random.default_rng(4)
     counts = rng.multinomial(6, rng.dirichlet(np.ones(3), 300))
-    weights = fit_mixture(
-        np.concatenate([counts, np.zeros((50, 3), dtype=np.int64)])
-    )  # the unrated say nothing
+    # the unrated say nothing
+    weights = fit_mixture(np.concatenate([counts, np.zeros((50, 3), dtype=np.int64)]))
     rows, times = np.unique(counts, axis=0, return_counts=True)
     likelihood = np.array(
         [stats.multinomial.pmf(rows, 6, rounded_normal(*point, 3)) for point in POINTS]
@@ -122,9 +121,8 @@ def test_three_alike_ratings_do_not_mean_that_a_pair_never_varies() -> None:
     variances = drawn @ levels**2 - (drawn @ levels) ** 2
     alike = counts[:, 4] == 3
 
-    assert (
-        0 < (variances[alike] > 2).mean() < 0.3
-    )  # some, and by far not all: of 225 about 25 in truth
+    # some, and by far not all: of 225 about 25 in truth
+    assert 0 < (variances[alike] > 2).mean() < 0.3
     assert (variances[~alike] > 2).mean() > 0.8
     assert abs(variances.mean() - 2.0) < 0.4
 

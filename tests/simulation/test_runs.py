@@ -39,13 +39,7 @@ def recorded(rng: np.random.Generator, *, several_scales: bool) -> Ratings:
     return Ratings.of(rows)
 
 
-def made(
-    name: str,
-    budget: int,
-    variances: FloatArray,
-    *,
-    several_scales: bool,
-) -> Policy:
+def made(name: str, budget: int, variances: FloatArray, *, several_scales: bool) -> Policy:
     groups = [(SHORT, np.arange(0, PAIRS, 2)), (LONG, np.arange(1, PAIRS, 2))]
     if not several_scales:
         groups = [(SHORT, np.arange(PAIRS))]
@@ -78,10 +72,7 @@ def by_every_policy(*cases: tuple[object, ...]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "several_scales"),
-    by_every_policy((False,), (True,)),
-)
+@pytest.mark.parametrize(("name", "several_scales"), by_every_policy((False,), (True,)))
 def test_asks_the_same_arms_in_a_simulation_as_in_a_run(name: str, *, several_scales: bool) -> None:
     check_asks_the_same_arms(name, several_scales=several_scales)
 
@@ -93,12 +84,7 @@ def check_asks_the_same_arms(name: str, *, several_scales: bool) -> None:
         whole = made(name, budget, ratings.variances, several_scales=several_scales)
         for run, calls in enumerate(simulated_calls(ratings, whole, budget)):
             of_world = slice(run * PAIRS, (run + 1) * PAIRS)
-            policy = made(
-                name,
-                budget,
-                ratings.variances[of_world],
-                several_scales=several_scales,
-            )
+            policy = made(name, budget, ratings.variances[of_world], several_scales=several_scales)
             told = iter(calls)
             planner = Planner(WritableArms(PAIRS), policy, budget=budget)
             asked = [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told)[1],))]  # type: ignore[misc]
@@ -107,10 +93,7 @@ def check_asks_the_same_arms(name: str, *, several_scales: bool) -> None:
 
 FEW = 6
 GROUPS = np.random.default_rng(2).permutation(np.arange(FEW) // 4)
-TASKS = {
-    "thresholds": ("a>=2,b<=5", None),
-    "best": ("best", GROUPS),
-}
+TASKS = {"thresholds": ("a>=2,b<=5", None), "best": ("best", GROUPS)}
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,8 @@ def test_an_error_that_uniform_never_comes_to_says_no_share() -> None:
 
 def test_a_point_of_uniforms_curve_that_noise_lifted_does_not_count() -> None:
     rising = [exact("uniform", 1000, 2.0), exact("uniform", 2000, 2.2), exact("uniform", 4000, 1.0)]
-    way = (math.log(2.0) - math.log(1.5)) / (
-        math.log(2.0) - math.log(1.0)
-    )  # from 2.0 at 2,000 calls to 1.0 at 4,000
+    # from 2.0 at 2,000 calls to 1.0 at 4,000
+    way = (math.log(2.0) - math.log(1.5)) / (math.log(2.0) - math.log(1.0))
     told = saved([*rising, exact("other", 500, 1.5)], "a", "other", 500)
     assert told.share == pytest.approx(1 - 500 / (2000 * 2**way))
 
@@ -54,12 +53,7 @@ def test_an_interval_that_holds_0_tells_nothing() -> None:
     assert [
         Saving(0.1, low, high).is_significant
         for low, high in ((0.01, 0.2), (-0.2, -0.01), (0.0, 0.2), (-0.1, 0.0))
-    ] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    ] == [True, True, False, False]
 
 
 def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
@@ -77,9 +71,8 @@ def test_says_what_is_saved_with_its_error_and_leaves_out_noise() -> None:
             row("uniform", budget, 40 / budget**0.5)
             for budget in (250, 500, 1000, 2000, 4000, 8000)
         ]
-        half = saved(
-            [*uniform, row("good", 1000, 40 / 2000**0.5)], "a", "good", 1000
-        )  # as uniform with twice the calls
+        # as uniform with twice the calls
+        half = saved([*uniform, row("good", 1000, 40 / 2000**0.5)], "a", "good", 1000)
         same = saved([*uniform, row("same", 1000, 40 / 1000**0.5)], "a", "same", 1000)
         covered += half.low < 0.5 < half.high
         told += same.is_significant

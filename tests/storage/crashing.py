@@ -136,9 +136,8 @@ def fill(size: int) -> None:
     """Let no file grow beyond ``size`` bytes; more than that is there again once the store has refused it twice."""
     sys.dont_write_bytecode = True  # else of each module the beginning
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(
-        resource.RLIMIT_FSIZE, (size, most)
-    )  # python ignores the signal: writing fails instead
+    # python ignores the signal: writing fails instead
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
     group_commit.RETRY_S = 0.001
     sync, refused = store.RunStore.sync, itertools.count(1)
 

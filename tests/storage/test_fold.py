@@ -199,9 +199,8 @@ def test_counts_more_ratings_than_it_takes_at_a_time(*, by_logprobs: bool) -> No
     for scale, arms, counts in counts_by_scale(
         space, arm, pa.table({"rating": said, "expected_rating": expected})
     ):
-        of_level = counts[
-            :, :: (counts.shape[1] - 1) // (scale.levels - 1)
-        ]  # with log probabilities there are finer ones
+        # with log probabilities there are finer ones
+        of_level = counts[:, :: (counts.shape[1] - 1) // (scale.levels - 1)]
         assert counts.sum() == of_level.sum()
         for level in range(scale.levels):
             there = said.is_valid().to_numpy(zero_copy_only=False) & (rating == scale.low + level)

@@ -23,12 +23,7 @@ import pytest
 
 from robin_cli.api import judge
 from robin_cli.goals.making import judgment_table
-from robin_cli.model.errors import (
-    RepeatedJudgments,
-    RobinError,
-    RunError,
-    StorageError,
-)
+from robin_cli.model.errors import RepeatedJudgments, RobinError, RunError, StorageError
 from robin_cli.runner.resuming import reopen_run
 from robin_cli.settings.table import Settings
 from robin_cli.storage import reader as reader_module
@@ -189,13 +184,7 @@ def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_pa
     run = made(tmp_path / "r")
     (run / "state.parquet").unlink()
     (run / "judgments" / "00001.parquet").write_bytes(b"damaged")
-    refuses(
-        RunError,
-        "has no template and rubrics",
-        reopen_run,
-        run,
-        Settings(),
-    )
+    refuses(RunError, "has no template and rubrics", reopen_run, run, Settings())
     assert not is_locked(run)
 
 

@@ -48,9 +48,8 @@ def requests(draw: st.DrawFn) -> list[list[Judgment]]:
             expected = draw(st.none() | st.floats(0, 4)) if status == "ok" else None
             cost = draw(st.none() | st.floats(0, 1))
             row = judgment(draw(st.integers(0, 400)), status=status, reason=reason, pair=pair)
-            row = replace(
-                row, draw=(4 * number + len(together)) * 37 % 401
-            )  # calls are not answered in their order
+            # calls are not answered in their order
+            row = replace(row, draw=(4 * number + len(together)) * 37 % 401)
             together.append(
                 replace(
                     row,
@@ -181,9 +180,8 @@ def test_passes_over_the_snapshot_of_another_run_and_of_other_segments(
 
 def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
     sound = (run / "state.parquet").read_bytes()
-    rng = np.random.default_rng(
-        6
-    )  # places none of which has pyarrow end the process, as some of a footer do
+    # places none of which has pyarrow end the process, as some of a footer do
+    rng = np.random.default_rng(6)
     for at in rng.integers(0, len(sound), 8).tolist():
         (run / "state.parquet").write_bytes(
             sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :]

@@ -30,12 +30,7 @@ from tests.conftest import refuses, robin
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
 RUN_ID = "0" * 16
-SETTINGS = {
-    "scheduler": "uniform",
-    "delta": 0.007,
-    "mode": "practice",
-    "model": "m",
-}
+SETTINGS = {"scheduler": "uniform", "delta": 0.007, "mode": "practice", "model": "m"}
 SETTINGS |= {
     "base_url": ["http://127.0.0.1:9/v1"],
     "temperature": 1.0,
@@ -197,9 +192,8 @@ def test_counts_nothing_twice_after_a_crash_between_sealing_and_emptying(tmp_pat
     with RunStore.create(path, manifest(), PAIRS) as store:
         store.append([judgment(k) for k in range(5)])
         journal = (path / "journal.jsonl").read_bytes()
-    (path / "journal.jsonl").write_bytes(
-        journal
-    )  # sealed, but the journal still holds the same answers
+    # sealed, but the journal still holds the same answers
+    (path / "journal.jsonl").write_bytes(journal)
 
     assert ids(path) == [f"r{k}" for k in range(5)]
     with RunStore.open(path) as store:
@@ -267,9 +261,8 @@ def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path:
     store.append([judgment(0)])
     size = (tmp_path / "r" / "journal.jsonl").stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(
-        resource.RLIMIT_FSIZE, (size + 50, before[1])
-    )  # python ignores the signal: writing fails instead
+    # python ignores the signal: writing fails instead
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, before[1]))
     try:
         refuses(StorageError, "could not be written", store.append, [judgment(1), judgment(2)])
     finally:

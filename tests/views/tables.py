@@ -30,12 +30,7 @@ def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchRe
 
 
 def print_scores(
-    console: Console,
-    scores: Scores,
-    run: RunData,
-    *,
-    wide: bool = False,
-    show: Sequence[str] = (),
+    console: Console, scores: Scores, run: RunData, *, wide: bool = False, show: Sequence[str] = ()
 ) -> None:
     """Print the scores as a command does."""
     print_table(console, score_table(scores, run, for_people=True, wide=wide, show=show))

@@ -200,6 +200,5 @@ def test_the_agreement_is_krippendorffs() -> None:
         ],
         float,
     )
-    assert krippendorff(said) == pytest.approx(
-        0.849, abs=5e-4
-    )  # Krippendorff 2011, interval metric
+    # Krippendorff 2011, interval metric
+    assert krippendorff(said) == pytest.approx(0.849, abs=5e-4)

@@ -170,9 +170,8 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
     for number in numbers.split():
         assert any(word.strip(",()") == number for word in words), number
     if width == 80:
-        assert re.search(
-            r"asked most +What is", out.getvalue()
-        )  # before its hash, how its prompt begins
+        # before its hash, how its prompt begins
+        assert re.search(r"asked most +What is", out.getvalue())
 
 
 def test_says_a_line_now_and_then_where_there_is_no_terminal() -> None:
@@ -260,10 +259,7 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
     ("settings", "said"),
     [
         ({"budget": 80}, r"adaptive · largest error: about \d"),
-        (
-            {"budget": 80, "decide": "score>=3"},
-            r".*decided: \d+ of 12 pairs( [▁-█]+)? · open: \d+",
-        ),
+        ({"budget": 80, "decide": "score>=3"}, r".*decided: \d+ of 12 pairs( [▁-█]+)? · open: \d+"),
     ],
 )
 def test_without_a_terminal_it_says_a_line_now_and_then(

@@ -267,6 +267,5 @@ def test_tells_the_best_response_to_each_prompt_and_where_it_is_open(
     assert "certified for 0 of 4 prompts" in open_.answer[0]
     (column,) = (each for each in columns_of(open_) if each.name == "best")
     assert {"A?", "B?"} & set(column.values)
-    assert (
-        "–" not in seen.column("best")[:4]
-    )  # a comparison of each prompt that has its best response comes first
+    # a comparison of each prompt that has its best response comes first
+    assert "–" not in seen.column("best")[:4]

@@ -61,9 +61,8 @@ def rated(
 def moderated(ratings: Sequence[Sequence[int]]) -> list[float]:
     """V of each response, by hand: docs/scores.md."""
     squares = [float(np.var(each) * len(each)) for each in ratings]
-    pooled = (sum(squares) + 2.0) / (
-        sum(len(each) - 1 for each in ratings) + 1
-    )  # 2: of a rating drawn evenly from 0 to 4
+    # 2: of a rating drawn evenly from 0 to 4
+    pooled = (sum(squares) + 2.0) / (sum(len(each) - 1 for each in ratings) + 1)
     return [(ss + 4 * pooled) / (len(each) + 3) for ss, each in zip(squares, ratings, strict=True)]
 
 

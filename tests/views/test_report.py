@@ -526,10 +526,8 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
 
 
 def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: Path) -> None:
-    asked = {
-        "a": [*range(8), 8, 8],
-        "b": [*range(9, 0, -1)],
-    }  # 0 and 9 were answered by one of them, 8 twice by A
+    # 0 and 9 were answered by one of them, 8 twice by A
+    asked = {"a": [*range(8), 8, 8], "b": [*range(9, 0, -1)]}
     runs = [
         make_run(
             tmp_path / name,
@@ -639,7 +637,5 @@ def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> Non
         return Pair(f"p{k}", "x" * 2**20, "r")
 
     long = texts_of(40, pair, lambda *_: [])
-    assert (long.longest, len(read)) == (
-        20_000,
-        32 + 40,
-    )  # more than 32 MiB are not held, though they would fit, packed
+    # more than 32 MiB are not held, though they would fit, packed
+    assert (long.longest, len(read)) == (20_000, 32 + 40)

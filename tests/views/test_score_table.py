@@ -74,9 +74,8 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
 
     lines = shown_at(100, run, show=("topic", "score", "response"))
     assert lines[0].split()[:5] == ["pair", "prompt", "topic", "score", "response"]
-    rows = [
-        line for line in lines[2:] if line[:1].isalnum() and " – " in line
-    ]  # whose texts go on below
+    # whose texts go on below
+    rows = [line for line in lines[2:] if line[:1].isalnum() and " – " in line]
     assert [
         cell in line for cell, line in zip(("maps", r"=cmd()\x07", "–"), rows, strict=True)
     ] == [True] * 3

@@ -113,9 +113,8 @@ def _gains(
     is_whole, is_begun = np.asarray(rated.all(axis=1)), np.asarray(rated.any(axis=1))
     preference = points.mean(axis=1)[is_whole]
     gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
-    within = (
-        pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / each
-    )  # V/2 of a preference
+    # V/2 of a preference
+    within = pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / each
     i, j = couples.T
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]
@@ -128,9 +127,8 @@ def _gains(
     all_left = np.bincount(couple, ~is_whole, len(couples))[couple]
     fresh = gain / (1.0 + falls * left) ** 2
     again = gain * noise / (1.0 + falls * (all_left + noise * done)) ** 2
-    fresh = np.where(
-        is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh
-    )  # half a comparison has no preference
+    # half a comparison has no preference
+    fresh = np.where(is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh)
     in_turn = 1.0 - _TIE * matches.turn / len(space)
     return np.repeat(fresh, each) * in_turn, np.repeat(again, each) * in_turn
 
@@ -149,12 +147,8 @@ def _of_couples(
     scatter = ((preference - expected) ** 2).sum() + _PRIOR_COMPARISONS * 0.25 * _DISPERSION
     dispersion = float(scatter / ((expected * (1.0 - expected)).sum() + _PRIOR_COMPARISONS * 0.25))
     if circle(preference, system, m) is not None:
-        return (
-            1.0 / (1.0 + votes) ** 2,
-            1.0 / (1.0 + votes),
-            chance,
-            dispersion,
-        )  # one more has the gain of the next
+        # one more has the gain of the next
+        return (1.0 / (1.0 + votes) ** 2, 1.0 / (1.0 + votes), chance, dispersion)
     inverse: FloatArray = np.asarray(
         np.linalg.inv(information(votes, chance) + 1.0 / m) - 1.0 / m, np.float64
     )

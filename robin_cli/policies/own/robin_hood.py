@@ -50,10 +50,7 @@ class RobinHood(Estimating):
                 f"--budget {budget}: ROBIN-HOOD in theory mode needs {warm_up} calls for each of {arms} scores before it "
                 f"adapts, {smallest_theory_budget(arms, delta)} calls at least; raise the budget, or use --mode practice"
             )
-        return cls(
-            c=4.0 * math.log(4.0 * arms * budget / delta),
-            warm_up=warm_up,
-        )
+        return cls(c=4.0 * math.log(4.0 * arms * budget / delta), warm_up=warm_up)
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """Return V̄, for n > c."""

@@ -80,9 +80,8 @@ class TwoPriors(Estimating):
         pooled = np.where(
             known, (squares.sum(axis=-1) + e * even) / (np.maximum(seen, 1.0) + e), even
         )
-        pooled = np.maximum(
-            pooled, _SMALLEST_POOLED * even
-        )  # ratings without variance so far may vary later
+        # ratings without variance so far may vary later
+        pooled = np.maximum(pooled, _SMALLEST_POOLED * even)
         ratio = squares / np.maximum(freedom, 1.0) / pooled[..., None]
         varied = np.maximum((freedom > 0).sum(axis=-1), 1)
         scatter = (freedom * (ratio - 1.0) ** 2).sum(axis=-1) / varied

@@ -96,9 +96,8 @@ def _of_block(
     """Return the texts of some pairs, cut; None if they exceed the memory limit."""
     texts, characters = [], 0
     for number in numbers:
-        texts.append(
-            [cut(text, longest) for text in _of(pair(number))]
-        )  # no pair is held while the next one is read
+        # no pair is held while the next one is read
+        texts.append([cut(text, longest) for text in _of(pair(number))])
         characters += sum(map(len, texts[-1]))
         if characters > _MOST_CHARACTERS:
             return None

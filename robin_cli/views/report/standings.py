@@ -50,11 +50,7 @@ def leaders(ranked: Ranked) -> list[Tile]:
         verdict = "it is better" if is_settled else "which of the two is better is not settled"
         return [
             ("leading", who, f"{verdict}; p {ranking.p[best, second]:.2g}"),
-            (
-                f"preferred to {names[1]}",
-                f"{rate:.1f} %",
-                f"{interval}, over {over}",
-            ),
+            (f"preferred to {names[1]}", f"{rate:.1f} %", f"{interval}, over {over}"),
         ]
     candidates = 1 if ranking.rank_high[best] == 1 else int((ranking.rank_low == 1).sum())
     not_out = "it is the best" if candidates == 1 else f"{candidates:,} systems may be the best"

@@ -67,10 +67,8 @@ def test_makes_pairs_of_inspect_s_samples() -> None:
         "reference": "Paris", "score.includes": "C", "metadata.topic": "geography", "metadata.level": 1,
     }  # fmt: skip
     assert primes["prompt"] == TALK
-    assert (verse["group"], "reference" in verse) == (
-        "facts/verse/1",
-        False,
-    )  # of two right answers none is the reference
+    # of two right answers none is the reference
+    assert (verse["group"], "reference" in verse) == ("facts/verse/1", False)
     assert [row["group"] for row in rows_of(small)] == [row["group"] for row in rows_of(large)]
 
 
@@ -164,9 +162,8 @@ def test_names_the_model_after_the_results_or_else_after_the_folder(tmp_path: Pa
     shutil.copytree(LOGS / "lm-eval" / "wren__wren-small", folder)
     samples, results = only(folder, "samples_*"), only(folder, "results_*")
     assert rows_of(samples)[0]["system"] == "wren/wren-small"
-    results.rename(
-        folder / f"mine_{results.name.partition('_')[2]}"
-    )  # as --output_path mine.json has it
+    # as --output_path mine.json has it
+    results.rename(folder / f"mine_{results.name.partition('_')[2]}")
     assert rows_of(samples)[0]["system"] == "wren/wren-small"
     for text in (b'{"model_name": 7', b"[]", b'{"model_name": null}', b"\xff"):
         only(folder, "mine_*").write_bytes(text)

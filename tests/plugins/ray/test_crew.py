@@ -355,11 +355,7 @@ def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> Non
 
 def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -> None:
     prompts = load_prompts(["helpfulness"])
-    how: dict[str, Any] = {
-        "pairwise": False,
-        "answers": "text",
-        "seed": None,
-    }
+    how: dict[str, Any] = {"pairwise": False, "answers": "text", "seed": None}
     run = Run(
         msgspec.json.encode(prompts.record).decode(),
         ("helpfulness",),

@@ -90,7 +90,7 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
     with judge() as asked, (tmp_path / "said").open("wb") as said:
         asked.held_after = 40
         command = [
-            *("judge", str(data), "-a", "helpfulness", "-b", str(BUDGET), "--base-url", asked.url),
+            *("judge", str(data), "-a", "helpfulness", "-b", str(BUDGET), "--base-url", asked.url)
         ]
         command += ["--model", "judge", "--ray", "local", "--concurrency", "8", "--run", "run"]
         env = environment(OPENAI_API_KEY=key)
@@ -177,9 +177,8 @@ def test_ends_in_good_time_where_the_cluster_goes_away(tmp_path: Path) -> None:
                     os.kill(pid, signal.SIGKILL)
             assert process.wait(timeout=WITHIN_S) == 3
     said_lines = (tmp_path / "said").read_text().splitlines()
-    _, starting, kept, why = (
-        line for line in said_lines if " in flight " not in line
-    )  # and nothing of Ray's between
+    # and nothing of Ray's between
+    _, starting, kept, why = (line for line in said_lines if " in flight " not in line)
     assert starting == "note: --ray: workers are starting, which takes some seconds"
     assert kept.endswith("to go on: robin resume run --ray local")
     assert why.startswith(
