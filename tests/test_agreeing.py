@@ -171,6 +171,7 @@ def test_prompts_of_comparisons_are_labelled_whole_and_for_both_responses(tmp_pa
         "pairwise": True,
         "decide": "best",
         "budget": 180,
+        "concurrency": 1,
         "quiet": True,
     }
     run = robin.judge(pairs, judge=prefer, run=tmp_path / "run", **about)

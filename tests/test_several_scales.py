@@ -71,7 +71,7 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
     assert widest / 2 < state["error_bound"] <= 1
     assert 0 < state["worst_error_estimate"] < state["error_bound"]
     assert f"is further than {100 * state['error_bound']:.1f} % of the scale" in re.sub(
-        r"\s+", " ", robin("status", "r", cwd=tmp_path).stdout
+        r"\s+", " ", robin("status", "r", "--details", cwd=tmp_path).stdout
     )
 
     robin("resume", "r", "-b", "200", cwd=tmp_path, exits=0)

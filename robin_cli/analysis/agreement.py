@@ -75,7 +75,7 @@ def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
     if not off.any():
         return ""
     ends = f"{given.min():g} to {given.max():g}"
-    return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale.low:g}-{scale.high:g} (they go from {ends})"
+    return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale} (they go from {ends})"
 
 
 def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:

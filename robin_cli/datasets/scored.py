@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from robin_cli.datasets.checking import as_number, pair_id_of
 from robin_cli.datasets.columns import FurtherColumns
 from robin_cli.datasets.fields import MISSING, Field, field_of, fields_of, find, names_in
-from robin_cli.datasets.formats.sheets import scales_in
+from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.rows import BadRow, Row, Wanted, not_encodable, place
 from robin_cli.datasets.sources import expanded, opened
@@ -116,7 +116,7 @@ class Reading:
                 each, Wanted(self._fields.paths | self._taken, further, self._taken)
             ) as source:
                 self._take(source, found, further, prefix)
-            found.scales |= scales_in(each)
+            found.scales |= sheets.scales_in(each)
         words = Scale(0, 1)
         found.scales = {n: words for n in found.scores if n not in self._numeric} | found.scales
         if self._skipped:

@@ -140,7 +140,7 @@ def _check_threshold(threshold: float, run: RunData) -> None:
     for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
         if not scale.low <= threshold <= scale.high:  # nor nan
             raise InputError(
-                f"--threshold {threshold:g}: is off the scale of {attribute}, {scale.low:g}-{scale.high:g}; name a number on it"
+                f"--threshold {threshold:g}: is off the scale of {attribute}, {scale}; name a number on it"
             )
 
 

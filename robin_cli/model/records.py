@@ -153,6 +153,9 @@ class Ends(NamedTuple):
         """Whether there is a scale."""
         return self.high < inf
 
+    def __str__(self) -> str:
+        return f"{self.low:g}-{self.high:g}"
+
 
 def shared_scale(scales: Iterable[Scale]) -> Scale | None:
     """Return the common scale of ``scales``; None if they differ."""

@@ -240,7 +240,9 @@ def session_of(run: RunData) -> Any:
     return SimpleNamespace(
         space=run.space,
         arms=run.fold.arms,
-        stats=SimpleNamespace(unparsed={}, failed={}, ratings=1, in_flight=2),
+        stats=SimpleNamespace(
+            unparsed={}, failed={}, ratings=1, in_flight=2, refused=0, waited_s=0
+        ),
         budget=SimpleNamespace(spent=3, total=4, left=1),
         money=SimpleNamespace(limit=None),
         by_money=False,
@@ -280,7 +282,7 @@ def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(
     assert re.search(r"decided:? 3 of 5 pairs", shown)
     assert re.search(r"open:? 2", shown)
     assert re.search(r"likely wrong:? (less than 0.1 %|about \d)", shown)
-    pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
+    pace: Any = SimpleNamespace(rate=lambda *_: 1.0, slow=lambda *_: "", left=lambda *_: "9 s left")
     assert re.search("decided: 3 of 5 pairs ▅▅ · open: 2", progress_line(session, pace))
 
 
@@ -288,7 +290,7 @@ def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: 
     ratings: list[list[int | None]] = [[4] * 12]
     ratings += [[3, 2, 4, 3] for _ in range(9)]
     session = session_of(run_of(tmp_path / "r", ratings))
-    pace: Any = SimpleNamespace(rate=lambda _: 1.0, left=lambda *_: "9 s left")
+    pace: Any = SimpleNamespace(rate=lambda *_: 1.0, slow=lambda *_: "", left=lambda *_: "9 s left")
     assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(
         session, pace
     )
