@@ -1,7 +1,7 @@
 """The limiter of one endpoint: how many requests may be under way, and when the next may start.
 
 1. Begin with 8 at a time. Add three for each quick answer; after the first cut, a fifth now and then.
-2. If far fewer are served than allowed, or an increase only brings refusals, cut to what was served, once a round trip.
+2. If far fewer are served than allowed, or an increase brings refusals, cut to what was served; take a useless cut back.
 3. Retry-After holds all new requests. Otherwise, after a refusal, each answer lets two start, or a back-off one.
 4. Answers that take 2.5 times the quickest wait in a queue: allow fewer. The quickest are measured anew at times.
 5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
@@ -60,6 +60,7 @@ class Limiter(Permits):
         self._asked = self._asked_before = self._refused = self._served = 0
         self._climbs, self._drains, self._rest, self._rest_drain = True, False, 0, 0
         self._quick_s, self._mean_s, self._share = math.inf, 0.0, 0.0
+        self._trusts_until = -math.inf
         self._since, self._answers, self._latency_s = -math.inf, 0, 0.0
 
     @property
@@ -123,8 +124,13 @@ class Limiter(Permits):
         if self._is_refused and permit.started_at >= self._looked_at and not self._drains:
             self._look(now)
         chance = self._share * (self._asked + self._refused)
-        if self._before and self._refused > 3 + 2 * chance:
-            self._cut(self._before, now)
+        if self._before > self._limit:
+            # A cut that does not help is taken back: it is chance.
+            if self._share < 0.5 and self._rest < _REST and self._refused > max(3, 0.75 * chance):
+                self._change(self._before, 0.0, _REST, now)
+                self._trusts_until = now + max(_HOLDS_APART * self._hold_s, _REST * self._mean_s)
+        elif self._before and self._refused > 3 + 2 * chance:
+            self._cut(self._before, 0.0, now)
         if permit.started_at >= self._since:
             self._answers, self._latency_s = self._answers + 1, self._latency_s + latency_s
             if self._answers >= (_ENOUGH if self._mean_s else _ENOUGH / 2):
@@ -140,12 +146,17 @@ class Limiter(Permits):
         if len(self._seen) == 3:
             allowed, served = self._seen[0][0], sorted(each for _, each in self._seen)
             self._seen.clear()
-            if served[-1] <= min(_FAR_FEWER * allowed, allowed - 2):
-                self._cut(served[1], now)
+            is_steady = served[0] >= _FAR_FEWER * served[-1]  # chance lets now few, now many in
+            if (
+                is_steady
+                and now >= self._trusts_until
+                and served[-1] <= min(_FAR_FEWER * allowed, allowed - 2)
+            ):
+                self._cut(served[1], self._limit, now)
 
-    def _cut(self, limit: float, now: float) -> None:
+    def _cut(self, limit: float, before: float, now: float) -> None:
         self._quiet_until = now + _HOLDS_APART * self._hold_s
-        self._change(min(limit, self._limit), 0.0, _REST, now)
+        self._change(min(limit, self._limit), before, _REST, now)
 
     def _change(self, limit: float, before: float, rest: int, now: float) -> None:
         self._share = (self._refused + 0.5) / (self._asked + self._refused + 20)
