@@ -175,6 +175,28 @@ def test_counts_each_judges_money_by_its_own_price(tmp_path: Path) -> None:
     assert dear == pytest.approx(tokens.iloc[0] * 1e-4 + tokens.iloc[1] * 2e-4)
 
 
+def test_keeps_one_judge_busy_while_another_asks_to_wait(tmp_path: Path) -> None:
+    models: list[str] = []
+
+    def answer(number: int, body: dict[str, Any]) -> Answer:
+        models.append(body["model"])
+        if models.count("limited") == 1 and body["model"] == "limited":
+            return error(429, "slow down", {"retry-after": "2"})
+        return completion(f"Rating: {number % 5}")
+
+    data = write_pairs(tmp_path / "pairs.jsonl", 20)
+    with serving(answer) as wire:
+        robin(
+            *("judge", data, "-a", "helpfulness", "-b", "40", "--base-url", wire.url, "--run", "r"),
+            *("--model", "limited", "--model", "free", "--concurrency", "1"),
+            cwd=tmp_path,
+            exits=0,
+        )
+    waited_from, waited_to = [place for place, name in enumerate(models) if name == "limited"][:2]
+    assert models[waited_from:waited_to].count("free") > 10
+    assert models.count("free") == 20
+
+
 def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(
     tmp_path: Path,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -164,6 +164,7 @@ class Planner:
         )
         self._ahead: deque[int] = deque()  # the rest of the block
         self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
+        self._held: Collection[int] = ()
         self._deferred: set[int] = set()
         self._rated = int(arms.counts.sum())
         self._learns = policy.refits
@@ -190,8 +191,11 @@ class Planner:
             self._is_idle and not self.budget.reserved and not is_thinking
         )
 
-    def plan(self, tickets: int = 1, samples: int = 1) -> list[Ticket]:
+    def plan(self, tickets: int = 1, samples: int = 1, held: Collection[int] = ()) -> list[Ticket]:
         """Reserve calls: up to ``tickets`` tickets of 1 to ``samples`` calls each, the most urgent first.
+
+        Args:
+            held: judges that take no more calls now; their arms wait, and those of others go on.
 
         Returns:
             None at all if every arm must wait for calls under way, for a block to be chosen, or if the run :attr:`is_over`.
@@ -202,6 +206,8 @@ class Planner:
                 return []
         if self._in_rounds and not self.budget.reserved:
             self._begin_round()
+        if self._judge is not None and held != self._held:
+            self._held, self._found_none = held, False
         found = self._taken(tickets, samples)
         if not found and self._has_news and not self.budget.reserved and self.budget.available:
             self._look()  # arms given up since may leave more calls to the others
@@ -224,6 +230,7 @@ class Planner:
                 self._arms.streak[arm] >= RETIRE_AFTER
                 or arm in self._deferred
                 or self._is_settled(arm)
+                or (self._held and self._judge is not None and self._judge[arm] in self._held)
             ):  # meanwhile
                 ticket = self._ticket(arm, samples)
                 if ticket is None:
@@ -379,16 +386,21 @@ class Planner:
 
     def _most_urgent(self, count: int, made: int, seen: Seen | None) -> dict[int, bool]:
         """Return up to ``count`` arms that may be asked, and whether each is there as one of the nearest to certain."""
-        urgent = self._fronts[0].of(self._urgency, count)
+        urgent = self._fronts[0].of(self._of_free_judges(self._urgency), count)
         urgency = self._urgency[urgent[:1]]
         if len(urgency) and urgency[0] > IN_WARM_UP:
             # A block is of warm-ups, or of later calls: the last answers to the first may change the others.
             return dict.fromkeys(urgent[self._urgency[urgent] > IN_WARM_UP].tolist(), False)
         if seen is None or self._nearness is None:
             return dict.fromkeys(urgent.tolist(), False)
-        return by_turns(
-            urgent, self._fronts[1].of(self._nearness, count), made, seen.part.item(), count
-        )
+        near = self._fronts[1].of(self._of_free_judges(self._nearness), count)
+        return by_turns(urgent, near, made, seen.part.item(), count)
+
+    def _of_free_judges(self, urgency: FloatArray) -> FloatArray:
+        """Return ``urgency``, NEVER for arms of judges that take no more calls now."""
+        if not self._held or self._judge is None:
+            return urgency
+        return np.where(np.isin(self._judge, list(self._held)), NEVER, urgency)
 
     def _may_be_asked(self, some: IntArray) -> NDArray[np.bool_]:
         """Return whether there is a reason to ask each of ``some`` arms."""
@@ -526,7 +538,9 @@ class Planner:
         """Return ``chosen`` up to the first arm that would take calls from arms of another judge."""
         urgency = self._urgency
         made = self._n[chosen] + self._under_way[chosen]
-        is_ahead = overtaking(urgency[chosen], made, judge[chosen], self._waiting, judge) & ~is_near
+        is_held = np.isin(judge, list(self._held))
+        waiting = np.where(is_held, np.maximum(self._waiting, urgency), self._waiting)
+        is_ahead = overtaking(urgency[chosen], made, judge[chosen], waiting, judge) & ~is_near
         if not is_ahead.any():
             return chosen
         if under_way or not is_ahead[0]:

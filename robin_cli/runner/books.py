@@ -6,7 +6,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -183,15 +183,21 @@ class Books:
         )
 
     def choose(
-        self, judges: Sequence[Judge], samples: int, *, keeps_question: bool = True
+        self,
+        judges: Sequence[Judge],
+        samples: int,
+        *,
+        keeps_question: bool = True,
+        held: Collection[int] = (),
     ) -> Call | Idle | Unpaid:
         """Choose a call of up to ``samples`` ratings, and set its money aside.
 
         Args:
             judges: by number, as the desk has them.
             keeps_question: keep the question in the call, which is made soon.
+            held: judges that take no more calls now.
         """
-        planned = self.planner.plan(1, samples)
+        planned = self.planner.plan(1, samples, held)
         if not planned:
             return Idle.EXHAUSTED if self.planner.is_over else Idle.WAIT
         (ticket,) = planned

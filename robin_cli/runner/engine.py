@@ -59,7 +59,7 @@ class Engine(Carrier):
         planner.block = 1 if self._in_turn else max(planner.block, together)
         self._most_unwritten = min(ceiling, _MOST_AHEAD) // 4
         self._calls: set[asyncio.Task[None]] = set()
-        self._begun = 0  # calls without an outcome
+        self._begun = [0] * len(judges)  # calls without an outcome
         self._prompts = 0  # bytes of their prompts
         self._thinking: set[asyncio.Task[None]] = set()  # the planner's work in threads
         planner.elsewhere = self._elsewhere
@@ -115,14 +115,20 @@ class Engine(Carrier):
                 permit = taken
 
     def _must_wait(self) -> bool:
-        room = self._alone or self._begun < sum(judge.bears for judge in self._judges)
+        room = self._alone or len(self._full) < len(self._judges)
         unwritten = self._books.unwritten
         return (
             unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
-            or (self._in_turn and bool(self._begun or unwritten or self._thinking))
+            or (self._in_turn and bool(any(self._begun) or unwritten or self._thinking))
             or not room
         )
+
+    @property
+    def _full(self) -> frozenset[int]:
+        """The judges that have as many calls as they take, those that wait included."""
+        begun = enumerate(zip(self._begun, self._judges, strict=True))
+        return frozenset(number for number, (calls, judge) in begun if calls >= judge.bears)
 
     def _elsewhere(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
         """Do ``work`` in a thread: a fit of a thousand systems, or a look at a million arms, would delay the answers."""
@@ -146,7 +152,8 @@ class Engine(Carrier):
             samples = books.samples
             if samples > 1:
                 samples = min(samples, max(judge.most_samples for judge in self._judges))
-            call = books.choose(self._judges, samples)
+            held = () if self._alone else self._full
+            call = books.choose(self._judges, samples, held=held)
             if isinstance(call, Call):
                 call.permit, permit = permit, None
                 self._count(call)
@@ -166,11 +173,11 @@ class Engine(Carrier):
 
     def _count(self, call: Call) -> None:
         call.size = self._size(call.question)
-        self._begun += 1
+        self._begun[call.judge] += 1
         self._prompts += call.size
 
     def _discount(self, call: Call) -> None:
-        self._begun -= 1
+        self._begun[call.judge] -= 1
         self._prompts -= call.size
         self._books.changed.set()
 

@@ -117,7 +117,7 @@ def test_a_slow_judge_gets_its_share_and_the_budget_is_spent_exactly() -> None:
 
     quick, slow = room.calls()
     assert quick + slow == room.budget.spent == 400
-    assert slow > 0.8 * quick
+    assert slow > 0.75 * quick, "a quick judge may be a quarter of its calls ahead"
     assert room.judges[0].most <= 8
     assert room.judges[1].most <= 8
     assert sum(room.arms.pending) == 0 == room.budget.reserved
