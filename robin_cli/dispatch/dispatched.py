@@ -109,7 +109,8 @@ class Limited(Dispatched):
         wait_s = outcome.retry_after_s
         self.limiter.refused(permit, wait_s)
         if outcome.throttled:
-            self._notices.once("too many requests: waiting as it asks", key="throttled")
+            as_asked = "" if wait_s is None else " as it asks"
+            self._notices.once(f"too many requests: waiting{as_asked}", key="throttled")
             if wait_s is not None and wait_s > _SHOWN_HOLD_S:
                 capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
                 self._notices.once(

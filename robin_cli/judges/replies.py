@@ -117,7 +117,8 @@ def _affordable(detail: str) -> Problem:
 
 
 _QUOTA = _words(
-    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|per[ _-]?day|credit"
+    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|^(?!.*per[ _-]?min).*per[ _-]?day"
+    r"|(no|not enough|out of|insufficient) (\w+ )?credits?|credits? (balance|exhausted|used up)"
 )
 _BROKE = _words(
     r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)"
@@ -179,7 +180,9 @@ _RULES = (
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|h|m|s)")
 _SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_TRY_AGAIN = _words(r"(?:try|retry|wait)\D{0,40}?((?:\d+(?:\.\d+)?\s*[hms][a-z]*[\s,]*)+)")
+_TRY_AGAIN = _words(
+    r"(?:(?:try|retry|wait)[^\d.,;]{0,40}?\b(?:in|after|for)|wait) (?:about )?((?:\d+(?:\.\d+)?\s*[hms][a-z]*[\s,]*)+)"
+)
 _WAIT_FIELDS = {
     **dict.fromkeys(("retrydelay", "retryafter", "retryafterseconds", "retryafters"), 1.0),
     "retryafterms": 0.001,
@@ -488,6 +491,8 @@ _READERS: tuple[Callable[[Body], object], ...] = (
     json.loads,  # for lone surrogates and the like, which orjson refuses
     # for bytes that are not UTF-8: the answer around them is paid for
     lambda body: json.loads(body.decode("utf-8", "replace"), strict=False),
+    # for an answer with something behind it, such as the end of a stream
+    lambda body: json.JSONDecoder().raw_decode(body.decode("utf-8", "replace").lstrip())[0],
 )
 
 

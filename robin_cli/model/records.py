@@ -25,7 +25,7 @@ WORDS = {
     "unanswered": "without an answer from their batch",
     "batch_error": "failed within the batch service",
     "context_length": "too long for the model",
-    "bad_request": "refused for now: robin resume asks again",
+    "bad_request": "refused for now: robin resume asks again, within its budget",
     "reply_too_long": "answered with more than is read",
 }
 """Reasons as they read after a number, if that is not the reason's own name."""

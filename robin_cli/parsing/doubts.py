@@ -27,7 +27,7 @@ _HEDGE = re.compile(
     )(?![^\W_])
     | [{MARKS}{OPEN},;.:!…—–/=-]*+(?-i:I[IVX]++|[VX][IVX]*+)(?![^\W_])  # Roman numerals
     | [{MARKS}{OPEN},;.:!…—–-]*+(?:
-        (?:arguably|if|maybe|n?or|nope|perhaps|possibly|probably|unless)\b|h+mm*+\b|no\b(?=\s*+[,.;:!—–-])|\?
+        (?:draft|error|mistake|wrong)\b(?=[^\w\s]|\Z)|(?:arguably|if|maybe|n?or|nope|perhaps|possibly|probably|unless)\b|h+mm*+\b|no\b(?=\s*+[,.;:!—–-])|\?
         |(?:about|almost|around|not(?:\ (?:quite|really|sure))?|roughly)\W*+\Z
     )""",
     re.IGNORECASE | re.VERBOSE,
@@ -38,6 +38,8 @@ _RETRACTION = re.compile(
     r"""\b(?:
     (?:adjust|bump|correct|deduct|decreas|demot|dock|downgrad|increas|lower|rais|reconsider|reduc|retract|revis|subtract|upgrad)
         (?:ed|ing|ion)
+    |cancel\w*|deleted|dis(?:card|regard)\w*|halve[ds]?|nah|overr(?:ated|uled)|penal\w+|placeholder|provisional\w*|re(?:consider|think)
+    |sorry|superseded|takes?\ (?:it|that|this)\ back|typo|undo|void(?:ed)?
     |or\ (?:above|below|better|even|higher|less|lower|maybe|more|perhaps|possibly|rather|so|worse)
     |actually|at\ (?:the\ )?(?:best|least|most|worst)|(?:bit|little|quite|too)\ (?:high|kind|low|much)|borderline|deducts?
     |generous|harsh|higher|(?:ignore|scratch|strike)\ that|i\ mean|lenient|lowers?|minus|never\ ?mind

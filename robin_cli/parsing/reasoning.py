@@ -12,7 +12,10 @@ from robin_cli.parsing.marks import to_plain_letters
 # Feedback may quote a marker in backticks.
 _IS_QUOTED = r"(?<=`)[^`\n]{1,80}`"
 
-_STEM = "think|thought|reason|reflect|analy[sz]|scratch|monolog|deliberat|rationale|draft|inner_"
+_STEM = (
+    "think|thought|reason|reflect|analy[sz]|scratch|monolog|deliberat|rationale|draft|inner_|brainstorm"
+    "|critiqu|planning|working"
+)
 _NAME = rf"(?:[\w:.▁-]{{0,30}}(?:{_STEM})[\w:.▁-]{{0,30}}|cot|internal|notes|plan)\s?"
 
 # <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…
@@ -20,14 +23,15 @@ _HEADER = r"(?:<\|(?:end|call)\|>\s*+)?(?:<\|start\|>\s*+\w*+\s*+)?<\|channel\|>
 _MESSAGE = r"\b[^<]{0,80}(?:<\|constrain\|>[^<]{0,80})?<\|message\|>"
 
 _MARKER = re.compile(
-    rf"""(?=[<\[◁⟨〈《【a]|\A)(?!{_IS_QUOTED})(?:
+    rf"""(?=[<\[◁⟨〈《【a.]|\A)(?!{_IS_QUOTED})(?:
     (?P<final> {_HEADER}final{_MESSAGE} | assistantfinal | <\|(?:START_RESPONSE|begin_of_solution)\|>)
     | (?P<channel> {_HEADER}\w++{_MESSAGE} | assistant(?:analysis|commentary))
     | (?P<closes> [<\[◁⟨〈《【][|\s]?(?:(?:/|end)\s?{_NAME}|{_NAME}(?<=end))\|?[>\]▷⟩〉》】]
-        | <unused95> | <channel\|> | <\|inner_suffix\|>)
+        | <unused95> | <channel\|> | <\|inner_suffix\|> | \.{{3}}done\ thinking\.?)
     | (?P<opens> [<◁⟨〈《【][|\s]?{_NAME}(?:\s\w++=[^<>\n]{{0,80}})?\|?[>▷⟩〉》】] | <unused94> | <\|channel>
         | \[(?:think(?:ing)?|(?-i:[A-Z_]{{0,30}}(?:{_STEM.upper()})[A-Z_]{{0,30}}))\]
-        | \A\s*+(?-i:analysis|thought)(?![ :]))  # a server may strip the markers around these words
+        # a server may strip the markers around these words; Ollama writes others
+        | \A\s*+(?-i:(?:analysis|thought)(?![ :])|Thinking\.{{3}}(?=\s*+\n)))
     )""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -33,7 +33,8 @@ _VERDICT = re.compile(
     rf"""(?:<(?=[^<>]*+>))?(?:
     (?P<letter>[a-z])(?![^\W_])(?!\s++tie\b)(?:
         [{MARKS}]*+(?P<sign>>{{1,3}}|<{{1,3}}|=)\s*+(?:{_RESPONSE}[{MARKS}]*+)?(?P<against>[ab])(?![^\W_]|>)
-        | \s++(?:is\s++(?:(?:\w+ly|far|much|somewhat)\s++)?(?:the\s++)?better(?:\s++{_RESPONSE})?|wins)
+        | \s++(?:is\s++(?:(?:(?!allege|bare|equal|hard|possib|rare|scarce|seem|suppose)\w+ly|far|much|somewhat)\s++)?
+          (?:the\s++)?better(?:\s++{_RESPONSE})?|wins)
           (?:\s++than\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<than>[ab]))?(?![^\W_])
     )?
     | (?P<lead>(?:it(?:['’]s|\s++is)\s++)?(?:an?\s++)?)(?:(?P<tie>tie)|(?P<both>both))(?![^\W_])(?:\s*+\(both\s?(?:bad|good)\))?
@@ -53,7 +54,9 @@ _REASON = re.compile(
 _JUDGES = re.compile(
     r"""(?-i:\b[AB]\b) | \bb\b | \ba\b(?!\s++[^\W\d_]) | n['’]t\b | [❌✗✘👎]
     | \b(?:answer|assistant|candidate|responses?|both|either|first|former|latter|neither|ones?|others?|second
-        |draw|equal\w*|tied?|bad\w*|beat\w*|best|better|fail\w*|false\w*|inaccura\w*|incorrect\w*|inferior|lack\w*|least
+        |draw|equal\w*|tied?|avoid\w*|bad\w*|beat\w*|best|better|edit|errors?|fabricat\w*|fail\w*|flaw\w*|hallucinat\w*
+        |harm\w*|ignor\w*|invent\w*|irrelevan\w*|mislead\w*|mistake\w*|needs|off|ramb\w*|reverse\w*|unsafe|vague|versa
+        |false\w*|inaccura\w*|incorrect\w*|inferior|lack\w*|least
         |less|los[et]\w*|losing|miss\w*|poor\w*|prefer\w*|reject\w*|superior|swap\w*|weak\w*|win\w*|won|worse|worst|wrong\w*
         |but|except|however|never|no|none|nor|not|than|(?:al)?though|unless|unlike|where(?:as)?|while|yet
     )\b""",

@@ -214,7 +214,7 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
 
 
 def _there(verdict: Verdict) -> str:
-    of_first = f", the first {verdict.first} ratings of each" if verdict.first else ""
+    of_first = f", the first {number_of(verdict.first, 'rating')} of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     as_often = ", as this judge scores them" if verdict.requirement.kind == "share" else ""

@@ -109,7 +109,7 @@ def test_counts_a_whole_reply_that_cannot_be_read_at_the_most_that_it_may_have_c
 
 def test_reads_long_headers_and_skips_comments_before_a_json_body() -> None:
     def answer(*_: object) -> Answer:
-        body = b": keep-alive\n\n: OPENROUTER PROCESSING\n\n" + FINE
+        body = b": keep-alive\n\n: OPENROUTER PROCESSING\n\n" + FINE + b"\n\n[DONE]"
         return web.Response(body=body, headers={"X-Policy": "a" * 60_000})
 
     with serving(answer) as wire:

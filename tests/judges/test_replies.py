@@ -113,6 +113,7 @@ def outcome(problem: object) -> object:
         ({"error": {"message": "Rate limit of 3 requests. Please try again in 1.2s."}}, 1.2),
         ({"error": {"message": "Please try again in 20ms. See 5m."}}, 0.02),
         ({"error": {"message": "Please try again in 1m3s"}}, 63.0),
+        ({"error": {"message": "Please retry in a while; 2 minutes of usage left today"}}, None),
         ({"error": {"message": "Retry after 2 minutes and see"}}, 120.0),
         ({"message": "Please wait 30 seconds"}, 30.0),
         ({"error": "slow down", "retry_after": 2}, 2.0),
@@ -138,6 +139,7 @@ def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
         # the key and the account: every call would fail
         (400, "API key not valid. Please pass a valid API key.", {"code": 400}, "Stop"),  # Gemini
         (400, "Your credit balance is too low to access the Anthropic API.", {}, "Stop"),
+        (429, "Limit 500 requests per min; credits refresh; 2,000 per day", {}, "throttled"),
         (429, "Rate limit reached for model x on tokens per day (TPD): Limit 5, Used 5", {}, "Stop"),  # Groq
         (429, "Rate limit exceeded: free-models-per-day", {"code": 429}, "Stop"),  # OpenRouter
         (429, "Rate limit reached on tokens per min (TPM): Limit 30000. Try again in 2s.", {}, "throttled"),

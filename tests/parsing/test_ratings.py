@@ -141,7 +141,9 @@ UNRATED = [
         "Rating: 0|1|2|3|4", "Rating:\n0\n1\n2\n3\n4", '{"rating": "3 or 4"}', '{"rating": 3, "Rating": 4}',
         # taken back
         "Rating: 3-", "Rating: 3+", "Rating: 3 -", "Rating: 3?", "Rating: 3 (?)", "Rating: 3~", "Rating: 3, at most",
-        "Rating: 3 max", "Rating: 3 would be too generous", "Rating: 3... actually less", "Rating: 3. No wait.",
+        "Rating: 3 max", "Rating: 3 (typo)", "Rating: 3 — mistake, see below", "Rating: 3. I take it back.", "Rating: 3, void",
+        "Rating: 3. Let me reconsider.", "Rating: 3 (draft)", "Rating: 3, penalised for length", "Rating: 3. Sorry, not that.",
+        "Rating: 3 would be too generous", "Rating: 3... actually less", "Rating: 3. No wait.",
         "Rating: 3, lowered for style", "Rating: 3 (a bit high)", "Rating: 3 minus one", "Rating: 3 if lenient",
         "Rating: 3 points, if generous", "Rating: 3, almost", "Rating: 3 of the claims", "Rating: 3 → lower",
         "Rating: 3 (IV)", "Rating: 3 of 4 claims", "Rating: 3 **of 4** correct", "Rating: 3/4 claims hold", "Rating: 3 errors",
@@ -174,7 +176,8 @@ REASONED = [
         "<think>a</think>\nRating: 1\n</think>\nRating: 3", "<think>a <think> b</think>\nRating: 3",
         "Rating: 3\n<think>Rating: 1</think>", "Rating: 3\n<think>\nRating: 1", "Rating: <think>hm</think>3"),
     *each(3, *(f"{before}\nRating: 1\n{after}Rating: 3" for before, after in [
-        ("<thinking>", "</thinking>\n"), ("<Reasoning>", "</Reasoning>\n"), ("<seed:think>", "</seed:think>"),
+        ("<thinking>", "</thinking>\n"), ("<critique>", "</critique>\n"), ("Thinking...\n", "\n...done thinking.\n"),
+        ("<Reasoning>", "</Reasoning>\n"), ("<seed:think>", "</seed:think>"),
         ("<inner_monologue>", "</inner_monologue>"), ("[THINK]", "[/THINK]\n"), ("[REASONING]", "[/REASONING]\n"),
         ("◁think▷", "◁/think▷"), ("Hm.", "</thinking>\n"), ("<|begin_of_thought|>", "<|end_of_thought|>"),
         ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"), ("<unused94>thought", "<unused95>"),

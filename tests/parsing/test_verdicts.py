@@ -124,6 +124,8 @@ UNSAID = [
     # more is said: it names a response or judges one, or takes the verdict back
     *each("ambiguous", "Verdict: A. B is better", "Verdict: A: 7, B: 8", "Verdict: A (3)", "Verdict: A (incorrect)",
         "Verdict: A; worse", "Verdict: A, the worse response", "Verdict: A (rejected)", "Verdict: A, the weaker one",
+        "Verdict: A is hardly better", "Verdict: A (hallucinated citations)", "Verdict: A, vice versa",
+        "Verdict: A; needs work",
         "Verdict: A (off-topic, wrong)", "Verdict: A because B omits the date", "Verdict: A (B is close)", "Verdict: A?",
         "Verdict: A; the other is right", "Verdict: A. The second wins.", "Verdict: A, not as clear", "Verdict: A has errors",
         "Verdict: A - a", "Verdict: A. No wait.", "Verdict: A, actually not", "Verdict: A, if style matters",
