@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from robin_cli.simulation import forecast
 from tests.conftest import environment, robin
 from tests.judges.wire import Wire, completion, serving
 from tests.starting import Robin
@@ -148,7 +147,9 @@ def test_is_planned_shown_in_every_form_simulated_and_resumed_after_a_kill(
     tmp_path: Path, goal: str, judges: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, names = GOALS[goal], JUDGES[judges]
-    monkeypatch.setattr(forecast, "RUNS", 2)  # none of this is about the numbers
+    # none of this is about the numbers
+    for module in ("views.plan", "views.plan_page", "simulation.forecast"):
+        monkeypatch.setattr(f"robin_cli.{module}.RUNS", 2)
     killed: list[Robin] = []
     with judging(KILLED_AT, lambda: killed[0].send_signal(signal.SIGKILL)) as wire:
         plan = robin("plan", *command(case, names, wire.url), cwd=tmp_path, exits=0).stdout
