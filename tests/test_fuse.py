@@ -125,6 +125,7 @@ def test_sets_a_pair_aside_that_fails_among_others_and_asks_it_on_resume(
         resumed = robin("resume", "r", "-b", "16", "-o", "s.csv", cwd=tmp_path, exits=0)
 
     assert f"given up, because they cannot be rated: 1 {words}" in first.stderr
+    assert "next: robin resume r --budget 13" in first.stderr, "a call for the pair set aside"
     assert "given up" not in resumed.stderr
     assert all(row.split(",")[1] for row in (tmp_path / "s.csv").read_text().splitlines())
 

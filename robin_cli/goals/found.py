@@ -229,9 +229,9 @@ class Found(ABC):
         """Return the command that is useful next."""
         run, manifest = self.run, self.run.manifest
         is_spent = manifest.is_spent(run.fold.arms.spent)
-        refused = sum(why == "bad_request" for why in run.fold.reasons.values())
-        if is_spent and refused and manifest.budget_usd is None:
-            return f"robin resume {typed(run.name)} --budget {manifest.budget + refused}"
+        again = len(run.fold.set_aside)
+        if is_spent and again and manifest.budget_usd is None:
+            return f"robin resume {typed(run.name)} --budget {manifest.budget + again}"
         if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
             return f"robin report {typed(run.name)} -o report.html"
         more = f" {larger_budget(manifest)}" if is_spent else ""

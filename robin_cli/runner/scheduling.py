@@ -7,7 +7,6 @@ from dataclasses import replace
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watching import Watch
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import PERMANENT_FAILURES, UNRATED
 from robin_cli.planning.asking import reopen_arms
 from robin_cli.planning.planner import Planner
 from robin_cli.planning.rounds import first_depth
@@ -56,8 +55,7 @@ def planner_of(
     manifest, space = store.manifest, store.space
     by_money = manifest.budget_usd is not None
     check_spent(store.path, manifest, fold.arms.spent)
-    failed = [arm for arm, why in fold.reasons.items() if why not in PERMANENT_FAILURES | UNRATED]
-    reopen_arms(fold.writable, space.judge, failed)
+    reopen_arms(fold.writable, space.judge, fold.set_aside)
     policy = goal.policy(manifest, store.variances)
     if (
         policy.refits and fold.fitted

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import REFUSALS, RETIRE_AFTER, Scale
+from robin_cli.model.records import PERMANENT_FAILURES, REFUSALS, RETIRE_AFTER, UNRATED, Scale
 from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.storage.lookup import Draws
@@ -114,6 +114,12 @@ class Fold:
         self.fitted: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.fitted_at = 0
         self.spent = {name: np.zeros(len(space.judges), kind) for name, kind in SPENT.items()}
+
+    @property
+    def set_aside(self) -> list[int]:
+        """The arms that were given up by the endpoint's fault: the next session asks them again."""
+        lasting = PERMANENT_FAILURES | UNRATED
+        return [arm for arm, why in self.reasons.items() if why not in lasting]
 
     def add(self, arm: IntArray, judgments: pa.Table) -> None:
         """Add judgments, with the columns COUNTED. The result is the same as adding them one by one.
