@@ -39,7 +39,7 @@ def main() -> None:
     for line in sys.stdin:
         name, given = json.loads(line)
         print(json.dumps(getattr(nodes, name)(**given)), flush=True)
-    nodes.cluster.shutdown()
+    nodes.cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
