@@ -277,7 +277,7 @@ class Evidence(Certainty):
             return log_evidence(counts_at(run, arms[:, 0]), scale.low, scale.high, at, margin)
         share = 1.0 / arms.shape[1]
         counts = [counts_at(run, mine) for mine in arms.T]
-        # of several, what is less counts, too
+        # with several thresholds, evidence below that level counts too
         enough = self.needed if len(task.decision.criteria) == 1 else -math.inf
         above = log_sum_evidence(
             [Part(each, scale.low, scale.high, share) for each in counts],

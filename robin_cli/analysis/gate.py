@@ -3,9 +3,9 @@
 A mean is that of the scores, with bounds for the population of prompts (:mod:`robin_cli.analysis.clustered`). A difference of
 two systems is the mean of the prompts' differences, with the same bounds.
 
-A share is that of the scores that meet the threshold, among prompts like these that this judge rates as often. The bounds are
-those of a mean of zeros and ones: with one pair for each prompt those of Clopper and Pearson. They say nothing of the share of
-*true* means: noise puts scores on the wrong side, and more calls move some back.
+A share counts the scores that meet the threshold. Its bounds hold for prompts like these, rated by this judge with as many
+calls. They are the bounds of a mean of zeros and ones; with one pair per prompt they are those of Clopper and Pearson. They do
+not hold for the share of *true* means: noise puts some scores on the wrong side.
 
 All pairs, of the run itself: met if each pair's own evidence is 1/δ, as then none of them can be wrong (an intersection-union
 test: Berger, Technometrics 24, 1982); not met if the evidence against one of K is K/δ.

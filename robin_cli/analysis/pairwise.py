@@ -105,7 +105,7 @@ def _log_evidence(
 def _ties(run: RunData) -> IntArray:
     """Return the number of ties of each arm, shape (K,); with log probabilities those in the texts."""
     low, high = run.space.ends
-    # nan where there is none
+    # nan without a rating
     said = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), dtype=np.float64)
     return np.bincount(run.arm[said == (0.5 * (low + high))[run.arm]], minlength=len(run.space))
 

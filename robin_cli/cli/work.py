@@ -60,7 +60,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
                 "nothing was answered, and no run is kept; once it can be, give the same command again"
             )
         elif store.has_answers and not isinstance(error, StorageError | RunError | LimitReached):
-            # the others say themselves what is where, or end with the scores and the next step
+            # the message of any other error names the place, or the scores and the next step follow
             if count_answers(store.path)[0]:
                 lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
                 messages.note(
@@ -73,7 +73,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
                 )
         raise
     finally:
-        # then one more must not disturb what is put away
+        # after an interrupt, another one must not disturb the last writes
         interrupted = outcome is not None and outcome.interrupted
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)

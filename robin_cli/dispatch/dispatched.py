@@ -18,7 +18,7 @@ class Dispatched(Judge):
     """A judge around judges that is asked with a permit, taken before a call is chosen, so that the choice uses new answers.
 
     Attributes:
-        judges: the judges inside, at least one; ``limiters``: those of their endpoints.
+        judges: at least one; ``limiters``: one for each.
         line: the line for permits to begin a call.
     """
 

@@ -1,9 +1,9 @@
 """The limiter of one endpoint: how many requests may be under way, and when the next may start.
 
 1. Begin with 8 at a time. Add three for each quick answer; after the first cut, a fifth now and then.
-2. If far fewer are served than allowed, or an increase brings refusals, cut to what was served; take a useless cut back.
-3. Retry-After holds all new requests. Otherwise, after a refusal, each answer lets two start, or a back-off one.
-4. Answers that take 2.5 times the quickest wait in a queue: allow fewer. The quickest are measured anew at times.
+2. If the server takes far fewer than allowed, or an increase brings refusals, cut to what it took. Undo a useless cut.
+3. Retry-After holds all new requests. Without it, each answer lets two start after a refusal, or a back-off lets one.
+4. Answers that take 2.5 times as long as the quickest wait in a queue: allow fewer. Measure the quickest anew at times.
 5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
 """
 

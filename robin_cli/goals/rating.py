@@ -55,7 +55,7 @@ class Rated(Found):
 
     @property
     def has_errors(self) -> bool:
-        """Whether scores have errors: not those of files that say neither a scale nor two scores of a pair."""
+        """Whether errors of scores are known. A file with neither a scale nor two scores of any pair has none."""
         has_scale = all(each.are_known for each in self.run.manifest.known_ends)
         return has_scale or bool((self.run.fold.arms.counts > 1).any())
 
@@ -175,7 +175,7 @@ class Rated(Found):
             WORST: ": ".join(self.worst_text()),
             "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
             f"{100 * (1 - ALPHA):.0f} % confidence{at_once})"
-            if self.scores.error_bound == self.scores.error_bound
+            if not math.isnan(self.scores.error_bound)
             else "not known: the scale is not (--scale LOW-HIGH)",
         }
 

@@ -538,8 +538,10 @@ class Planner:
         """Return ``chosen`` up to the first arm that would take calls from arms of another judge."""
         urgency = self._urgency
         made = self._n[chosen] + self._under_way[chosen]
-        is_held = np.isin(judge, list(self._held))
-        waiting = np.where(is_held, np.maximum(self._waiting, urgency), self._waiting)
+        waiting = self._waiting
+        if self._held:
+            is_held = np.isin(judge, list(self._held))
+            waiting = np.where(is_held, np.maximum(waiting, urgency), waiting)
         is_ahead = overtaking(urgency[chosen], made, judge[chosen], waiting, judge) & ~is_near
         if not is_ahead.any():
             return chosen

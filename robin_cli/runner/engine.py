@@ -28,7 +28,7 @@ _UNDER_WAY_FOR_EACH, _ARMS_FOR_EACH = 8, 16
 """Calls are chosen in blocks: one call per so many under way, and per so many arms."""
 
 _MOST_AHEAD = 256
-"""Calls that count for this at most, however many may be under way: few answers are at risk, and choices stay fresh."""
+"""More calls under way make blocks no larger, and let no more answers wait for the disk."""
 
 
 class Engine(Carrier):
@@ -36,8 +36,8 @@ class Engine(Carrier):
 
     With one judge, a call is chosen once there is a permit for it, so that the choice uses the newest answers. With several
     judges, the planner chooses the judge too: otherwise a quick judge would take calls from a slow one's arms. So a call is
-    chosen first, and then waits for a permit of its judge; no more are chosen than all judges together allow. The slowest judge
-    is then never idle, and sets the pace.
+    chosen first, and then waits for a permit of its judge. A judge that has as many calls as it takes is left out, so that the
+    others go on.
     """
 
     def __init__(self, books: Books, judges: Sequence[Dispatched]) -> None:
