@@ -31,7 +31,9 @@ def scheduler_of(run: Path) -> str:
 def test_spends_few_calls_a_pair_where_ratings_vary(tmp_path: Path, replay_url: str) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 20)
 
-    done = robin(*judging(replay_url, 160), cwd=tmp_path, exits=0)
+    # One call at a time: what is chosen then hangs on the ratings alone, not on which of them came first.
+    one_by_one = judging(replay_url, 160, "--concurrency", "1")
+    done = robin(*one_by_one, cwd=tmp_path, exits=0)
 
     assert (
         done.stderr.count(
