@@ -315,3 +315,9 @@ for command in ("status r", "export r -o s.xlsx"):
     )
     has(done.stdout, "status r []\n", "export r -o s.xlsx []\n")
     assert pd.read_excel(tmp_path / "s.xlsx", engine="openpyxl")["n"].sum() == 9
+
+
+def test_the_scale_of_a_file_of_scores_is_no_setting_of_a_run(tmp_path: Path) -> None:
+    for command in ("judge", "plan", "render"):
+        refused = robin(command, "--scale", "0-4", cwd=tmp_path, exits=2)
+        assert "No such option: --scale" in refused.stderr

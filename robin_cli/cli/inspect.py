@@ -17,7 +17,7 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda _: True),
+    cls=opt.taking(opt.is_of_judging),
     epilog="Example: robin render pairs.jsonl --pair 1f3870be274f6c49 --attribute helpfulness",
 )
 def render(

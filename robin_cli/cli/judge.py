@@ -30,7 +30,7 @@ def _may_differ(setting: Setting) -> bool:
 
 
 @app.command(
-    cls=opt.taking(lambda _: True),
+    cls=opt.taking(opt.is_of_judging),
     epilog="Example: robin judge pairs.jsonl --budget 50000 --attribute helpfulness --model gpt-6-luna",
 )
 def judge(ctx: typer.Context, config: opt.Config = None) -> None:

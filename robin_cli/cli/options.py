@@ -196,6 +196,11 @@ def _help_all(settings: int) -> Any:
     return _declared([("help_all", Annotated[bool, option], False)])[0]
 
 
+def is_of_judging(setting: Setting) -> bool:
+    """Return whether robin judge has this setting: the scale of its ratings stands in the rubric."""
+    return setting.name != "scale"
+
+
 def is_of_scores(setting: Setting) -> bool:
     """Return whether commands that also take files of scores have this setting."""
     return setting.name in _OF_SCORES

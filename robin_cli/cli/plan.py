@@ -25,7 +25,7 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda _: True),
+    cls=opt.taking(opt.is_of_judging),
     epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness",
 )
 def plan(
