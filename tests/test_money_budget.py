@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from tests.conftest import (
     wait_until,
     write_pairs,
 )
+from tests.judges.wire import completion, serving
 from tests.starting import Robin
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
@@ -239,15 +242,33 @@ def test_leaves_a_run_of_calls_its_budget(tmp_path: Path, two_judges: str) -> No
     assert (facts["spent"], facts["budget_usd"]) == (100, None)
 
 
-def test_holds_the_money_through_a_kill(tmp_path: Path, two_judges: str) -> None:
+def test_holds_the_money_through_kills_although_answers_are_lost(tmp_path: Path) -> None:
+    """The server's bill counts, not the answers that were kept."""
+    each = 0.25  # dollars
+
+    async def answer(number: int, _: dict[str, Any]) -> dict[str, Any]:
+        if number % 40 >= 24 and number < 80:  # under way when robin is killed
+            await asyncio.sleep(1)
+        return completion(usage={"prompt_tokens": 4000, "completion_tokens": 1})
+
     data = write_pairs(tmp_path / "pairs.jsonl", PAIRS)
-    command = judged(two_judges, data, "--max-cost", "0.05", "--concurrency", "8")
-    working = Robin(command, cwd=tmp_path, env=environment())
-    journal = tmp_path / "r" / "journal.jsonl"
-    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 20, working)
-    working.kill()
-    working.wait()
-    robin("resume", "r", cwd=tmp_path, exits=0)
+    with serving(answer) as wire:
+        command: list[str | Path] = [
+            *("judge", data, "-a", "helpfulness", "--run", "r", "--base-url", wire.url),
+            *("--model", "m", "--price-in", "62.5", "--price-out", "0", "--max-cost", "30"),
+            *("--concurrency", "16", "--quiet"),
+        ]
+
+        def has_asked(least: int) -> bool:
+            return len(wire.bodies) >= least
+
+        for least in (40, 80):
+            with Robin(command, cwd=tmp_path, env=environment()) as working:
+                wait_until(partial(has_asked, least), working)
+                working.kill()
+            command = ["resume", "r", "--quiet"]
+        ended = robin("resume", "r", cwd=tmp_path, exits=0)
     facts = robin_cli.open_run(tmp_path / "r").status()
-    assert 0.035 < facts["cost_usd"] <= 0.05
-    assert (facts["state"], facts["budget_usd"]) == ("finished", 0.05)
+    assert 25 < each * len(wire.bodies) <= 30
+    has(ended.stderr, "answers of earlier sessions may be lost, and count $8.0")
+    assert (facts["state"], facts["budget_usd"]) == ("finished", 30)

@@ -137,7 +137,7 @@ class MoneyBudget:
         """
         if self.limit is not None and self.lost and self._taken(most, 1) - self.lost <= self.limit:
             raise LimitReached(
-                f"--max-cost ${self.limit:g}: {self.in_words}; robin resume goes on, and counts only answered calls"
+                f"--max-cost ${self.limit:g}: {self.in_words}; robin resume goes on, and counts lost calls at the usual cost"
             )
         if not self.spent and not self._known:
             raise InputError(

@@ -170,7 +170,7 @@ class Books:
         self.health = health or [Health(name) for name in desk.names]
         self.stats = Stats()
         self.ask: Callable[[Ticket], Question] = desk.question
-        self.asked = self.unwritten = 0
+        self.asked = self.unwritten = self._may_be_lost = 0
         self.changed, self.ended = asyncio.Event(), asyncio.Event()
         self.error: Exception | None = None
         self.broken: BaseException | None = None
@@ -247,9 +247,12 @@ class Books:
         return calls
 
     def begin(self) -> None:
-        """Count a call that is made now."""
+        """Count a call that is made now. A kill loses those under way, so the run knows how many there may be."""
         self.stats.calls += 1
         self.asked += 1
+        if self.asked > self._may_be_lost:  # doubled, because each change is a write
+            self._may_be_lost = 2 * self._may_be_lost or 1
+            self.desk.record_under_way(self._may_be_lost)
 
     def judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""

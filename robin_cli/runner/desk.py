@@ -67,6 +67,10 @@ class RunDesk:
         """Hand judgments to the operating system."""
         self._store.write(judgments)
 
+    def record_under_way(self, calls: int) -> None:
+        """Record in the run that up to ``calls`` calls are under way."""
+        self._store.set_manifest(self._store.manifest.with_last_session(in_flight=calls))
+
     def sync(self) -> None:
         """Wait until all that was written is on disk; called in a thread."""
         self._store.sync()

@@ -14,10 +14,12 @@ from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.budget import MoneyBudget
 from robin_cli.questions.rubrics import PromptSet
+from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.settings.addresses import JudgeAddress, judges_of
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.storage.fold import Fold, Spending
 from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.store import RunStore
 
 TOKENS_OF_AN_ANSWER = 100.0
 """The assumed tokens of an answer before the first one: a rating with a line or two of feedback."""
@@ -158,3 +160,20 @@ def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
         elif unpriced and price is not None:
             cost = (cost or 0.0) + price.cost(int(prompt), int(completion))
     return replace(spent, cost_usd=cost, complete=complete)
+
+
+def lost_before(
+    store: RunStore,
+    fold: Fold,
+    spent: float,
+    settings: Settings,
+    prices: Sequence[Price | None],
+) -> float:
+    """Return the dollars of the calls that earlier sessions may have lost, at the mean of those that cost ``spent``."""
+    calls = store.manifest.lost_calls
+    if not calls:
+        return 0.0
+    if fold.arms.spent:
+        return calls * settings.samples_per_request * spent / fold.arms.spent
+    tokens = tokens_of_prompt(store.space, store.pairs, recorded_prompts(store.manifest))
+    return calls * (dollars_of_call(prices, tokens, usual_answer(settings.max_tokens)) or 0.0)

@@ -13,7 +13,7 @@ from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
 from robin_cli.runner.health import STALL_S, Health
 from robin_cli.runner.inputs import recorded_prompts
-from robin_cli.runner.money import money_of, spent_before
+from robin_cli.runner.money import lost_before, money_of, spent_before
 from robin_cli.runner.scheduling import planner_of
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import Settings
@@ -87,7 +87,10 @@ class Session:
         self.arms = fold.arms
         self._before = fold.spending()
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
-        self.money = money_of(manifest, settings, spent_usd, in_rounds=carrying.rounds is not None)
+        self.lost_usd = lost_before(store, fold, spent_usd, settings, carrying.prices)
+        self.money = money_of(
+            manifest, settings, spent_usd + self.lost_usd, in_rounds=carrying.rounds is not None
+        )
         self.by_money, self.expected_calls = by_money, manifest.budget
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),

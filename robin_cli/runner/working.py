@@ -9,7 +9,7 @@ from pathlib import Path
 
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import EndpointError, StorageError, typed
-from robin_cli.model.records import counted
+from robin_cli.model.records import counted, number_of
 from robin_cli.runner.carrying import Closing, carrying_of
 from robin_cli.runner.cautions import cautions
 from robin_cli.runner.in_rounds import as_submitted
@@ -93,6 +93,11 @@ async def _session(
             for judge, price in zip(judges_of(settings), carrying.prices, strict=True):
                 if price is not None:
                     note(f"{judge.name} costs {price.text(settings.source.prices)}")
+            if lost := store.manifest.lost_calls:
+                note(
+                    f"--max-cost: {number_of(lost, 'answer')} of earlier sessions may be lost, and count "
+                    f"${session.lost_usd:.4f}"
+                )
         store.begin(session_settings)
         keep_labels(store, given)
         return await _worked(store, session, stop, around)

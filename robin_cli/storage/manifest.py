@@ -111,6 +111,11 @@ class Manifest:
         """Whether the last session ended because the money was spent, and none was added since."""
         return self.budget_usd is not None and self.limit_reached == self.budget_usd
 
+    @property
+    def lost_calls(self) -> int:
+        """The most calls that were under way when sessions ended: they may be on the bill."""
+        return sum(session.get("in_flight") or 0 for session in self.sessions)
+
     def is_spent(self, calls: int) -> bool:
         """Return whether the budget is spent after ``calls`` calls."""
         return calls >= self.budget if self.budget_usd is None else self.money_reached

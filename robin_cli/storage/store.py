@@ -206,7 +206,7 @@ class RunStore(StoredRun):
         record = (
             self.manifest.with_last_session if self._is_announced else self.manifest.with_session
         )
-        self.set_manifest(record(**session, in_flight=None))  # unknown until it ends
+        self.set_manifest(record(**session, in_flight=0))
         self._is_announced = False
 
     def end(self, **facts: Any) -> None:
