@@ -12,10 +12,15 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 
+# "3 errors" is a count, and so is "one minor error": it counts what is in the response, and is no other rating.
+THINGS = r"""(?:answer|case|check|claim|constraint|example|error|fact|flaw|gap|instruction|issue|item|mistake|omission
+    |part|problem|question|requirement|sentence|slip|source|statement|step|test|criteri(?:on|a))s?\b"""
+
 _NO_NUMBER = re.compile(
-    r"\b(?:one\s+(?:of\s+(?:the|these|those|its|his|her|their|our|my)|can|could|may|might|must|should|would)"
+    rf"\b(?:(?:one|two|three|four|five)\s+(?:(?!less|more|point|or\b|to\b|minus|but\b)[a-z]+\s+){{0,2}}{THINGS}(?!\s+(?:less|more|off|too))"
+    r"|one\s+(?:of\s+(?:the|these|those|its|his|her|their|our|my)|can|could|may|might|must|should|would)"
     r"|(?:any|every|no|some)[ -]?one)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.VERBOSE,
 )
 
 # Right behind a value: "3-", "3?", "3 or 4", "3 would be too generous", "3, if lenient", "3 (maybe)".
@@ -33,17 +38,21 @@ _HEDGE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# Anywhere behind it.
+# Anywhere behind it. The object of a verb, and the word behind "actually" or "strict", say whether it is about the rating.
 _RETRACTION = re.compile(
     r"""\b(?:
     (?:adjust|bump|correct|deduct|decreas|demot|dock|downgrad|increas|lower|rais|reconsider|reduc|retract|revis|subtract|upgrad)
-        (?:ed|ing|ion)
+        (?:ed|ing|ion)(?!\ (?:an?|all|any|its|some|the)\ (?!bit|few|grade|half|level|little|lot|mark|notch|number|point|rating
+        |score|step|touch))
     |cancel\w*|deleted|dis(?:card|regard)\w*|halve[ds]?|nah|overr(?:ated|uled)|penal\w+|placeholder|provisional\w*|re(?:consider|think)
     |sorry|superseded|takes?\ (?:it|that|this)\ back|typo|undo|void(?:ed)?
     |or\ (?:above|below|better|even|higher|less|lower|maybe|more|perhaps|possibly|rather|so|worse)
-    |actually|at\ (?:the\ )?(?:best|least|most|worst)|(?:bit|little|quite|too)\ (?:high|kind|low|much)|borderline|deducts?
+    |actually(?!\ (?!an?\b|better|closer|higher|i\b|i['’]|it\b|it['’]|just|less|let|lower|make|more|nearer|no|only|rather|should
+        |that|this|worse|would|wrong)[a-z])
+    |at\ (?:the\ )?(?:best|least|most|worst)|(?:bit|little|quite|too)\ (?:high|kind|low|much)|borderline|deducts?
     |generous|harsh|higher|(?:ignore|scratch|strike)\ that|i\ mean|lenient|lowers?|minus|never\ ?mind
-    |(?:not|un)\ ?(?:certain|final|sure)|on\ reflection|oops|plus|second\ thoughts?|strict|tentative|up\ to|wait|withdrawn?
+    |(?:not|un)\ ?(?:certain|final|sure)|on\ reflection|oops|plus|second\ thoughts?
+    |strict(?!\ (?:criteria|interpretation|reading|standards?)\b)|tentative|up\ to|wait|withdrawn?
     )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -51,7 +60,7 @@ _RETRACTION = re.compile(
 
 def is_doubtful(rest: str) -> bool:
     """Return whether the rest of a line, behind a value, has another number or takes the value back."""
-    rest = _NO_NUMBER.sub("", rest)
+    rest = _NO_NUMBER.sub("it", rest)
     return (
         any(pattern.search(rest) is not None for pattern in (_NUMBER, _RETRACTION))
         or _HEDGE.match(rest) is not None

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from robin_cli.model.records import Scale
-from robin_cli.parsing.doubts import is_doubtful
+from robin_cli.parsing.doubts import THINGS, is_doubtful
 from robin_cli.parsing.expectation import MOST_OFF_SCALE, around
 from robin_cli.parsing.forms import NOTHING, Form, Reading, head_of
 from robin_cli.parsing.marks import COLON, MARKS, MINUS, OPEN
@@ -52,8 +52,7 @@ _GLUED = re.compile(rf"[A-Za-z^]|[{MARKS}]*+[%‰°]")
 _COUNT = re.compile(
     rf"""[{MARKS}{OPEN}]*+(?:out\s++)?of\s++\d++[{MARKS}{OPEN}]++(?!(?:points?|stars?|marks?|pts|possible|total|maximum|overall
         |because|since|as|for|on|in|due|given|with|which)\b)[a-z]
-    | (?:\s*+[/⁄∕]\s*+\d++)?\s++(?:answers|cases|checks|claims|constraints|criteria|errors|examples|facts|flaws
-        |instructions|issues|items|mistakes|parts|problems|questions|requirements|sentences|sources|statements|steps|tests)\b""",
+    | (?:\s*+[/⁄∕]\s*+\d++)?\s++{THINGS}""",
     re.VERBOSE,
 )
 

@@ -2,7 +2,8 @@
 
 A verdict line begins with the word Verdict, and the last one counts, as for :mod:`robin_cli.parsing.ratings`. Between Verdict
 and A, B or tie only marks, a colon, the subject of the verdict, or a word for a response ("Response A", "model_a") may stand.
-"A is better", "A wins", "A > B" and, for a tie, "A = B" or "both" are read too. A reason may follow behind a mark or "because".
+A sentence with one winner ("A is better", "A beats B"), "A > B" and, for a tie, "A = B" or "both bad" are read too. A reason
+may follow behind a mark or "because".
 If it names a response or judges one, or takes the verdict back, the line is ambiguous ("A; B is better", "A (incorrect)"), and
 so it is if the letter may be an article or a grade ("A good answer", "A-"). Another letter is off the scale, and so is a tie if
 the judge had to choose. Nothing else is a verdict: not "1", not a letter elsewhere.
@@ -28,16 +29,19 @@ _RESPONSE = (
 )
 _SAID = r"(?:[ab]|(?:an?\s++)?tie|both)(?![^\W_])"
 
+_SURELY = r"(?:(?:(?!allege|bare|equal|hard|possib|rare|scarce|seem|suppose)\w+ly|far|much|somewhat)\s++)?"
+
 # "<A" may mean less than A, "<A>" is a filled-in placeholder.
 _VERDICT = re.compile(
     rf"""(?:<(?=[^<>]*+>))?(?:
     (?P<letter>[a-z])(?![^\W_])(?!\s++tie\b)(?:
         [{MARKS}]*+(?P<sign>>{{1,3}}|<{{1,3}}|=)\s*+(?:{_RESPONSE}[{MARKS}]*+)?(?P<against>[ab])(?![^\W_]|>)
-        | \s++(?:is\s++(?:(?:(?!allege|bare|equal|hard|possib|rare|scarce|seem|suppose)\w+ly|far|much|somewhat)\s++)?
-          (?:the\s++)?better(?:\s++{_RESPONSE})?|wins)
-          (?:\s++than\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<than>[ab]))?(?![^\W_])
+        | \s++(?:is\s++{_SURELY}(?:the\s++)?(?:better|best|preferred|stronger|superior|winner)(?:\s++{_RESPONSE})?|wins|won)
+          (?:\s++(?:than|to|over|against)\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<than>[ab]))?(?![^\W_])
+        | \s++{_SURELY}(?:beats|outperforms|surpasses)\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<beaten>[ab])(?![^\W_])
     )?
     | (?P<lead>(?:it(?:['’]s|\s++is)\s++)?(?:an?\s++)?)(?:(?P<tie>tie)|(?P<both>both))(?![^\W_])(?:\s*+\(both\s?(?:bad|good)\))?
+      (?(both)(?:(?:\s++(?:answers|responses))?(?:\s++are)?(?:\s++equally)?\s++(?:bad|good|fine|right|wrong|weak|strong)(?![^\W_]))?|)
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -99,7 +103,7 @@ class Verdicts(Form):
         if found is None:
             return NOTHING
         letter, sign = found["letter"], found["sign"] or ""
-        against = found["against"] or found["than"]
+        against = found["against"] or found["than"] or found["beaten"]
         name = TIE if letter is None or sign == "=" else against if sign.startswith("<") else letter
         is_same = bool(against) and against.lower() == letter.lower()
         if is_same or _adds_judgement(head.string[found.end() :], name):

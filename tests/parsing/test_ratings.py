@@ -98,6 +98,10 @@ RATED = [
     # line ends
     *each(3, "Feedback: a\r\nRating: 3\r\n", "Feedback: a\rRating: 3\r", "Feedback: a\u2028Rating: 3",
         "Feedback: a\u2029Rating: 3\x85", "Feedback: a\x0bRating: 3\x0c"),
+    # a remark that takes nothing back, though another with the same word would
+    *each(3, "Rating: 3. Actually useful.", "Rating: 3 (one minor error)", "Rating: 3 - one factual error",
+        "Rating: 3 (two small issues)", "Rating: 3 (strict reading)", "Rating: 3 (corrected a misconception)",
+        "Rating: 3. It actually answers the question."),
     # what stands around unseen
     *each(3, "\ufeffRating: 3", "\u200bRating:\u200b3\u200b", "\x00Rating: 3\x00",
         "Feedback: \ud800\nRating: 3 \udfff"),
@@ -147,6 +151,9 @@ UNRATED = [
         "Rating: 3, lowered for style", "Rating: 3 (a bit high)", "Rating: 3 minus one", "Rating: 3 if lenient",
         "Rating: 3 points, if generous", "Rating: 3, almost", "Rating: 3 of the claims", "Rating: 3 → lower",
         "Rating: 3 (IV)", "Rating: 3 of 4 claims", "Rating: 3 **of 4** correct", "Rating: 3/4 claims hold", "Rating: 3 errors",
+        "Rating: 3. Actually lower.", "Rating: 3. Actually not", "Rating: 3. Actually it is worse", "Rating: 3 (one point off)",
+        "Rating: 3, one less", "Rating: 3 (one or two)", "Rating: 3, two errors less", "Rating: 3 (three errors or four)",
+        "Rating: 3 (strict)", "Rating: 3, corrected", "Rating: 3 (lowered the score)", "Rating: 3 (raised a bit)",
         "Rating: 2024-01-03", "Rating: 3\nRating: 4", "Rating: 3\nFeedback: or rather\nRating: 2",
         "Rating: 3\nRating: 7", "Rating: 7\nRating: 3", "Rating: 7\nRating: 8", "Rating: 3\nRating: 3.5",
         "Rating: 3/4\nRating: 3/10", "Rating: 0-4\nRating: 3", "Rating for style: 2\nRating for facts: 3"),

@@ -73,6 +73,11 @@ SAID = [
     *each(A, "Verdict: A>B", "Verdict: A > B", "Verdict: [[A>>B]]", "Verdict: B<A", "Verdict: model_a", "Verdict: Assistant_A",
         "Verdict: \\boxed{A}", "Verdict: Response A > Response B", '{"Feedback": "x", "Verdict": "A"}'),
     *each(TIE, "Verdict: Both", "Verdict: tie (bothbad)", "Verdict: Tie (both bad)", "Verdict: [[A=B]]"),
+    # as a sentence with one winner
+    *each(A, "Verdict: A beats B", "Verdict: A won", "Verdict: Response A clearly beats Response B.",
+        "Verdict: A is preferred over B", "Verdict: A is the winner", "Verdict: A outperforms B because it cites sources"),
+    *each(B, "Verdict: B won against A", "Verdict: B is superior to A"),
+    *each(TIE, "Verdict: both bad", "Verdict: Both are bad", "Verdict: Both responses are equally good."),
     # alone on the next line
     *each(A, "### Verdict\nA", "Verdict:\n\n**A**\nThank you."),
     # several lines
@@ -121,6 +126,11 @@ UNSAID = [
         "Verdict: A- it is right", "Verdict: A's answer", "Verdict: A.I. is", "Verdict: A%", "Verdict: A\nVerdict: B",
         "Verdict: A\nFeedback: or rather\nVerdict: tie", "Verdict: A\nVerdict: C", "Verdict: A and B\nVerdict: A",
         "Verdict for style: A\nVerdict for facts: B"),
+    *each("ambiguous", "Verdict: A beats B? No", "Verdict: A does not beat B", "Verdict: A beats A",
+        "Verdict: A barely beats B", "Verdict: A beats B in style", "Verdict: A beats B, but B is safer",
+        "Verdict: A lost to B", "Verdict: A would beat B", "Verdict: A is the best of two bad answers",
+        "Verdict: both bad, but A is clearer", "Verdict: Both are better", "Verdict: both are good except A",
+        "Verdict: A won? B won", "Verdict: A is preferred by some"),
     # more is said: it names a response or judges one, or takes the verdict back
     *each("ambiguous", "Verdict: A. B is better", "Verdict: A: 7, B: 8", "Verdict: A (3)", "Verdict: A (incorrect)",
         "Verdict: A; worse", "Verdict: A, the worse response", "Verdict: A (rejected)", "Verdict: A, the weaker one",
