@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -322,3 +324,15 @@ def test_takes_no_score_for_two_and_says_it_where_files_are_several_ratings(tmp_
     done = robin("export", "?.csv", cwd=tmp_path, exits=0)
     assert set(pd.read_csv(io.StringIO(done.stdout))["n"]) == {2}
     has(done.stderr, "?.csv: 9 samples of several files of one system count as rated several times")
+
+
+def test_the_next_command_carries_the_flags_that_read_the_file(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "the table.csv").write_text(table.read_text())
+    read = ("the table.csv", "--columns", "id=question,score=f1,system=model", "--scale", "0-1")
+    gated = robin("gate", *read, "--require", "mean(f1)>=0.1", cwd=tmp_path, exits=0)
+    status = robin("status", *read, cwd=tmp_path, exits=0)
+    wanted = robin("export", *read, "--what", "labels-wanted", cwd=tmp_path, exits=0)
+    for said in (gated.stderr, status.stdout, wanted.stderr):
+        (command,) = re.findall(r"(?:next: |--labels: )robin (.*)", said)
+        pasted = shlex.split(command.replace(" --labels FILE", ""))
+        robin(*pasted, cwd=tmp_path, exits=0)

@@ -212,6 +212,7 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
     Without ``runs`` it is the newest here, and a line says which. Variables say nothing: ``ROBIN_COLUMNS`` names those of the
     data to judge. InputError for a file that cannot be used, and where there is no run.
     """
+    from robin_cli.model.errors import READ_WITH, option
     from robin_cli.runner.recorded import as_runs
     from robin_cli.settings.reading import checked
     from robin_cli.storage.manifest import newest_run
@@ -227,6 +228,14 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
         for name, source in sources.items()
         if source and source.name != "ENVIRONMENT"
     }
+    flags = (f"--{name.replace('_', '-')}" for name in given)
+    words = (
+        flag if value is True else option(flag, value)
+        for flag, value in zip(flags, given.values(), strict=True)
+        if value
+    )
+    shared = " ".join(words)
+    READ_WITH.update({str(run): shared for run in runs if not run.is_dir()})
     scale = read_scale(given.pop("scale")) if "scale" in given else None
     return ctx.with_resource(
         as_runs(runs, messages_for().note, scale=scale, by=by, **checked(given))

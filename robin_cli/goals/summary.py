@@ -265,11 +265,11 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     }
     is_open = np.isnan(found.label)
     wanted = number_of(len(np.unique(found.pair[is_open])), "pair")
-    path = shown(run.name, 80)
+    path = typed(run.name)
     step = (
-        f"robin export {typed(path)} --what summary"
+        f"robin export {path} --what summary"
         if by is None
-        else f"robin compare {typed(path)} {option('--by', by)}"
+        else f"robin compare {path} {option('--by', by)}"
     )
     those = "" if is_open.all() else "; with those that are labelled"
     notify(

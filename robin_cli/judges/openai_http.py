@@ -417,11 +417,11 @@ def _read(response: Response) -> Completion | Problem:
         body = response.plain()
         if not response.is_good:
             return classify(response.status, body, response.headers)
-        return read_completion(body, response.headers)
+        return read_completion(body, response.headers, status=response.status)
     except TooLong as error:
         return too_long(error)
     except Unreadable as error:
-        return Unread(f"a 200 {error}")
+        return Unread(f"a {response.status} {error}")
 
 
 def _features(body: Mapping[str, Any]) -> set[str]:

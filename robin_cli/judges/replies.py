@@ -143,6 +143,8 @@ _NO_IMAGES = _words(  # without words about a single image: others may be accept
     r"(not|n.t|cannot|endpoints found that) (support|accept|take|process|handle|read).{0,40}(image|vision|multi)|"
     r"at most 0 image|unknown variant `?image_url|content.{0,60}(must|should) be a (valid )?string)"
 )
+_SECRET = re.compile(r"[?#].*|(?<=//)[^/?#]*@", re.DOTALL)
+"""The parts of an address that may hold a token or a password."""
 _PASSING = frozenset({408, 409, 425, 429, 498, *range(500, 600)})
 _ENDS = {
     401: "the key was refused ({}); set a good one in the variable that --api-key-env names",
@@ -211,15 +213,20 @@ _NAME = 200
 
 
 def read_completion(
-    body: Body, headers: Mapping[str, str], limit: int = MOST_REPLY_BYTES, content: object = None
+    body: Body,
+    headers: Mapping[str, str],
+    limit: int = MOST_REPLY_BYTES,
+    content: object = None,
+    status: int = 200,
 ) -> Completion | Problem:
-    """Return the completion in the body of a 200, or its problem: an error in place of choices, HTML, half a JSON text.
+    """Return the completion in the body of a success, or its problem: an error in place of choices, HTML, half a JSON text.
 
     Args:
         body: the decompressed body of a reply.
         headers: names in lower case.
         limit: the longest reply that is read, in bytes. Reading takes at most about 20 ms per MiB.
         content: the JSON value of ``body``, if it was read already.
+        status: that of the reply, for messages.
 
     Raises:
         TooLong: the texts of the answers are too long, or reading would take too long.
@@ -228,13 +235,13 @@ def read_completion(
     if isinstance(content, list) and len(content) == 1:  # Gemini's form of an error
         content = content[0]
     if not isinstance(content, dict):
-        return Unread(f"a 200 that is not a JSON object: {_excerpt(body)}")
+        return Unread(f"a {status} that is not a JSON object: {_excerpt(body)}")
     choices = content.get("choices")
     choices = choices[:_MOST_CHOICES] if isinstance(choices, list) else None
     if not choices or not all(isinstance(choice, dict) for choice in choices):
         if content.get("error") or content.get("object") == "error":
             return error_in_200(content, headers)
-        return Unread(f"a 200 without choices: {_excerpt(body)}")
+        return Unread(f"a {status} without choices: {_excerpt(body)}")
     answered = [choice for choice in choices if not choice.get("error")]
     if not answered:  # OpenRouter's form when the model fails half-way
         return error_in_200(choices[0], headers)
@@ -284,9 +291,13 @@ def classify(
     if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
         return Stop(f"the quota of this key for the day is used up ({status}: {_excerpt(body)})")
     if 300 <= status < 400:
-        return Stop(
-            f"the endpoint redirects ({status}) to {_excerpt(headers.get('location', '?').encode())}; give that address"
+        to = _SECRET.sub("", headers.get("location", ""))
+        where = (
+            f"to {_excerpt(to.encode())}; give that address"
+            if to
+            else "to no address; check --base-url"
         )
+        return Stop(f"the endpoint redirects ({status}) {where}")
     return _problem(status, error, headers)
 
 

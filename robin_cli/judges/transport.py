@@ -376,6 +376,8 @@ class Transport:
             )
         if "set-cookie" in headers:
             self._http.cookies.clear()
+        with suppress(KeyError, httpx2.InvalidURL):  # the whole address, as a user would give it
+            headers["location"] = str(request.url.join(headers["location"]))
         held = False
         async with aclosing(response.aiter_raw()) as pieces:
             if not 200 <= status < 300:

@@ -101,10 +101,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
+READ_WITH: dict[str, str] = {}
+"""The flags that the files of scores of this command need, by their names."""
+
+
 def typed(value: object) -> str:
-    """Return a path as a word of a command to copy: quoted for a shell, and never an option; - stays as it is."""
+    """Return a path as words of a command to copy: quoted for a shell, and never an option; - stays as it is.
+
+    A file of scores is followed by the flags that it was read with.
+    """
     word = str(value)
-    return shlex.quote(f"./{word}" if word.startswith("-") and word != "-" else word)
+    path = shlex.quote(f"./{word}" if word.startswith("-") and word != "-" else word)
+    return " ".join(filter(None, [path, READ_WITH.get(word)]))
 
 
 def option(flag: str, value: object) -> str:

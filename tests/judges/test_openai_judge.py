@@ -455,3 +455,17 @@ def test_follows_a_redirect_at_the_same_host_but_to_no_other() -> None:
     with serving(lambda *_: moved("http://127.0.0.1:9/v1/chat/completions")) as wire:
         refuses(EndpointError, "redirects .307. to http://127.0.0.1:9", ask, wire.url)
     assert len(wire.bodies) == 1
+    with serving(lambda *_: web.Response(status=302, headers={"Location": "/in?t=1"})) as wire:
+        whole = wire.url.replace("/v1", "/in")
+        refuses(EndpointError, rf"redirects .302. to {whole}; give", ask, wire.url)
+    for location in ("//me:secret@127.0.0.1:9/v1", "http://me:secret@127.0.0.1:9/v1?secret"):
+        with serving(lambda *_, to=location: moved(to)) as wire:
+            refuses(EndpointError, "to http://127.0.0.1:9/v1; give", ask, wire.url)
+    with serving(lambda *_: web.Response(status=302)) as wire:
+        refuses(EndpointError, "to no address; check --base-url", ask, wire.url)
+
+
+def test_names_the_status_that_came() -> None:
+    with serving(lambda *_: web.Response(status=204)) as wire:
+        (came,) = ask(wire.url).outcomes
+    assert "a 204 that is not a JSON object" in reply(came).answers[0].text

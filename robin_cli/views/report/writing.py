@@ -68,8 +68,8 @@ def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
     try:
         check_whole_file(Path(path)) if own else check_output_file(path)
     except OSError as error:
-        command = " ".join(
-            ["robin report", *map(typed, runs), "-o", typed(f"{runs[0].absolute().name}.html")]
-        )
+        names = [name_of(run) for run in runs]
+        output = typed(f"{Path(names[0]).absolute().name}.html")
+        command = " ".join(["robin report", *map(typed, names), "-o", output])
         there = f"name another place: {command}" if own else "name another file with -o"
         raise StorageError(f"{path}: cannot be written ({error.strerror}); {there}") from error
