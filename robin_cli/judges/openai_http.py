@@ -48,6 +48,9 @@ RAISED = 4
 _TRIES_AT_FIRST = 2
 """The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
 
+_MANY_TOKENS = 1_000_000
+"""No count of tokens up to here is doubted."""
+
 _LISTING_S = 2.0
 """How long to wait for an endpoint's list of models."""
 
@@ -262,7 +265,10 @@ class OpenAIJudge(Judge):
     def _read_completion(
         self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
     ) -> Reply:
-        usage = self._meter.measured(question.messages, outcome.answers, outcome.usage)
+        usage = outcome.usage
+        if max(usage.prompt_tokens or 0, usage.completion_tokens or 0) > _MANY_TOKENS:
+            usage = _believed(usage, self._most_usage(question, body))
+        usage = self._meter.measured(question.messages, outcome.answers, usage)
         came, wanted = len(outcome.answers), body.get("n", 1)
         if came < wanted and came < self._most_samples:
             self._most_samples = came
@@ -285,18 +291,22 @@ class OpenAIJudge(Judge):
         self, question: Question, body: Mapping[str, Any], why: str, latency_s: float
     ) -> Reply:
         """Return the reply whose body cannot be read, at the most that it may have cost."""
-        count, longest = body.get("n", 1), self._limit_of(body) or self._most_tokens
-        prompt = self._meter.prompt_tokens(question.messages)
-        usage = Usage(prompt, count * longest, estimated=True)
-        if self._meter.price is not None:
-            most = self._meter.most(question.messages, longest, count)
-            usage = replace(usage, cost_usd=most)
+        usage = self._most_usage(question, body)
         detail = self._transport.redacted(why)
         self._notices.once(
             f"a reply cannot be read, and counts as paid for ({detail})", key=UNREADABLE
         )
-        answers = (Answer(detail),) * min(count, question.samples)
+        answers = (Answer(detail),) * min(body.get("n", 1), question.samples)
         return Reply(answers, self._endpoint.model, usage, None, latency_s, unread=True)
+
+    def _most_usage(self, question: Question, body: Mapping[str, Any]) -> Usage:
+        """Return the most that a request may have used, and its cost."""
+        count, longest = body.get("n", 1), self._limit_of(body) or self._most_tokens
+        priced = self._meter.price is not None
+        cost = self._meter.most(question.messages, longest, count) if priced else None
+        return Usage(
+            self._meter.prompt_tokens(question.messages), count * longest, cost, estimated=True
+        )
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
@@ -410,6 +420,14 @@ class OpenAIJudge(Judge):
         self._without.add(name)
         instead = ", rating by the text alone" if name == "logprobs" else ""
         self._notices.once(f'refuses "{name}" ({detail}); going on without it{instead}', key=name)
+
+
+def _believed(usage: Usage, most: Usage) -> Usage:
+    """Return ``usage``; ``most`` where it counts more tokens than the request could take, whatever its tokenizer."""
+    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    is_beyond = prompt > max(_MANY_TOKENS, 200 * (most.prompt_tokens or 0))
+    is_beyond |= completion > max(_MANY_TOKENS, 10 * (most.completion_tokens or 0))
+    return most if is_beyond else usage
 
 
 def _read(response: Response) -> Completion | Problem:

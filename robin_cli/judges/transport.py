@@ -32,8 +32,9 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.settings.trust import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
-_HANDSHAKE_HERE_S = 2.0
-"""The longest time to connect by TLS on this machine; a server that does not speak TLS may never answer its first message."""
+_HANDSHAKE_S = 3.0
+"""The longest time to connect by TLS at first: a server that does not speak TLS may never answer its first message."""
+_ACCEPT_S = 1.0
 
 _MOST_REDIRECTS = 3
 _LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
@@ -223,8 +224,8 @@ class Transport:
         address = httpx2.URL(endpoint.base_url)
         is_here, is_tls = is_loopback(address.host), address.scheme == "https"
         self._proxies = "" if is_here else _proxies()
-        self._connect_s = _HANDSHAKE_HERE_S if is_here and is_tls else _CONNECT_TIMEOUT_S
-        timeout = httpx2.Timeout(endpoint.timeout_s, connect=self._connect_s, pool=None)
+        self._is_direct_tls = is_tls and not self._proxies
+        timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
         most = endpoint.at_a_time + 1  # one for the list of models; the default would be 100
         no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
@@ -259,7 +260,7 @@ class Transport:
             name: value for name, value in client.default_headers.items() if isinstance(value, str)
         }
         self._headers = httpx2.Headers(stated | own)
-        self._extensions = {"timeout": timeout.as_dict()}
+        self._timeouts = timeout.as_dict()
 
     async def post(self, body: bytes) -> Response:
         """Send ``body`` to the endpoint's chat completions, also to another path of that host. Raises as :meth:`send`."""
@@ -325,7 +326,7 @@ class Transport:
             timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             why = within if timed_out else f"no connection ({_why(error)})"
-            if not self._reached and (fault := self._explain_tls(error)):
+            if not self._reached and (fault := await self._explain_tls(error)):
                 raise EndpointError(
                     f"{self._endpoint.base_url}: {fault} ({_why(error)})"
                 ) from error
@@ -333,17 +334,25 @@ class Transport:
                 why += f"; {self._proxies} may send it to a proxy"
             raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
 
-    def _explain_tls(self, error: Exception) -> str:
+    async def _explain_tls(self, error: Exception) -> str:
         """Return what is wrong with an endpoint's encryption, and the next step; "" if that is not the reason."""
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
-        is_silent = self._connect_s < _CONNECT_TIMEOUT_S and "timeout" in text.lower()
-        if "WRONG_VERSION_NUMBER" in text or (
-            is_silent and isinstance(error, httpx2.ConnectTimeout)
-        ):
+        is_late = self._is_direct_tls and isinstance(error, httpx2.ConnectTimeout)
+        is_silent = is_late and "timeout" in text.lower() and await self._accepts_connections()
+        if is_silent or "WRONG_VERSION_NUMBER" in text:
             return "it does not speak https; write http:// in --base-url"
         return ""
+
+    async def _accepts_connections(self) -> bool:
+        """Return whether the endpoint can be connected to without TLS."""
+        address = self._base_url.host, self._base_url.port or 443
+        with suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(_ACCEPT_S):
+                (await asyncio.open_connection(*address))[1].close()
+                return True
+        return False
 
     async def _exchange(self, call: Request, file: IO[bytes] | None) -> Response:
         reuses = self._kept_open > 0
@@ -364,9 +373,14 @@ class Transport:
                 "data": {"purpose": "batch"},
                 "files": {"file": (call.file.name, file, "application/jsonl")},
             }
-        extensions = dict(self._extensions)
+        waits = not self._reached and self._is_direct_tls
+        timeouts = {**self._timeouts, **({"connect": _HANDSHAKE_S} if waits else {})}
         request = httpx2.Request(
-            call.method, self._url(call), headers=headers, extensions=extensions, **what
+            call.method,
+            self._url(call),
+            headers=headers,
+            extensions={"timeout": timeouts},
+            **what,
         )
         response = await self._http.send(request, stream=True)
         status, headers = response.status_code, response.headers
