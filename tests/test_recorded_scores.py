@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -205,6 +206,25 @@ def test_says_only_what_needs_no_scale_where_nothing_says_the_scale(tmp_path: Pa
     has(done.stdout, "FAIL mean(score)>=9: ", "PASS share(score>=2)>=0.1: ")
     (tmp_path / "a.csv").write_text("id,score\n" + "".join(f"q{at},4\n" for at in range(20)))
     robin("gate", "a.csv", "--require", "mean(score)>=3.9", cwd=tmp_path, exits=6)
+
+
+def test_a_guessed_scale_neither_widens_intervals_nor_refuses_labels(tmp_path: Path) -> None:
+    rows = [f"q{at},{at % 3 + again}" for at in range(9) for again in (1, 2, 2)]
+    (tmp_path / "s.csv").write_text("\n".join(["id,score", *rows]))
+    one = 2 / 3  # the squares of each pair about its mean
+    pooled = 9 * one / (9 * 2)
+    variance = (one + 4 * pooled) / (3 + 3)
+    assert exported(tmp_path, "s.csv")["std_error"].tolist() == pytest.approx(
+        [math.sqrt(variance / 3)] * 9
+    )
+    labels = "\n".join(["pair_id,label", *(f"q{at},{at + 1}" for at in range(9))])
+    (tmp_path / "l.csv").write_text(labels)
+    for what, column in (("agreement", "n"), ("calibration", "mean_human")):
+        found = exported(tmp_path, "s.csv", "--what", what, "--labels", "l.csv")
+        assert found[column].notna().all()
+    known = ("--scale", "1-4", "--what", "agreement", "--labels", "l.csv")
+    refused = robin("export", "s.csv", *known, cwd=tmp_path, exits=2)
+    has(refused.stderr, "the label 5 is off the scale of score, 1-4")
 
 
 def test_takes_the_scale_from_robin_s_own_workbook_and_of_words(tmp_path: Path) -> None:

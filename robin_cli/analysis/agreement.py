@@ -71,6 +71,7 @@ class Agreement:
 def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
     """Return in words which human ratings, nan for absent, are off ``scale``; '' if all are on it."""
     given = human[~np.isnan(human)]
+    scale = scale.ends if isinstance(scale, Scale) else scale
     off = (given < scale.low) | (given > scale.high)
     if not off.any():
         return ""

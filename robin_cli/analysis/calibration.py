@@ -80,7 +80,7 @@ def calibration(
         clusters = clusters_of(human[mine], prompt[mine])
         low, high = np.nan, np.nan
         if clusters.prompts > 1 and not clusters.are_alike(scale.high - scale.low):
-            low, high = student_bounds(clusters, scale.low, scale.high, alpha=alpha)
+            low, high = student_bounds(clusters, *scale.ends, alpha=alpha)
         counts, scored = (int(mine.sum()), int(clusters.prompts)), float(scores[mine].mean())
         found.append(Level(starts[each], stops[each], *counts, scored, clusters.mean, low, high))
     return found

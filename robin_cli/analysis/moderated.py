@@ -58,7 +58,8 @@ def moderated(
     """Return the moderated variances of all arms, pooled over those of one attribute and judge.
 
     g = (Σ SS + v) / (Σ (n − 1) + 1). Before the first repeated rating it is v, the variance of a rating drawn evenly from the
-    scale, which later counts as one degree of freedom; so no V is 0.
+    scale, which later counts as one degree of freedom; so no V is 0. A scale that is guessed from the ratings says nothing:
+    V is nan until two ratings of an arm differ.
 
     Args:
         n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (…, K).
@@ -66,13 +67,15 @@ def moderated(
     count = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
-    even = np.repeat([(scale.levels**2 - 1.0) / 12.0 for scale in space.scales], space.raters)
+    even, weight = np.repeat([scale.prior for scale in space.scales], space.raters, axis=0).T
     kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
         for each in (squares, np.maximum(count - 1.0, 0.0))
     )
-    pooled = ((within + even) / (freedom + 1.0))[..., space.kind]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pooled = np.where(within + even > 0, (within + even) / (freedom + weight), np.nan)
+    pooled = pooled[..., space.kind]
     variance = np.where(n > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)
@@ -143,10 +146,10 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
     weight = np.bincount(place, again.ravel(), _BINS)
     value = np.bincount(place, (again * residuals).ravel(), _BINS)[weight > 0] / weight[weight > 0]
     share = weight[weight > 0] / weight.sum()
-    even = (scale.levels**2 - 1.0) / 12.0
+    even, beside = scale.prior
     pooled = (
         (again * residuals**2).sum() - (again * residuals**2 / size[:, None]).sum() + even
-    ) / ((size - 1.0).sum() + 1.0)
+    ) / ((size - 1.0).sum() + beside)
     kurtosis = share @ value**4 / (share @ value**2) ** 2
     caution = 1.0 + _CAUTION * math.sqrt(max(kurtosis - 1.0, 0.0) / weight.sum())
     sizes = np.concatenate([np.arange(1, _EXACT), _EXACT * 1.1 ** np.arange(34)]).astype(np.int64)

@@ -121,7 +121,6 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         low[rows], high[rows] = _guaranteed(parts, alpha)
     known = np.array([ends.are_known for ends in run.manifest.known_ends])[space.attribute[first]]
     low, high = np.where(known, low, np.nan), np.where(known, high, np.nan)
-    error = np.where(known | (n.max(initial=0) > 1), error, np.nan)  # else it is the scale's
     likely_low, likely_high = likely_intervals(
         center, error, freedom, skew, (low, high), alpha=alpha
     )

@@ -265,7 +265,7 @@ def _label_value(
             else "not a number. Write one, such as 3 or 2.5"
         )
         raise InputError(f"{where}: the label {what} is {lacks}, or leave it empty")
-    if not scale.low <= number <= scale.high:
+    if not (scale.is_guessed or scale.low <= number <= scale.high):
         raise InputError(
             f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it"
         )

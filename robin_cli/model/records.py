@@ -109,12 +109,28 @@ def as_text(value: Value) -> str:
     return str(value)
 
 
+class Ends(NamedTuple):
+    """The ends of a scale that scores are known to keep; infinite where nothing says them."""
+
+    low: float = -inf
+    high: float = inf
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there is a scale."""
+        return self.high < inf
+
+    def __str__(self) -> str:
+        return f"{self.low:g}-{self.high:g}"
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The integer ratings a rubric allows, both ends included."""
+    """The integer ratings a rubric allows, both ends included. One that ``is_guessed`` holds the scores, and bounds none."""
 
     low: int
     high: int
+    is_guessed: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.high <= self.low:
@@ -133,6 +149,16 @@ class Scale:
         return (self.levels**2 - 1) / 12
 
     @property
+    def ends(self) -> Ends:
+        """The ends that ratings are known to keep."""
+        return Ends() if self.is_guessed else Ends(float(self.low), float(self.high))
+
+    @property
+    def prior(self) -> tuple[float, float]:
+        """The variance that a pooled one begins with, and its degrees of freedom: 0 if the scale is guessed."""
+        return (0.0, 0.0) if self.is_guessed else (self.even_variance, 1.0)
+
+    @property
     def even_moments(self) -> tuple[float, float]:
         """The means of x and of x² of a rating x drawn evenly from the scale."""
         first = 0.5 * (self.low + self.high)
@@ -140,21 +166,6 @@ class Scale:
 
     def __str__(self) -> str:
         return f"{self.low}-{self.high}"
-
-
-class Ends(NamedTuple):
-    """The ends of a scale that scores are known to keep; infinite where nothing says them."""
-
-    low: float = -inf
-    high: float = inf
-
-    @property
-    def are_known(self) -> bool:
-        """Whether there is a scale."""
-        return self.high < inf
-
-    def __str__(self) -> str:
-        return f"{self.low:g}-{self.high:g}"
 
 
 def shared_scale(scales: Iterable[Scale]) -> Scale | None:

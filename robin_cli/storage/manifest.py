@@ -123,7 +123,10 @@ class Manifest:
     @property
     def scales(self) -> tuple[Scale, ...]:
         """The scale of each attribute, in order."""
-        return tuple(Scale(*self.scale[attribute]) for attribute in self.attributes)
+        unknown = self.data.get(UNKNOWN_SCALES, ())
+        return tuple(
+            Scale(*self.scale[name], is_guessed=name in unknown) for name in self.attributes
+        )
 
     @property
     def told_scales(self) -> tuple[Scale, ...]:
@@ -137,11 +140,7 @@ class Manifest:
     @property
     def known_ends(self) -> tuple[Ends, ...]:
         """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
-        unknown, scales = self.data.get(UNKNOWN_SCALES, ()), self.told_scales
-        return tuple(
-            Ends() if name in unknown else Ends(float(each.low), float(each.high))
-            for name, each in zip(self.attributes, scales, strict=True)
-        )
+        return tuple(each.ends for each in self.told_scales)
 
     @property
     def run_id(self) -> str:
