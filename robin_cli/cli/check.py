@@ -24,10 +24,10 @@ def check(
         bool, typer.Option("--json", help="One JSON object an address, for scripts.")
     ] = False,
 ) -> None:
-    """Ask the endpoint for one judgment, say what it supports and what robin judge will do about it.
+    """Send about five requests, each paid for, and say what the endpoint supports and what robin judge will do about it.
 
-    With --pairwise it is asked which of two responses is better, in both orders. It makes five requests or so, each paid for.
-    Several judges and addresses are checked one after another.
+    The first asks for a judgment; with --pairwise, which of two responses is better, in both orders. Several judges and
+    addresses are checked one after another.
     """
     import asyncio
 

@@ -24,24 +24,28 @@ def label(
     labeller: Annotated[
         str,
         typer.Option(
-            help="Who labels; the page asks where it is not given.",
+            help="Your name, saved with each label. (default: the page asks)",
             metavar="NAME",
             show_default=False,
         ),
     ] = "",
     n: Annotated[
-        int, typer.Option("--n", help="Pairs that each person is to label, at random.", min=1)
+        int,
+        typer.Option(
+            "--n", help="How many pairs each person labels; they are drawn at random.", min=1
+        ),
     ] = 50,
     port: Annotated[
-        int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)
+        int, typer.Option(help="Port of the page on 127.0.0.1; 0 for a free one.", min=0, max=65535)
     ] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Open no browser; the address is printed.")
+        bool, typer.Option("--no-browser", help="Open no browser, and only print the address.")
     ] = False,
 ) -> None:
-    """Label pairs of a run at a local page, blind: keys for the labels, u for undo, s for skip, c for a comment.
+    """Open a page in the browser where you rate pairs of a run yourself; it does not show what the judge said.
 
-    Each label is at once in labels.csv of the run, which every command takes by itself.
+    Press a number to rate, u to undo, s to skip, c to comment. Labels are saved at once, in labels.csv of the run: report,
+    status, export and compare use them from there.
     """
     from robin_cli.storage.manifest import newest_run
     from robin_cli.storage.reader import read_run

@@ -31,15 +31,20 @@ def serve(
     port: Annotated[
         int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65535)
     ] = 8000,
-    latency_ms: Annotated[float, typer.Option(help="How long each answer takes.", min=0)] = 0.0,
+    latency_ms: Annotated[
+        float, typer.Option(help="Wait so many milliseconds before each answer.", min=0)
+    ] = 0.0,
     seed: Annotated[
-        int | None, typer.Option(help="Of draws for requests without a seed.", min=0)
+        int | None,
+        typer.Option(
+            help="Choose the ratings by this number: the same requests get the same answers.", min=0
+        ),
     ] = None,
 ) -> None:
-    """Replay recorded ratings as an OpenAI-compatible judge, on this machine only; no model is asked.
+    """Start a server on this machine that answers as a judge would, with recorded ratings; it asks no model and costs nothing.
 
-    Each set of ratings is a model of that name. A prompt gets the ratings of some recorded pair, always the same one: ids are
-    not matched. When it is ready, the address is printed on standard output.
+    It prints its address and the names of its models, for robin judge: --base-url http://127.0.0.1:8000/v1 --model replay:NAME.
+    A prompt always gets the ratings of the same recorded pair, which is not its own.
     """
     import asyncio
 
@@ -61,12 +66,17 @@ def serve(
 
 @app.command(epilog="Example: robin init --like vllm")
 def init(
-    like: Annotated[str, typer.Option(help="Which ready config to start from.")] = "openai",
+    like: Annotated[
+        str, typer.Option(help="Start from the settings for openai, vllm, ollama or llama-cpp.")
+    ] = "openai",
     force: Annotated[
-        bool, typer.Option("--force", help="Write over a robin.toml that is there.")
+        bool, typer.Option("--force", help="Replace a robin.toml that is there.")
     ] = False,
 ) -> None:
-    """Write a commented robin.toml into this folder, and beside it the JSON schema by which editors complete and check it."""
+    """Write robin.toml, a file of all settings with comments, into this folder, and a JSON schema for your editor.
+
+    robin judge, plan, check and render read it from the folder where you start them; a flag wins over the file.
+    """
     import json
 
     from robin_cli.files.local import whole_file
