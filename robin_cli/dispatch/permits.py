@@ -19,14 +19,12 @@ class Permit:
     """The right to make one request now.
 
     Attributes:
-        fills: the requests under way, with this one, as a share of the most then.
         cost_s: for how long it keeps others from starting.
         tokens: the estimated tokens of the request; None until it is made.
     """
 
     limiter: Permits
     started_at: float
-    fills: float
     cost_s: float
     tokens: int | None = None
 
@@ -130,8 +128,8 @@ class Permits(ABC):
 
     def take(self) -> Permit | float:
         """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`Line`."""
-        now, limit = self._clock(), self.limit
-        if self.under_way >= limit:
+        now = self._clock()
+        if self.under_way >= self.limit:
             return UNTIL_ONE_ENDS
         # A request may take its turn late, up to a second: otherwise the rate would never be reached.
         turn = max(self._next_turn, now - min(1.0, self._request_s))
@@ -140,7 +138,7 @@ class Permits(ABC):
         self._next_turn = turn + self._request_s
         self.under_way += 1
         self._began(now)
-        return Permit(self, now, self.under_way / limit, self._request_s)
+        return Permit(self, now, self._request_s)
 
     def charge(self, permit: Permit, tokens: int) -> None:
         """Charge the estimated tokens of a request that is made now."""

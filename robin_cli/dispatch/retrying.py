@@ -46,14 +46,14 @@ class Retrying(Limited):
         self._max_retries, self._patience_s = max_retries, patience_s
         self._sleep, self._clock = sleep, clock
         self._failures = _MANY  # since the last answer
-        self._away = 0  # calls in back-off, or in line after it
+        self._retried = 0  # calls that are made again
         self._backing_off: dict[asyncio.Future[None], None] = {}
         self.line = Line(self.take, sleep)
         limiter.watch(self.line.look_again)
 
     def take(self) -> Permit | float:
         """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
-        if self.limiter.line.is_waited_in or self._away >= self.bears:
+        if self.limiter.line.is_waited_in or self._retried >= self.bears:
             return UNTIL_ONE_ENDS
         return self.limiter.take()
 
@@ -86,31 +86,31 @@ class Retrying(Limited):
         """Make a call again as long as its failure may pass."""
         if not _may_pass(outcome):
             return outcome
-        first, permit = iter([outcome]), None
-        errors, until = list[Failure](), started + self._patience_s
+        made, errors = [outcome], list[Failure]()
 
         async def attempt() -> Reply | Failure:
             # tenacity costs a tenth of a call's CPU, so only failed calls use it: its first attempt is the failure.
-            return next(first, None) or await self._attempt(question, permit)
+            return made.pop() if made else await self._attempt(question)
 
         def is_enough(state: RetryCallState) -> bool:
             failure = _failure_of(state)
             errors.extend([failure] * (not failure.throttled))
             tries = sum(error.tries is not None for error in errors)
-            is_late = self._clock() >= until
+            is_late = self._clock() >= started + self._patience_s
             return is_late or len(errors) > self._max_retries or tries == failure.tries
 
-        async def sleep(seconds: float) -> None:
-            nonlocal permit
-            permit = await self._back_off(seconds)
-
-        outcome = await AsyncRetrying(
-            retry=retry_if_result(_may_pass),
-            stop=is_enough,
-            wait=self._wait_s,
-            sleep=sleep,
-            retry_error_callback=_failure_of,
-        )(attempt)
+        self._retried += 1
+        try:
+            outcome = await AsyncRetrying(
+                retry=retry_if_result(_may_pass),
+                stop=is_enough,
+                wait=self._wait_s,
+                sleep=self._back_off,
+                retry_error_callback=_failure_of,
+            )(attempt)
+        finally:
+            self._retried -= 1
+            self.limiter.look_again()  # a call may begin in its place
         is_failure = isinstance(outcome, Failure)
         return replace(outcome, latency_s=self._clock() - started) if is_failure else outcome
 
@@ -122,19 +122,15 @@ class Retrying(Limited):
             back_off_s = min(back_off_s, _LONGEST_IF_UP_S)
         return max(back_off_s, min(failure.retry_after_s or 0.0, MAX_HOLD_S))
 
-    async def _back_off(self, seconds: float) -> Permit:
-        """Wait so long, or until another call is answered, and then for a permit."""
-        self._away += 1
-        news = asyncio.get_running_loop().create_future()
-        try:
-            if seconds:
-                self._backing_off[news] = None
+    async def _back_off(self, seconds: float) -> None:
+        """Wait so long, or until another call is answered."""
+        if seconds:
+            news = asyncio.get_running_loop().create_future()
+            self._backing_off[news] = None
+            try:
                 await wait(seconds, news, self._sleep)
-            return await self.limiter.acquire()
-        finally:
-            self._away -= 1
-            self._backing_off.pop(news, None)
-            self.limiter.look_again()  # a call may begin in its place
+            finally:
+                del self._backing_off[news]
 
 
 def _may_pass(outcome: Reply | Failure) -> bool:

@@ -56,7 +56,7 @@ def answers(fixed: int | None, limits: dict[str, Any], seconds: float) -> Server
 @pytest.mark.parametrize(
     ("kind", "number", "latency_s", "seconds"),
     [
-        ("slots", 4, 0.02, 10),
+        ("slots", 4, 0.02, 20),
         ("slots", 64, 0.2, 12),
         ("workers", 4, 2.0, 120),
         ("workers", 64, 0.2, 12),
@@ -92,6 +92,42 @@ def test_finds_slots_that_ask_to_wait_a_second(slots: int) -> None:
     found = answers(None, limits, 90.0)
     assert len(found.answered) >= 0.85 * slots * 90 / 0.2
     assert late_share_refused(found) <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("limits", "best"),
+    [
+        ({"bucket": (5, 20)}, 3),
+        ({"bucket": (2, 10)}, 1),
+        ({"bucket": (20, 20)}, 4),
+        ({"bucket": (10, 100)}, 14),
+        ({"window": (30, 1.0)}, 4),
+        ({"window": (200, 10.0)}, 3),
+    ],
+)
+def test_finds_the_pace_of_a_rate_limit_that_asks_to_wait_a_second(
+    limits: dict[str, Any], best: int
+) -> None:
+    limits = {**limits, "retry_after": 1.0, "latency_s": 0.15}
+    found = answers(None, limits, 90.0)
+    assert len(found.answered) >= 0.8 * len(answers(best, limits, 90.0).answered)
+    assert late_share_refused(found) <= 0.4
+
+
+@pytest.mark.parametrize("retry_after", [None, 1.0])
+def test_is_at_its_pace_again_soon_after_an_endpoint_was_away(retry_after: float | None) -> None:
+    async def scene() -> Server:
+        server = Server(slots=32, retry_after=retry_after)
+        limiter = Limiter(None, ceiling=CEILING, clock=asyncio.get_running_loop().time)
+        asking = asyncio.create_task(load(server, limiter, 50.0))
+        for slots in (0, 32):
+            await asyncio.sleep(15.0)
+            server.slots = slots
+        await asking
+        return server
+
+    server = run(scene())
+    assert sum(at > 35 for at in server.answered) >= 0.8 * 15 * 32 / 0.2
 
 
 def late_share_refused(server: Server) -> float:
