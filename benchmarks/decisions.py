@@ -1,8 +1,9 @@
-"""Wrong and certified decisions beside an even spread: python -m benchmarks.decisions [POOL …].
+"""Wrong decisions beside an even spread, and beside what a run says: python -m benchmarks.decisions [POOL …].
 
 Every set of ratings of the pools is decided twice: by a threshold (3 on scales up to 4, else 6) and for the best of four pairs
-in a row, or of the groups that the pool names: wrong and certified decisions in %, means over the sets. A table before these
-has the worst error of mean ratings over that of who knows the variances.
+in a row, or of the groups that the pool names. First the share that is wrong and the share likely wrong, as a run states
+it, for each number of calls; then the calls and the wrong decisions of runs that end once X of them are likely wrong. A table
+before these has the worst error of mean ratings over that of who knows the variances.
 
 Pools that say which response of a group is right have tables of their own, "The first call": how often the best by the mean
 ratings is the right one, and how often a pair is on the wrong side of a threshold, from one call a response up.
@@ -26,7 +27,8 @@ from robin_cli.simulation.experiment import Row, conduct
 from robin_cli.simulation.pools import subject_of
 from robin_cli.simulation.runs import Ratings
 
-PAIRS, RUNS, CALLS = 1_000, 5, (3, 5, 10, 15, 20, 40)
+PAIRS, RUNS, CALLS = 1_000, 5, (1.25, 1.5, 2.0, 2.5, 5.0, 10.0)
+TARGETS, TARGET_RUNS = (0.05, 0.01), 10
 ESTIMATED, ESTIMATES = 300, (3, 5, 10, 20, 50, 100)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
 OWN = [
@@ -48,11 +50,18 @@ def scale_of(pool: Pool) -> Scale:
     return Scale(low, high)
 
 
-def decided(pool: Pool, decide: str, policy: str) -> list[Row]:
-    """The rows of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs."""
-    budgets = tuple(calls * min(PAIRS, len(pool.ratings)) for calls in CALLS)
+def decided(
+    pool: Pool, decide: str, policy: str, target: float = 0.0, runs: int = RUNS
+) -> list[Row]:
+    """The rows of ``policy`` over the first PAIRS pairs, CALLS times as many calls as pairs; with a target the last alone."""
+    pairs = min(PAIRS, len(pool.ratings))
     settings = SimulationSettings(
-        schedulers=(policy,), budget=budgets, runs=RUNS, decide=decide, limit=PAIRS
+        schedulers=(policy,),
+        budget=tuple(round(calls * pairs) for calls in (CALLS[-1:] if target else CALLS)),
+        runs=runs,
+        decide=decide,
+        limit=PAIRS,
+        target_wrong=target,
     )
     return conduct([subject_of(pool, settings, scale_of(pool))], settings, lambda *_: None)
 
@@ -69,7 +78,11 @@ def first_calls(pools: list[Pool]) -> None:
         for pool in pools:
             budgets = tuple(round(calls * len(pool.ratings)) for calls in FIRST)
             settings = SimulationSettings(
-                schedulers=("uniform", "auto"), budget=budgets, runs=SEEDS, decide=decide
+                schedulers=("uniform", "auto"),
+                budget=budgets,
+                runs=SEEDS,
+                decide=decide,
+                target_wrong=0.0,
             )
             subject = subject_of(pool, settings, scale_of(pool))
             rows = conduct([subject], settings, lambda *_: None)
@@ -99,46 +112,39 @@ def first_calls(pools: list[Pool]) -> None:
                 )
 
 
-def wrong_and_certified(pools: list[Pool], what: str, policy: str) -> None:
-    """Print what is wrong, and what is certified, by an even spread and by ``policy``."""
-    figures = np.array(
-        [_figures_of(pool, what, policy) for pool in pools]
-    )  # (sets, ways, budgets, mean or error, measure)
-    means = 100 * figures[..., 0, :].mean(axis=0)
-    errors = 100 * np.sqrt((figures[..., 1, :] ** 2).sum(axis=0)) / len(pools)
-    worst = 100 * figures[:, :, :, 0, 2].max(axis=(0, 1))
+def stated_and_true(pools: list[Pool], what: str, policy: str) -> None:
+    """Print what is wrong, by an even spread and by ``policy``, and what a run by ``policy`` says about that."""
     print(
-        f"\n{what}: {len(pools)} sets, {RUNS} runs each, ± one standard error of the draws, %, simulated"
+        f"\n{what}: {RUNS} runs each, ± one standard error of the draws, %, simulated\n"
+        f"set  calls  wrong even  wrong {policy}  likely wrong  stated / true"
     )
-    print(f"calls  wrong even  {policy}  certified even  {policy}  wrong of these (worst set)")
-    for place, calls in enumerate(CALLS):
-        cells = [
-            f"{means[way, place, each]:.3f} ± {errors[way, place, each]:.3f}"
-            for each in (0, 1)
-            for way in range(2)
-        ]
-        print(
-            calls,
-            *cells,
-            f"{means[:, place, 2].max():.3f} ({worst[place]:.3f})",
-            sep="  ",
-            flush=True,
-        )
-
-
-def _figures_of(pool: Pool, what: str, policy: str) -> list[list[list[list[float]]]]:
-    """Means and standard errors of each way at each budget, see :func:`wrong_and_certified`."""
-    ways = [decided(pool, _decide(pool, what), name) for name in (BASELINE, policy)]
-    return [
-        [
-            [
-                [row.figure(f"{each}_{part}") for each in ("wrong", "certified", "certified_wrong")]
-                for part in ("mean", "sem")
+    for pool in pools:
+        even, ours = (decided(pool, _decide(pool, what), name) for name in (BASELINE, policy))
+        for calls, beside, row in zip(CALLS, even, ours, strict=True):
+            cells = [
+                f"{100 * each.figure(f'{name}_mean'):.2f} ± {100 * each.figure(f'{name}_sem'):.2f}"
+                for each, name in ((beside, "wrong"), (row, "wrong"), (row, "likely_wrong"))
             ]
-            for row in rows
-        ]
-        for rows in ways
-    ]
+            wrong = row.figure("wrong_mean")
+            ratio = f"{row.figure('likely_wrong_mean') / wrong:.2f}" if wrong else "–"
+            print(pool.name, calls, *cells, ratio, sep="  ", flush=True)
+
+
+def ended(pools: list[Pool], what: str, policy: str) -> None:
+    """Print the calls a pair, and the wrong decisions, of runs that end once few enough are likely wrong."""
+    print(
+        f"\n{what}: until X of the decisions are likely wrong, {TARGET_RUNS} runs each, within {CALLS[-1]:g} calls a pair\n"
+        "set  X  calls a pair  wrong %"
+    )
+    for pool in pools:
+        pairs = min(PAIRS, len(pool.ratings))
+        for target in TARGETS:
+            (row,) = decided(pool, _decide(pool, what), policy, target, TARGET_RUNS)
+            cells = [
+                f"{times * row.figure(f'{name}_mean'):.2f} ± {times * row.figure(f'{name}_sem'):.2f}"
+                for name, times in (("calls", 1 / pairs), ("wrong", 100))
+            ]
+            print(pool.name, target, *cells, sep="  ", flush=True)
 
 
 def worst_errors(pools: list[Pool]) -> None:
@@ -182,7 +188,8 @@ def main(pools: list[Path]) -> None:
         return
     worst_errors(pools_there)
     for what in ("threshold", "best"):
-        wrong_and_certified(pools_there, what, "auto")
+        stated_and_true(pools_there, what, "auto")
+        ended(pools_there, what, "auto")
 
 
 if __name__ == "__main__":

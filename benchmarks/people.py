@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.analysis.agreed import agreed
-from robin_cli.analysis.decided import doubts, first_rows, leanings
+from robin_cli.analysis.decided import decisions_by, first_rows
 from robin_cli.analysis.labelled import Corrected, corrected
+from robin_cli.analysis.likely_wrong import likely_wrong
 from robin_cli.analysis.stances import Stances
 from robin_cli.datasets.pools import Pool
 from robin_cli.model.arms import FloatArray
@@ -101,9 +102,9 @@ def promises(pool: Pool, seeds: int = 5) -> None:
         n, means = spent.n[0].astype(np.int64), spent.estimates[0]
         # A mean says what its arm's ratings were together; how they differed is drawn anew, with the arm's own variance.
         sums = (n, n * means, n * means**2 + truth.variances * np.maximum(n - 1, 0))
-        leaning = leanings(goal.task, means)
-        first = first_rows(goal.task, leaning)
-        doubt = doubts(goal.task, means, leaning, sums, np.zeros(arms, dtype=np.bool_))[first]
+        decision = decisions_by(goal.task, means)
+        first = first_rows(goal.task, decision)
+        chances = likely_wrong(goal.task, *sums, np.zeros(arms, dtype=np.bool_))
         right, every = subject.right[first], np.arange(len(first))
         for labels, before in found.items():
             rows = [before]
@@ -111,14 +112,14 @@ def promises(pool: Pool, seeds: int = 5) -> None:
                 said = np.full(len(first), np.nan)
                 drawn = rng.choice(len(first), labels, replace=False)
                 said[drawn] = right[drawn]
-                sure = agreed(Stances(doubt, said, every), PROMISE).agreed
+                sure = agreed(Stances(chances, said, every), PROMISE).agreed
                 wrong = float((~right[sure]).mean()) if sure.any() else 0.0
                 rows.append(np.array([[sure.mean(), wrong, wrong > 1 - PROMISE]]))
             found[labels] = np.vstack(rows)
     for labels, each in found.items():
         certified, missed, broken = (f"{100 * value:.1f} %" for value in each.mean(axis=0))
         print(
-            f"{pool.name}, {labels} labels: certified {certified}, wrong {missed}, broken {broken}",
+            f"{pool.name}, {labels} labels: agreed {certified}, wrong {missed}, broken {broken}",
             flush=True,
         )
 

@@ -86,7 +86,7 @@ def test_certifies_what_people_agree_with_and_keeps_their_labels(tmp_path: Path)
         160,
     )
     right = [
-        (on_scale(QUALITY[str(row.pair_id)]) >= 2) == (row.leaning == "keep")
+        (on_scale(QUALITY[str(row.pair_id)]) >= 2) == (row.decision == "keep")
         for row in scores.itertuples()
         if row.agreed
     ]

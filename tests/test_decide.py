@@ -82,7 +82,8 @@ def judging(url: str, *more: str, budget: int = 3_000) -> list[str]:
         *("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url),
         *("--model", "m"),
     ]
-    return [*judge, "--run", "r", *more]
+    certify = ["--certify"] if "--decide" in more and budget > 24 else []
+    return [*judge, "--run", "r", *more, *certify]
 
 
 def scores_in(text: str) -> pd.DataFrame:
@@ -112,7 +113,7 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
-        assert list(scores.columns[-4:]) == ["decision", "leaning", "certified", "ask"]
+        assert list(scores.columns[-4:]) == ["decision", "likely_wrong", "certified", "ask"]
         assert scores["n"].sum() == len(wire.bodies) < 1_000
 
         again = robin(*asked, cwd=tmp_path)
@@ -123,10 +124,38 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         assert each.returncode == 0, each.stderr
         has(
             each.stderr,
-            "kept 5 of 12 pairs (5 certified), dropped 7 (7 certified); 0 open",
+            "kept 5 of 12; fewer than 1 of the 12 decisions is likely wrong",
+            "12 of 12 pairs certified (at most 5 % of these wrong on average)",
             "nothing was sent",
         )
         assert each.stdout == done.stdout
+
+
+def test_ends_once_few_enough_decisions_are_likely_wrong_and_goes_on_for_fewer(
+    tmp_path: Path,
+) -> None:
+    with serving(rated()) as wire:
+        asked = [
+            each
+            for each in judging(wire.url, "--decide", "score>=2", "--concurrency", "8")
+            if each != "--certify"
+        ]
+        done = robin(*asked, "--target-wrong", "0.05", cwd=tmp_path, exits=0)
+        first = len(wire.bodies)
+        assert 12 <= first < 100
+        assert "certif" not in done.stderr + done.stdout
+        assert 0 < scores_in(done.stdout)["likely_wrong"].mean() <= 0.05
+        more = robin("resume", "r", "-b", "4000", cwd=tmp_path, exits=0)
+        has(more.stderr, "nothing was sent", "for more: --target-wrong with a smaller share, or 0")
+        assert len(wire.bodies) == first
+        fewer = robin("resume", "r", "--target-wrong", "0.001", cwd=tmp_path, exits=0)
+        assert scores_in(fewer.stdout)["likely_wrong"].mean() <= 0.001
+        second = len(wire.bodies)
+        assert first < second < 4_000
+        robin("resume", "r", "--target-wrong", "0", "-b", "4100", cwd=tmp_path, exits=0)
+        assert len(wire.bodies) == 4_100
+    status = json.loads(robin("status", "r", "--json", cwd=tmp_path, exits=0).stdout)
+    assert status["decisions"]["target_wrong"] == 0
 
 
 def test_finds_the_best_of_each_group_and_says_so_in_every_row(tmp_path: Path) -> None:
@@ -170,11 +199,10 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
     assert_all_decided(scores, [each for each in kept for _ in range(2)])
     wide = scores_in(robin("export", "r", "--wide", cwd=tmp_path).stdout)
     assert len(wide) == 12
-    for name in ("decision", "leaning"):
-        columns = [column for column in wide.columns if column.endswith(name)]
-        assert columns
-        for column in columns:
-            assert list(wide[column]) == ["keep" if each else "drop" for each in kept]
+    columns = [column for column in wide.columns if column.endswith("decision")]
+    assert columns
+    for column in columns:
+        assert list(wide[column]) == ["keep" if each else "drop" for each in kept]
 
 
 @pytest.mark.parametrize("decide", ["score>=2", "best"])
@@ -192,7 +220,7 @@ def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
         resumed = robin("resume", "r", cwd=tmp_path)
         assert "nothing was sent" in resumed.stderr
     each = scores_in(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout)
-    assert not {"decision", "leaning", "certified"} & set(each.columns)
+    assert not {"decision", "likely_wrong", "certified"} & set(each.columns)
 
 
 def test_decides_by_log_probabilities(tmp_path: Path) -> None:
@@ -250,9 +278,10 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(
     assert set(scores.loc[gone, "decision"]) == {"undecided"}
     if decide == "best":
         assert list(np.flatnonzero(scores["decision"] == "best"))[-2:] == BEST[-2:]
+        assert scores["certified"][BEST[-1]]
+        assert scores["certified"][:3].nunique() == 1
     else:
-        assert scores["certified"][~gone].all()
-    assert ((scores["decision"] != "undecided") == scores["certified"]).all()
+        assert scores["certified"].tolist() == (~gone).tolist()
 
 
 def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Path) -> None:
@@ -271,7 +300,7 @@ def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Pa
         assert scores[["n", "n_unparsed"]].sum().sum() == len(wire.bodies) < 3_000
 
 
-def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart(
+def test_spends_the_budget_and_certifies_nothing_where_nothing_can_be_told_apart(
     tmp_path: Path,
 ) -> None:
     rows = [
@@ -290,14 +319,14 @@ def test_spends_the_budget_and_says_what_is_open_where_nothing_can_be_told_apart
             exits=0,
         )
         assert len(wire.bodies) == 120
-        assert set(scores_in(done.stdout)["decision"]) == {"undecided"}
-        assert sorted(scores_in(done.stdout)["leaning"]) == ["best", "rejected"]
+        assert sorted(scores_in(done.stdout)["decision"]) == ["best", "rejected"]
+        assert not scores_in(done.stdout)["certified"].any()
         robin("resume", "r", "--budget", "150", cwd=tmp_path, exits=0)
         assert len(wire.bodies) == 150
 
 
 @pytest.mark.parametrize("budget", [12, 20])
-def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(
+def test_decides_by_the_first_ratings_where_the_budget_is_less_than_two_calls_a_pair(
     tmp_path: Path, budget: int
 ) -> None:
     with serving(rated()) as wire:
@@ -308,11 +337,13 @@ def test_says_what_is_open_where_the_budget_is_less_than_two_calls_a_pair(
         )
         assert len(wire.bodies) == budget
         scores = scores_in(done.stdout)
-        assert ((scores["decision"] != "undecided") == scores["certified"]).all()
-        assert "; 12 open" in done.stderr
-        asked = judging(wire.url, "--decide", "score>=2", "--concurrency", "32", budget=3_000)
-        further = robin(*asked, cwd=tmp_path, exits=0)
-        assert_all_decided(scores_in(further.stdout))
+        assert set(scores["decision"]) == {"keep", "drop"}
+        assert "certif" not in done.stderr + done.stdout
+        has(done.stderr, " of the 12 decisions ")
+        further = robin("resume", "r", "--budget", "3000", cwd=tmp_path, exits=0)
+        assert scores_in(further.stdout)["decision"].tolist() == [
+            "keep" if each else "drop" for each in KEPT
+        ]
 
 
 def test_decides_about_a_single_pair(tmp_path: Path) -> None:
@@ -360,10 +391,7 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
         for change, said in (
             (("--decide", "score>=3"), "decide: the run has helpfulness>=2, now helpfulness>=3"),
             (("--decide", "score>=2", "--margin", "0.2"), "margin"),
-            (
-                ("--decide", "score>=2", "--error-rate", "0.1"),
-                "error_rate: the run has 0.05, now 0.1",
-            ),
+            (("--decide", "score>=2", "--certify"), "certify"),
             (("--decide", "best"), "decide: the run has helpfulness>=2, now best"),
             ((), "decide: the run has helpfulness>=2, now"),
         ):
@@ -390,11 +418,11 @@ def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Pa
         pd.read_json(tmp_path / "r.jsonl", lines=True),
         pd.read_parquet(tmp_path / "r.parquet"),
     ):
-        assert list(frame.columns[-5:]) == ["decision", "leaning", "certified", "group", "ask"]
+        assert list(frame.columns[-5:]) == ["decision", "likely_wrong", "certified", "group", "ask"]
         assert frame["certified"].dtype == bool
         assert frame["certified"].all()
     plain = scores_in(robin("export", "plain", cwd=tmp_path, exits=0).stdout)
-    assert not {"decision", "leaning", "certified", "group"} & set(plain.columns)
+    assert not {"decision", "likely_wrong", "certified", "group"} & set(plain.columns)
 
 
 BAD = [
@@ -424,6 +452,9 @@ BAD = [
     (("--decide", "best", "--margin", "4"), "as wide as the scale"),
     (("--decide", "score>=3", "--error-rate", "0"), "--error-rate"),
     (("--decide", "score>=3", "--error-rate", "1"), "--error-rate"),
+    (("--decide", "score>=3", "--target-wrong", "0.5"), "--target-wrong"),
+    (("--decide", "system", "--target-wrong", "0.05"), "not with --target-wrong"),
+    (("--target-wrong", "0.05"), "is for --decide"),
     (("--decide", "system", "--margin", "0.2"), "not with --margin"),
     (("--decide", "score>=3", "--target-error", "0.2"), "--target-error"),
     (("--decide", "score>=3", "--mode", "theory"), "--mode theory"),
@@ -431,7 +462,7 @@ BAD = [
     (("--decide", "best", "--group", "nowhere"), "nowhere"),
     (("--decide", "best", "--group", "id"), "12 of 12 groups by id have one response only"),
     (("--margin", "0.2"), "is for --decide"),
-    (("--error-rate", "0.1"), "is for --decide"),
+    (("--error-rate", "0.1"), "is for --certify"),
     (("--decide", "score>=3", "--scheduler", "apt"), "known schedulers are auto, robin"),
 ]
 
@@ -446,7 +477,7 @@ def test_refuses_what_cannot_be_decided_before_anything_is_made(
     assert len(done.stderr) < 2_000
     assert not (tmp_path / "r").exists()
     names = [flag.removeprefix("--").replace("-", "_") for flag in given[::2]]
-    numbers = {"margin", "error_rate", "target_error"}
+    numbers = {"margin", "error_rate", "target_error", "target_wrong"}
     asked: dict[str, Any] = {
         name: float(each) if name in numbers else each
         for name, each in zip(names, given[1::2], strict=True)
@@ -465,7 +496,9 @@ def test_refuses_what_cannot_be_decided_before_anything_is_made(
 def test_takes_what_is_to_be_decided_from_a_file_or_a_variable_with_the_same_checks(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "robin.toml").write_text('decide = "score>=2"\nmargin = 0.2\n', encoding="utf-8")
+    (tmp_path / "robin.toml").write_text(
+        'decide = "score>=2"\nmargin = 0.2\ncertify = true\n', encoding="utf-8"
+    )
     with serving(rated()) as wire:
         done = robin(*judging(wire.url), cwd=tmp_path, exits=0)
         assert_all_decided(scores_in(done.stdout))

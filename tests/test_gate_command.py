@@ -59,7 +59,7 @@ def required(*texts: str) -> list[str]:
         (
             ["all(score>=3)"],
             5,
-            ["FAIL all(style>=3): 38 of 40 pairs certified, 1 certified not to meet it: p7"],
+            ["FAIL all(style>=3): 38 of 40 pairs shown to meet it, 1 shown not to: p7"],
         ),
         (["mean(score)>=3.5", "mean(score)>=4.5"], 6, ["PASS", "INCONCLUSIVE"]),
         (
@@ -114,12 +114,12 @@ def test_passes_all_where_every_pair_is_certified_and_takes_margin_and_error_rat
     done = robin("gate", "r", "--require", "all(score>=2)", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (
         0,
-        "PASS all(style>=2): each of 3 pairs is certified to meet it\n",
+        "PASS all(style>=2): each of 3 pairs is shown to meet it\n",
     )
     done = robin("gate", "r", "--require", "all(score>=4)", cwd=tmp_path, exits=6)
     assert re.fullmatch(
-        r"INCONCLUSIVE all\(style>=4\): 0 of 3 pairs certified, 3 open: p0, p1, p2; about \d+ more calls where it is open "
-        r"would settle it \(a new run of robin judge --decide 'style>=4' asks there\)\n",
+        r"INCONCLUSIVE all\(style>=4\): 0 of 3 pairs shown to meet it, 3 open: p0, p1, p2; about \d+ more calls "
+        r"where it is open would settle it \(a new run of robin judge --decide 'style>=4' asks there\)\n",
         done.stdout,
     )
     robin("gate", "r", "--require", "all(score>=4)", "--error-rate", "0.5", cwd=tmp_path, exits=0)

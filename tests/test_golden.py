@@ -36,11 +36,11 @@ def test_prints_what_it_printed_before(scene: str, tmp_path: Path, url: str) -> 
 
 ANSWERS = {
     "scores": r"mean helpfulness \d\.\d\d \[.*\] \(95 %, over 8 prompts, 24 pairs\)",
-    "thresholds": r"kept \d+ of 24 pairs \(\d+ certified\), dropped \d+ \(\d+ certified\); \d+ open",
-    "best": r"best response certified for \d of 8 groups; \d open",
+    "thresholds": r"kept \d+ of 24; fewer than 1 of the 24 decisions is likely wrong",
+    "best": r"found the best of 8 groups; fewer than 1 of the 8 is likely wrong",
     "comparison": r"birch (is better than|and) cedar .*\[.*\] \(95 %, over 8 prompts\)",
     "pairwise": r"ranking of 6 systems: 1 \w+.*, 2 \w+.*, 3 \w+",
-    "pairwise-best": r"best response certified for \d+ of 12 prompts; \d+ open",
+    "pairwise-best": r"found the best of \d+ of 12 prompts; about \d+ of the 12 are likely wrong",
     "gate": r"PASS mean\(helpfulness\)>=1: \d\.\d\d, 95 % interval ",
 }
 """How the answer to each question begins."""

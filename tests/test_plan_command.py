@@ -71,16 +71,20 @@ def test_says_all_it_knows_with_details_and_as_a_file(tmp_path: Path, data: Path
     assert pd.read_csv(tmp_path / "plan.csv")["budget"].tolist() == [100, 200, 400]
 
 
-def test_says_how_many_calls_decide_everything(tmp_path: Path, data: Path) -> None:
+def test_says_how_many_calls_a_run_takes_until_few_decisions_are_likely_wrong(
+    tmp_path: Path, data: Path
+) -> None:
     asked = scores(data, "--decide", "score>=2", "--margin", "0.5")
     facts, said = facts_of(tmp_path, *asked), said_by(tmp_path, *asked)
 
     goal = facts["goal"]
     assert goal["calls"] == facts["budget"] == int(float(f"{goal['calls']:.2g}"))
     assert goal["even_calls"] > 1.3 * goal["calls"]
-    assert facts["forecast"][-1]["certified"] > 0.9
+    assert facts["forecast"][-1]["likely_wrong"] <= 0.015
     assert facts["forecast"][-1]["calls"] < facts["forecast"][-1]["budget"]
-    assert said.startswith(f"To decide everything (score>=2) takes about {goal['calls']:,} calls")
+    assert said.startswith(
+        f"To have 1 % of the decisions likely wrong (score>=2) takes about {goal['calls']:,} calls"
+    )
     assert "of the decisions are wrong" in said
 
 

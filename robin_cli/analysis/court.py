@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.decisions import Evidence, all_decided
 from robin_cli.analysis.evidence import certified
+from robin_cli.analysis.likely_wrong import is_good_enough, likely_wrong, share_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Seen
+
+Sums = tuple[FloatArray, FloatArray, FloatArray]
+"""n, Σx and Σx² of each arm, shape (runs, K) each."""
 
 _ROUNDING = 1e-9
 
@@ -22,12 +26,15 @@ class Verdict:
     """The decisions of each of the runs, shape (runs,) each; shares of all decisions.
 
     Attributes:
-        wrong: by the mean ratings alone; a pair within the margin of a threshold, or of the best, is never wrong.
-        certified, certified_wrong: those certified at the error rate, and the wrong ones (as a share of the certified).
-        calls: spent until the budget was, or everything was decided.
+        wrong: by the mean ratings; a pair within the margin of a threshold, or of the best, is never wrong.
+        likely_wrong: the mean chance that a decision is wrong, as a run states it.
+        certified, certified_wrong: those certified at the error rate, and the wrong ones (as a share of the certified); 0
+            without an error rate.
+        calls: spent until the budget was, the target was reached, or everything was certified.
     """
 
     wrong: FloatArray
+    likely_wrong: FloatArray
     certified: FloatArray
     certified_wrong: FloatArray
     calls: IntArray
@@ -57,68 +64,96 @@ class Snapshot:
 class Court:
     """The decisions of all runs.
 
+    Args:
+        target: the share likely wrong at which a run ends; 0 for none.
+
     Attributes:
-        settled: whether each arm has no open decision, shape (runs, K).
-        done: whether each run has decided everything, shape (runs,).
+        settled: whether the decisions of each arm are certified, shape (runs, K); None without an error rate.
+        done: whether each run is over before its budget, shape (runs,).
+        certifies: whether looks at the evidence are due, see :func:`~robin_cli.planning.stopping.next_look`.
     """
 
-    def __init__(self, task: Task, runs: int) -> None:
+    def __init__(self, task: Task, runs: int, target: float = 0.0) -> None:
         low, high = task.space.ends
         self.done = np.zeros(runs, dtype=np.bool_)
+        self.target = target
         self._task = task
-        self._evidence = Evidence(task, runs)
-        self.settled = self._evidence.settled
+        self._evidence = None if task.decision.error_rate is None else Evidence(task, runs)
+        self.settled = None if self._evidence is None else self._evidence.settled
         self._low = low.astype(np.int64)
         self._levels = (high - low).astype(np.int64) + 1
         self._counts = np.zeros((runs, len(low), int(self._levels.max())), dtype=np.int32)
         self._changed = np.zeros((runs, len(task.contests)), dtype=np.bool_)
 
+    @property
+    def certifies(self) -> bool:
+        return self._evidence is not None
+
     def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:
         """Add a rating of each arm of each run, no arm of a run twice."""
-        self._counts[run, arm, rating.astype(np.int64) - self._low[arm]] += 1
-        self._changed[run, self._task.contest[arm]] = True
+        if self._evidence is not None:
+            self._counts[run, arm, rating.astype(np.int64) - self._low[arm]] += 1
+            self._changed[run, self._task.contest[arm]] = True
 
     @property
     def seen(self) -> Seen | None:
         """The state at the last look, for policies that ask about the decisions nearest to certain; else None."""
-        return self._evidence.seen
+        return None if self._evidence is None else self._evidence.seen
 
-    def look(self, sums: tuple[FloatArray, FloatArray, FloatArray], policy: Policy) -> bool:
-        """Decide by all ratings so far; return whether urgencies may have changed."""
-        self._update(sums)
-        self.done |= all_decided(self._evidence)
-        self._evidence.look(policy, sums, sums[0].sum(axis=1, keepdims=True))
-        before, self.settled = self.settled, self._evidence.settled
-        return self.seen is not None or bool((before != self.settled).any())
+    def look(self, sums: Sums, policy: Policy) -> bool:
+        """Certify by all ratings so far; return whether urgencies may have changed."""
+        evidence = self._updated(sums)
+        if evidence is None:
+            return False
+        self.done |= all_decided(evidence)
+        evidence.look(policy, sums, sums[0].sum(axis=1, keepdims=True))
+        before, self.settled = self.settled, evidence.settled
+        has_changed = before is None or bool((before != self.settled).any())
+        return self.seen is not None or has_changed
 
-    def verdict(
-        self, sums: tuple[FloatArray, FloatArray, FloatArray], truth: FloatArray
-    ) -> Verdict:
+    def test(self, sums: Sums) -> None:
+        """End the runs in which few enough decisions are likely wrong."""
+        none = np.zeros(len(self._low), dtype=np.bool_)
+        for run in np.flatnonzero(~self.done):
+            n, total, total_sq = (each[run] for each in sums)
+            self.done[run] = is_good_enough(self._task, n, total, total_sq, none, self.target)
+
+    def verdict(self, sums: Sums, truth: FloatArray) -> Verdict:
         """Return the decisions and how many are wrong; ``truth``: the true means of all arms, shape (runs, K)."""
-        self._update(sums)
-        sure = certified(self._evidence.log, self._task.decision.error_rate)
-        means = self.means(sums)
-        leaning, wrong_if = _side_of(self._task, means), _wrong_sides(self._task, truth)
-        wrong, wrongly = (
-            np.take_along_axis(wrong_if, side[..., None], axis=2)[..., 0]
-            for side in (leaning, self._evidence.side)
+        side, wrong_if = _side_of(self._task, self.means(sums)), _wrong_sides(self._task, truth)
+        none = np.zeros(len(self._low), dtype=np.bool_)
+        stated = [
+            share_of(likely_wrong(self._task, n, total, total_sq, none))
+            for n, total, total_sq in zip(*sums, strict=True)
+        ]
+        evidence, sure, wrongly = self._updated(sums), np.zeros(side.shape, np.bool_), side
+        if evidence is not None:
+            sure = certified(evidence.log, evidence.error_rate)
+            wrongly = evidence.side.astype(np.int64)
+        wrong, certified_wrong = (
+            np.take_along_axis(wrong_if, each[..., None], axis=2)[..., 0]
+            for each in (side, wrongly)
         )
         return Verdict(
             wrong=wrong.mean(axis=1),
+            likely_wrong=np.array(stated),
             certified=sure.mean(axis=1),
-            certified_wrong=(sure & wrongly).sum(axis=1) / np.maximum(sure.sum(axis=1), 1),
+            certified_wrong=(sure & certified_wrong).sum(axis=1) / np.maximum(sure.sum(axis=1), 1),
             calls=sums[0].sum(axis=1).astype(np.int64),
         )
 
-    def means(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> FloatArray:
+    def means(self, sums: Sums) -> FloatArray:
         """Return the mean rating of each arm, shape (runs, K)."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return sums[1] / sums[0]
 
-    def _update(self, sums: tuple[FloatArray, FloatArray, FloatArray]) -> None:
-        run, contest = np.nonzero(self._changed)
-        self._changed[:] = False
-        self._evidence.update(run, contest, self._counts_at, sums)
+    def _updated(self, sums: Sums) -> Evidence | None:
+        """Return the evidence by all ratings so far; None without an error rate."""
+        if self._evidence is not None:
+            run, contest = np.nonzero(self._changed)
+            self._changed[:] = False
+            self._evidence.update(run, contest, self._counts_at, sums)
+        return self._evidence
 
     def _counts_at(self, run: IntArray, arm: IntArray) -> FloatArray:
         levels = self._levels[arm[0]] if len(arm) else 0

@@ -167,7 +167,9 @@ class Evidence(Certainty):
             members = task.contests[: task.decisions].reshape(
                 task.decisions, math.prod(task.contests.shape[1:])
             )
-        super().__init__(task.decision.error_rate, task.contest, members, runs)
+        error_rate = task.decision.error_rate
+        assert error_rate is not None  # noqa: S101  # only certified decisions take evidence
+        super().__init__(error_rate, task.contest, members, runs)
         self.side = np.zeros((runs, task.decisions), dtype=np.int16)
         self.other = np.full((runs, task.decisions), -np.inf)
         self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))

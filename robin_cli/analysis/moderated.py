@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +53,33 @@ class Moderated:
     error_variance: FloatArray
 
 
+class Prior(NamedTuple):
+    """The pooled variance before the first repeated rating.
+
+    Attributes:
+        variance: as a share of the squared width of the scale; None for that of a rating drawn evenly from its levels.
+        weight: degrees of freedom that it counts as later.
+    """
+
+    variance: float | None
+    weight: float
+
+
+EVEN = Prior(None, 1.0)
+
+
 def moderated(
-    space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray, totals_sq: FloatArray
+    space: ArmSpace,
+    n: IntArray | FloatArray,
+    totals: FloatArray,
+    totals_sq: FloatArray,
+    prior: Prior = EVEN,
 ) -> Moderated:
     """Return the moderated variances of all arms, pooled over those of one attribute and judge.
 
-    g = (Σ SS + v) / (Σ (n − 1) + 1). Before the first repeated rating it is v, the variance of a rating drawn evenly from the
-    scale, which later counts as one degree of freedom; so no V is 0. A scale that is guessed from the ratings says nothing:
-    V is nan until two ratings of an arm differ.
+    g = (Σ SS + w v) / (Σ (n − 1) + w). Before the first repeated rating it is v, the prior's variance, which later counts as w
+    degrees of freedom; so no V is 0. A scale that is guessed from the ratings says nothing: V is nan until two ratings of an arm
+    differ.
 
     Args:
         n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (…, K).
@@ -67,7 +87,11 @@ def moderated(
     count = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
-    even, weight = np.repeat([scale.prior for scale in space.scales], space.raters, axis=0).T
+    firsts = [
+        scale.prior if prior is EVEN else (prior.weight * _before(scale, prior), prior.weight)
+        for scale in space.scales
+    ]
+    even, weight = np.repeat(firsts, space.raters, axis=0).T
     kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
@@ -79,6 +103,12 @@ def moderated(
     variance = np.where(n > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)
+
+
+def _before(scale: Scale, prior: Prior) -> float:
+    if prior.variance is None:
+        return scale.even_variance
+    return prior.variance * (scale.high - scale.low) ** 2
 
 
 def likely_half_widths(

@@ -1,4 +1,4 @@
-"""The best response to each prompt of a pairwise run: the leader, and whether it is certified.
+"""The best response to each prompt of a pairwise run: the leader, the chance that it is wrong, and whether it is certified.
 
 A response is the best if it is preferred to each of the others in at least ½ − ε of all verdicts, orders and judges with equal
 weight. The evidence for that, against one other, comes from bets on their own comparison
@@ -9,7 +9,7 @@ of two. e-BH certifies decisions over all prompts together (:func:`~robin_cli.an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from robin_cli.analysis.decisions import Certainty, CountsAt, Sums
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.rivals import Rivals
@@ -34,37 +35,94 @@ class Best:
         prompt: number as in :attr:`Matches.prompt`.
         leader: the leading response, as in :attr:`Matches.response`; −1 if no comparison has a preference.
         comparison, side: a comparison with it, and whether it is A (0) or B (1) there.
-        certified: whether it is certified as the best, all prompts together at the error rate.
-        stuck: whether no further call can certify it, as two responses were given up or are not compared in the data.
-        margin: the least preference of the leader over another, less ½; nan without one.
+        likely_wrong: the chance that another one is preferred to it by more than the margin, see :func:`likely_wrong_bests`.
+        certified: whether it is certified as the best, all prompts together at the error rate; None without --certify.
+        is_over: whether every decision that can be certified is; False without --certify.
     """
 
     prompt: IntArray
     leader: IntArray
     comparison: IntArray
     side: IntArray
-    certified: NDArray[np.bool_]
-    stuck: NDArray[np.bool_]
-    margin: FloatArray
+    likely_wrong: FloatArray
+    certified: NDArray[np.bool_] | None = None
+    is_over: bool = False
 
-    @property
-    def decided(self) -> int:
-        """Number of prompts whose best response is certified."""
-        return int(self.certified.sum())
 
-    @property
-    def is_over(self) -> bool:
-        """Whether every decision that can be certified is."""
-        return bool((self.certified | self.stuck).all())
+def best_responses(matches: Matches, arms: Arms, margin: float) -> Best:
+    """Return the best response to each prompt by the preferences so far; ``margin``: ε, a probability."""
+    rivals = Rivals(matches)
+    preference = _preferences(matches, arms.counts, arms.totals)
+    leader = _leaders(rivals, preference)
+    every = np.arange(len(leader))
+    is_leader = (rivals.side == leader[:, None, None]) & (rivals.side >= 0)
+    place = is_leader.reshape(len(every), -1).argmax(axis=1)
+    has_any = np.bincount(rivals.of, ~np.isnan(preference), len(every)) > 0
+    sums = (arms.counts, arms.totals, arms.totals_sq)
+    return Best(
+        prompt=matches.prompt[rivals.rows[:, 0]],
+        leader=np.where(has_any, rivals.responses[every, leader], -1),
+        comparison=rivals.rows[every, place // 2],
+        side=place % 2,
+        likely_wrong=likely_wrong_bests(rivals, matches, *sums, arms.retired_mask, margin),
+    )
+
+
+def likely_wrong_bests(
+    rivals: Rivals,
+    matches: Matches,
+    n: IntArray,
+    totals: FloatArray,
+    totals_sq: FloatArray,
+    given_up: NDArray[np.bool_],
+    margin: float,
+) -> FloatArray:
+    """Return the chance that a response is preferred to the leader of its prompt by more than ``margin``, shape (prompts,).
+
+    1 − Π P(preference for the leader ≥ ½ − ε), over its comparisons, by Student's t with moderated variances; verdicts vary
+    more than ratings do, so these start at an even spread. One that was not asked, or is not in the data, counts as ½. nan
+    if no comparison of a prompt has a preference, and none can be asked any more.
+    """
+    space, scale = matches.space, matches.space.scales[0]
+    preference = _preferences(matches, n, totals)
+    varied = moderated(space, n, totals, totals_sq)
+    errors, freedom = (space.by_pair(each) for each in (varied.error_variance, varied.freedom))
+    spread = np.sqrt(errors.sum(axis=1)) / errors.shape[1] / (scale.high - scale.low)
+    degrees = freedom_of_sum(errors, freedom)
+    for_a, for_b = (
+        np.nan_to_num(chance_below((ahead + margin) / spread, degrees), nan=0.5)
+        for ahead in (preference - 0.5, 0.5 - preference)
+    )
+    leader, rows = _leaders(rivals, preference), np.maximum(rivals.rows, 0)
+    is_a, is_b = (rivals.side[..., which] == leader[:, None] for which in (0, 1))
+    there = rivals.rows >= 0
+    good = np.where(there & is_a, for_a[rows], np.where(there & is_b, for_b[rows], 1.0))
+    chance = good.prod(axis=1) * 0.5 ** rivals.missing[np.arange(len(leader)), leader]
+    is_gone = np.asarray(space.by_pair(given_up).any(axis=1)) & np.isnan(preference)
+    return np.where((is_gone[rows] | ~there).all(axis=1), np.nan, 1.0 - chance)
+
+
+def _preferences(matches: Matches, n: IntArray, totals: FloatArray) -> FloatArray:
+    """Return the preference for A of each comparison, orders and judges with equal weight; nan if one has no verdict."""
+    scale = matches.space.scales[0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        points = (totals / n - scale.low) / (scale.high - scale.low)
+    return np.asarray(matches.space.by_pair(points).mean(axis=1))
+
+
+def _leaders(rivals: Rivals, preference: FloatArray) -> IntArray:
+    """Return the place of the leader of each prompt."""
+    there = rivals.rows >= 0
+    of_prompts = np.where(there, preference[np.maximum(rivals.rows, 0)], np.nan)
+    return rivals.leaders(of_prompts, np.arange(len(rivals.rows)))
 
 
 class _Lead(NamedTuple):
-    """For some prompts: the leader's place among the responses, ln of the evidence, what is stuck, and the least margin."""
+    """For some prompts: the leader's place among the responses, ln of the evidence, and what is stuck."""
 
     leader: IntArray
     log: FloatArray
     stuck: NDArray[np.bool_]
-    margin: FloatArray
 
 
 class DuelEvidence(Certainty):
@@ -99,25 +157,15 @@ class DuelEvidence(Certainty):
         self.log[run, contest], self.stuck[run, contest] = found.log, found.stuck
 
     def outcome(self, arms: Arms, counts: LevelCounts) -> Best:
-        """Return the best response to each prompt."""
-        matches, rivals = self._matches, self._rivals
-        every = np.arange(len(rivals.members))
+        """Return the best response to each prompt, with those that are certified."""
+        every = np.arange(len(self._rivals.members))
         sums = (arms.counts, arms.totals, arms.totals_sq)
         found = self._leads(every, lambda _run, arm: counts.of_arms(arm), sums, arms.retired_mask)
-        is_leader = (rivals.side == found.leader[:, None, None]) & (rivals.side >= 0)
-        place = is_leader.reshape(len(every), -1).argmax(axis=1)
         sure = certified(found.log, self.error_rate)
-        whole = matches.space.by_pair(arms.counts > 0).all(axis=1)
-        has_any = np.bincount(rivals.of, whole, len(every)) > 0
-        known = ~np.isneginf(found.log) | ~np.isnan(found.margin) | has_any
-        return Best(
-            prompt=matches.prompt[rivals.rows[:, 0]],
-            leader=np.where(known, rivals.responses[every, found.leader], -1),
-            comparison=rivals.rows[every, place // 2],
-            side=place % 2,
+        return replace(
+            best_responses(self._matches, arms, self._margin),
             certified=sure,
-            stuck=found.stuck & ~sure,
-            margin=found.margin,
+            is_over=bool((sure | found.stuck).all()),
         )
 
     def _leads(
@@ -154,7 +202,7 @@ class DuelEvidence(Certainty):
         lost = given_up[rows[row, place]] & (found - np.log(np.maximum(count, 1))[row] < needed)
         stuck = missing.copy()
         np.logical_or.at(stuck, row, lost)
-        return _Lead(leader, log, stuck, np.where(np.isfinite(least), least, np.nan))
+        return _Lead(leader, log, stuck)
 
     def _evidence(
         self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt
@@ -180,6 +228,7 @@ def run_best(run: RunData) -> Best:
     """Return the best responses of a pairwise run made with --decide best."""
     own = run.manifest.own_settings
     margin = DEFAULT_MARGIN if own["margin"] is None else float(own["margin"])
-    return DuelEvidence(run.matches, error_rate=own["error_rate"], margin=margin).outcome(
-        run.fold.arms, LevelCounts.of(run)
-    )
+    if not own["certify"]:
+        return best_responses(run.matches, run.fold.arms, margin)
+    evidence = DuelEvidence(run.matches, error_rate=own["error_rate"], margin=margin)
+    return evidence.outcome(run.fold.arms, LevelCounts.of(run))

@@ -44,7 +44,7 @@ def spread_between(between: FloatArray) -> float:
     return float(np.sqrt(max(0.0, known.mean()))) if len(known) else np.nan
 
 
-DECISION_COLUMNS = ("decision", "leaning", "certified")
+DECISION_COLUMNS = ("decision", "likely_wrong", "certified")
 
 Counted = tuple[Scale, IntArray, FloatArray]
 """A scale, its arms, and the number of times each got each rating."""
@@ -205,13 +205,14 @@ def _with_decisions(scores: Scores, run: RunData) -> Scores:
     """Return the scores with the decisions, if there are any."""
     if (task := run.task) is None:
         return scores
-    decided = decide(task, LevelCounts.of(run), run.fold.arms)
+    decided = decide(task, lambda: LevelCounts.of(run), run.fold.arms)
     columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
         **scores.columns,
         "decision": decided.decision.tolist(),
-        "leaning": decided.leaning.tolist(),
-        "certified": decided.certified,
+        "likely_wrong": decided.of_rows(decided.likely_wrong, other=np.nan),
     }
+    if decided.certified is not None:
+        columns["certified"] = decided.of_rows(decided.certified, other=False)
     if task.group is not None:
         columns["group"] = Named(run.pairs.group_names, task.group[run.space.pair[scores.arm]])
     return replace(scores, columns=columns, decided=decided)

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decided import Decided, leanings, rows_of_groups
-from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
+from robin_cli.analysis.decided import Decided, decisions_by, rows_of_groups
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.run_labels import labels_of
-from robin_cli.model.arms import FloatArray, IntArray, mean
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import UNDECIDED
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import GivenLabels, NamedBest
-from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.storage.reader import RunData
 
 _ROUNDING = 1e-9
@@ -26,10 +24,10 @@ class Stances:
     """The decisions of a run, and people's; shape (decisions,) each.
 
     Attributes:
-        doubt: the estimated probability that the run's own leaning is wrong, 0 to 1; nan without a leaning.
+        doubt: the estimated probability that the run's own decision is wrong, 0 to 1; nan without one.
         agrees: 1 if people decide the same, 0 if they do not, nan without a label.
         prompt: number of its prompt.
-        one_side: the decision of all labels, if they agree and some of the run's leanings differ; else "".
+        one_side: the decision of all labels, if they agree and some of the run's decisions differ; else "".
     """
 
     doubt: FloatArray
@@ -39,7 +37,7 @@ class Stances:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Whether each decision has a leaning and a label."""
+        """Whether each decision has a rating and a label."""
         return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
 
 
@@ -57,7 +55,7 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
     values = np.stack([each.values for each in labels.values()], axis=1).ravel()
     one_side = ""
     if decided.task.group is None:
-        theirs, ours = leanings(decided.task, values)[first], decided.leaning[first]
+        theirs, ours = decisions_by(decided.task, values)[first], decided.decision[first]
         # otherwise labels would decide which pairs count
         is_whole = ~np.isnan(run.space.by_pair(values)).any(axis=1)
         agrees = np.where(is_whole, theirs == ours, np.nan)
@@ -74,27 +72,17 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
         if given is not None and given.best:
             agrees = _by_name(run, decided, rows, given, agrees)
     pair = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[first, 0]]
-    return Stances(decided.doubt[first], agrees, run.prompts[pair], one_side)
+    return Stances(decided.likely_wrong, agrees, run.prompts[pair], one_side)
 
 
 def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:
     """Return people's decision about the best response to each prompt of a pairwise run: the same if they prefer no other.
 
-    The doubt is that of the leader against its nearest rival, by the tails of the moderated t.
-
     Args:
         given: labels of comparisons, 0 (B) to 1 (A).
     """
-    space, matches, arms = run.space, run.matches, run.fold.arms
+    matches = run.matches
     (labels,) = labels_of(run, given).values()
-    error = space.by_pair(moderated(space, arms.counts, arms.totals, arms.totals_sq).error_variance)
-    freedom = space.by_pair(arms.counts + 3.0)
-    scale = space.scales[0]
-    points = (space.by_pair(mean(arms.counts, arms.totals)).mean(axis=1) - scale.low) / (
-        scale.high - scale.low
-    )
-    spread = np.sqrt(error.sum(axis=1)) / error.shape[1] / (scale.high - scale.low)
-    margin = DEFAULT_MARGIN if (own := run.manifest.own_settings["margin"]) is None else float(own)
     of = np.searchsorted(best.prompt, matches.prompt)
     leader = best.leader[of]
     sign = np.where(
@@ -102,17 +90,14 @@ def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stan
         1.0,
         np.where(matches.response[:, 1] == leader, -1.0, np.nan),
     )
-    ahead = (sign * (points - 0.5) + margin) / spread
     mine = ~np.isnan(sign) & (leader >= 0)
-    doubt = np.full(len(best.prompt), -np.inf)
-    worse = np.where(np.isnan(ahead), 1.0, chance_below(-ahead, freedom_of_sum(error, freedom)))
-    np.maximum.at(doubt, of[mine], worse[mine])
     agrees = np.ones(len(best.prompt))
     said = np.where(np.isnan(labels.values), np.nan, sign * (labels.values - 0.5) >= 0)
     with np.errstate(invalid="ignore"):  # nan stays, and is no error
         np.minimum.at(agrees, of[mine], said[mine])
-    missing = np.isinf(doubt)
-    return Stances(np.where(missing, np.nan, doubt), np.where(missing, np.nan, agrees), best.prompt)
+    missing = best.leader < 0
+    doubt = np.where(missing, np.nan, best.likely_wrong)
+    return Stances(doubt, np.where(missing, np.nan, agrees), best.prompt)
 
 
 def _by_name(

@@ -32,6 +32,8 @@ class JudgeSettings(TypedDict, total=False):
     decide: str | None
     group: str | None
     margin: float | None
+    target_wrong: float | None
+    certify: bool | None
     error_rate: float | None
     agree: float | None
     confidence: float | None

@@ -276,7 +276,7 @@ class Run:
             judge: the function, where one was the judge; it must have the same name. A lambda, a closure or an
                 object needs one of its own, its attribute ``name``.
             settings: how the judge is reached and where the session stops, if that is to differ: ``base_url``,
-                ``api_key_env``, ``concurrency``, ``target_error``, ``max_cost``, ``price_in``,
+                ``api_key_env``, ``concurrency``, ``target_error``, ``target_wrong``, ``max_cost``, ``price_in``,
                 ``price_out``, ``price_cached``, ``rpm``, ``tpm``, ``timeout``,
                 ``max_retries``, ``samples_per_request``, ``ray``, ``quiet``.
 

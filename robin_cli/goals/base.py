@@ -40,11 +40,11 @@ class Goal(ABC):
         asks_all: whether every arm must be asked once.
         is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
         says: the class of its results.
-        ends: whether a run ends by itself, before its budget is spent.
         columns: of ``robin simulate`` for each scheduler and budget: measures of :meth:`loss` with _mean, _std or _sem, and
             ``what``.
         figures: of a forecast, by their names in ``robin plan --json``: measures with _mean; ``worst`` is the wce of a run of
             all arms. Empty for a goal that no plan simulates.
+        target_wrong: the share of likely wrong decisions at which a run ends; 0: never.
         what: the possible error, in words, if ``columns`` have it.
         simulated: the default schedulers of ``robin simulate``; empty for an even spread and the policy that auto chooses.
     """
@@ -58,12 +58,12 @@ class Goal(ABC):
     asks_all: ClassVar[bool] = True
     is_of_scores: ClassVar[bool] = True
     says: ClassVar[type[Found]]
-    ends: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
     figures: ClassVar[Mapping[str, str]] = {"worst_error": "worst_mean", "mean_error": "mean_mean"}
     what: ClassVar[str] = ""
     simulated: ClassVar[tuple[str, ...]] = ()
     task: Task | None = None
+    target_wrong: float = 0.0
     systems: Systems | None = None
     matches: Matches | None = None
 
@@ -71,6 +71,16 @@ class Goal(ABC):
     @abstractmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if ``source`` names it. InputError if these data do not allow it."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether a run may end by itself, before its budget is spent."""
+        return False
+
+    @property
+    def for_more(self) -> str:
+        """The setting with which a run goes on that has reached its goal; "" for none."""
+        return ""
 
     def without_systems(self, why: str) -> list[str]:
         """Return a report's lines if no systems can be compared, because of ``why``; empty if nobody asked for that."""
@@ -176,12 +186,6 @@ class Goal(ABC):
             row: figures of a forecast by name.
         """
         return f"the worst score is off by about {words(row['worst_error'])}, the average one by {words(row['mean_error'])}"
-
-
-def share_text(share: float) -> str:
-    """Return a share in words: 12 %, 0.6 %, or "none" for 0."""
-    percent = 100.0 * share
-    return "none" if not share else f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def same(values: Sequence[float], others: Sequence[float]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from robin_cli.analysis.pairwise import Ranked, pairwise_scores
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import check_view
-from robin_cli.goals.decided import OPEN
 from robin_cli.goals.found import View, judged_by, larger_budget
 from robin_cli.goals.rows import beside, with_data
 from robin_cli.model.errors import InputError, typed
@@ -62,8 +61,11 @@ def comparisons_of(
 ) -> Table:
     """Return the table of ``scores``; ``show``: columns of the data beside each row."""
     run, matches, best = found.run, found.matches, found.best
+    hidden = set() if run.manifest.certifies else {"certified"}
     values: dict[str, Any] = {
-        name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns
+        name: scores.columns[name]
+        for name in COMPARISONS.columns
+        if name in scores.columns and name not in hidden
     }
     values |= _named_in_part(run, matches, scores)
     if best is not None:
@@ -79,23 +81,22 @@ def comparisons_of(
         beside=beside(run, run.space.pair[scores.arm], show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
-        sort=_sort(scores, np.zeros(len(scores)) if best is None else values["best"] != ""),
-        notes=_comparison_notes(scores, found.error_rate),
+        sort=_sort(scores, values),
+        notes=_comparison_notes(scores, run.manifest.error_rate, certifies=run.manifest.certifies),
         footer=[f"judge: {judged_by(run.manifest)}"],
         command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
     )
 
 
 def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict[str, Any]:
-    """Return which of the two responses, A or B, is the best of all to its prompt, if one is, and whether it is certified."""
+    """Return which of the two responses, A or B, is the best of all to its prompt, the chance that it is not, and the rest."""
     is_best = np.isin(matches.response, best.leader)
     which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
-    sure = np.isin(matches.prompt, best.prompt[best.certified])
-    told = np.where(sure | (which == ""), which, which + OPEN)
-    return {
-        name: each[comparison]
-        for name, each in {"best": which, "best_certified": sure, "told": told}.items()
-    }
+    of = np.searchsorted(best.prompt, matches.prompt)
+    values = {"best": which, "likely_wrong": best.likely_wrong[of]}
+    if best.certified is not None:
+        values["best_certified"] = best.certified[of]
+    return {name: each[comparison] for name, each in values.items()}
 
 
 def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, Any]:
@@ -111,19 +112,22 @@ def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, 
     }
 
 
-def _sort(scores: Scores, has_best: NDArray[Any]) -> Sort:
-    """Return the order of comparisons; those in ``has_best``, with a best response, come before wide ones."""
+def _sort(scores: Scores, values: Mapping[str, Any]) -> Sort:
+    """Return the order of comparisons: where a best is looked for, those of the most uncertain prompt come first."""
     low, high = (np.asarray(scores.columns[name]) for name in ("likely_low", "likely_high"))
-    return Sort("widest likely interval first", lambda: high - low + 2.0 * has_best)
+    if "likely_wrong" not in values:
+        return Sort("widest likely interval first", lambda: high - low)
+    chance = np.nan_to_num(values["likely_wrong"], nan=-1.0)
+    return Sort("the most uncertain prompt first", lambda: chance + (values["best"] != "") * 1e-9)
 
 
-def _comparison_notes(scores: Scores, rate: float) -> list[str]:
+def _comparison_notes(scores: Scores, rate: float, *, certifies: bool) -> list[str]:
     intervals = (
         "95 % intervals: likely, on average over the comparisons; guaranteed, for each of them. order ±: how much more a "
         "response is preferred if it comes first, taken out of the preference"
     )
     notes = [intervals]
-    if np.any(np.asarray(scores.columns["certified"])):
+    if certifies and np.any(np.asarray(scores.columns["certified"])):
         notes.append(f"* certified: at most {100 * rate:g} % of these lead wrongly, on average")
     if without := int(np.isnan(np.asarray(scores.columns["preference"])).sum()):
         notes.append(f"{without:,} without a preference: no verdict of every judge in both orders")

@@ -4,225 +4,174 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from robin_cli.analysis.decided import (
-    Decided,
-    decide,
-    doubts,
-    first_rows,
-    leanings,
-    score_means,
-    share_of,
-)
+from robin_cli.analysis.decided import Decided, decide, decisions_by, score_means, tally_of
 from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.goals.watching import ErrorWatch, Fact, Watch
-from robin_cli.model.arms import Arms
-from robin_cli.model.decision import DROP, KEEP, UNDECIDED
+from robin_cli.analysis.likely_wrong import chances_of_some, is_good_enough, share_of
+from robin_cli.goals.watching import Counts, ErrorWatch, Fact, Watch
+from robin_cli.model.arms import Arms, FloatArray
+from robin_cli.model.decision import BEST, KEEP, UNDECIDED
 from robin_cli.model.records import number_of
 from robin_cli.model.task import Task
-from robin_cli.results.words import Bars
+from robin_cli.planning.stopping import TEST_GROWTH, reached
+from robin_cli.results.words import Bars, finite, share_text
 
-OPEN = "?"
-"""Stands behind a leaning that is not certified; alone without one."""
-
-_LEAST_SHARE = 0.00095
-"""A smaller share has no digit that is shown."""
-_FEW = 0.0995
-"""Smaller shares are shown in tenths of a percent."""
-
-_MANY_ARMS = 2**15
-"""With more arms, the estimated share of wrong leanings would take a display a tenth of a second each time."""
+_MANY_ARMS, _MANY_CALLS = 2**15, 2**9
+"""With more arms, a display looks at the chances again only after so many calls: each time takes a tenth of a second."""
 
 
-def decision_facts(decided: Decided) -> dict[str, Any]:
-    """Return the decisions of a run as JSON."""
-    asked, is_open, wrong = decided.task.decision, ~decided.held, decided.likely_wrong
-    return {
+def decision_facts(decided: Decided, target: float) -> dict[str, Any]:
+    """Return the decisions of a run as JSON; ``target``: the share likely wrong at which it ends, 0 for none."""
+    asked, wrong = decided.task.decision, decided.share_wrong
+    facts = {
         "of": decided.decisions,
-        "each": _each(decided),
-        "certified": int(decided.held.sum()),
-        "open": int(is_open.sum()),
-        **decided.tally(decided.decision),
-        "within_margin": _within_margin(decided),
-        "settled": int(decided.settled[decided.first].sum()),
-        "given_up": int((is_open & decided.stuck).sum()),
-        "leaning": decided.tally(decided.leaning),
-        "open_leaning": decided.tally(decided.leaning, is_open),
-        "likely_wrong_share": None if math.isnan(wrong) else wrong,
-        "likely_wrong_of": _known(decided),
-        "error_rate": asked.error_rate,
+        "each": _noun(decided.task),
+        **decided.tally(),
+        "likely_wrong": float(np.nansum(decided.likely_wrong)),
+        "likely_wrong_share": finite(wrong),
+        "likely_wrong_of": int((~np.isnan(decided.likely_wrong)).sum()),
+        "target_wrong": target,
         "margins": dict(zip(decided.task.space.attributes, asked.margins, strict=True)),
     }
-
-
-def _each(decided: Decided) -> str:
-    return "group" if decided.task.decision.is_best else "pair"
-
-
-def _within_margin(decided: Decided) -> int:
-    """Return the number of certified decisions that differ from their means."""
-    return int((decided.certified & (decided.decision != decided.leaning))[decided.first].sum())
-
-
-def _known(decided: Decided) -> int:
-    """Return the number of leanings with an estimated doubt."""
-    return int((~np.isnan(decided.doubt[decided.first])).sum())
+    if decided.certified is not None:
+        facts |= {"certified": int(decided.certified.sum()), "error_rate": asked.error_rate}
+    return facts
 
 
 def decided_text(decided: Decided) -> str:
-    """Return a sentence on the certified decisions, the open ones and their leanings, and the certainty of both."""
-    of, is_open = things(decided), ~decided.held
-    certain, open_ = int(decided.held.sum()), int(is_open.sum())
-    count = _within_margin(decided)
-    either = (
-        f", {count:,} of them against their means: within the margin either side will do"
-        if count
-        else ""
+    """Return what was decided, how much of it is likely wrong, and how much is certified."""
+    head = standing_text(decided.task, decided.tally(), decided.likely_wrong)
+    return "; ".join([head, *certified_lines(decided)])
+
+
+def kept_text(task: Task, tally: Mapping[str, int]) -> str:
+    """Return how many pairs are kept, or of how many groups the best is known."""
+    unknown = tally[UNDECIDED]
+    if not task.decision.is_best:
+        return f"kept {tally[KEEP]:,} of {task.decisions:,}{f', {unknown:,} not rated' * bool(unknown)}"
+    rated = f"{tally[BEST]:,} of " if unknown else ""
+    return f"found the best of {rated}{things(task)}"
+
+
+def wrong_text(chances: FloatArray, noun: str = "") -> str:
+    """Return how many decisions are likely wrong, in a clause; see :func:`number_wrong`."""
+    is_or_are = "are" if round(float(np.nansum(chances))) > 1 else "is"
+    return f"{number_wrong(chances, noun)} {is_or_are} likely wrong"
+
+
+def number_wrong(chances: FloatArray, noun: str = "") -> str:
+    """Return how many decisions are likely wrong: "about 2 of the 300 decisions".
+
+    Args:
+        chances: that each is wrong; nan if it is unknown.
+        noun: a decision; "" for none.
+    """
+    known = chances[~np.isnan(chances)]
+    count = round(float(known.sum()))
+    number = f"about {count:,}" if count else "fewer than 1"
+    return f"{number} of the {number_of(len(known), noun) if noun else f'{len(known):,}'}"
+
+
+def standing_text(task: Task, tally: Mapping[str, int], chances: FloatArray) -> str:
+    """Return what was decided, and how much of it is likely wrong."""
+    noun = "" if task.decision.is_best else "decision"
+    return f"{kept_text(task, tally)}; {wrong_text(chances, noun)}"
+
+
+def certified_lines(decided: Decided) -> list[str]:
+    """Return how many decisions are certified, and the promise; empty without --certify."""
+    if decided.certified is None:
+        return []
+    task, count = decided.task, int(decided.certified.sum())
+    if not count:
+        return [f"none of {things(task)} is certified yet"]
+    return [f"{count:,} of {things(task)} certified ({promise(task)})"]
+
+
+def promise(task: Task) -> str:
+    """Return the promise of the certified decisions."""
+    rate = task.decision.error_rate
+    assert rate is not None  # noqa: S101  # for the types
+    return f"at most {100 * rate:g} % of these wrong on average"
+
+
+def margin_text(task: Task) -> str:
+    """Return the margin, or that of each attribute if they differ."""
+    margins, names = task.decision.margins, task.space.attributes
+    if len({f"{margin:g}" for margin in margins}) == 1:
+        return f"margin {margins[0]:g}"
+    return "margins " + ", ".join(
+        f"{margin:g} {name}" for margin, name in zip(margins, names, strict=True)
     )
-    said = f"decided{_counts(decided.tally(decided.decision))} ({promise(decided)}){either}"
-    if not open_:
-        return f"all {of} are {said}{_wrong(decided, 'these')}"
-    leaning, settled = (
-        decided.tally(decided.leaning, is_open),
-        int(decided.settled[decided.first].sum()),
-    )
-    by_means = _counts(leaning).replace(": ", "by their means ", 1)
-    if unknown := leaning[UNDECIDED]:
-        by_means = f"{by_means}, {unknown:,} not rated".removeprefix(", ")
-    together = (
-        f"{settled:,} {'has' if settled == 1 else 'have'} the evidence that one alone needs; the fewer of {of} have it, the "
-        "more each needs to be certified"
-    )
-    if certain:
-        parts = [
-            f"{certain:,} of {of} are {said}",
-            f"{open_:,} {'is' if open_ == 1 else 'are'} open{f' ({by_means})' if by_means else ''}",
-            together if settled > certain else "",
-        ]
-    else:
-        parts = [by_means, f"none of {of} is certified yet", together if settled else ""]
-    if given_up := int((is_open & decided.stuck).sum()):
-        parts.append(f"{given_up:,} of those open cannot be decided: given up")
-    return "; ".join(filter(None, parts)) + _wrong(decided, number_of(_known(decided), "leaning"))
 
 
-def kept_text(decided: Decided) -> str:
-    """Return how many pairs are kept, or how many groups have a best; how many are certified, and how many are open."""
-    certain, open_ = int(decided.held.sum()), f"{int((~decided.held).sum()):,} open"
-    if decided.task.decision.is_best:
-        return f"best response certified for {certain:,} of {things(decided)}; {open_}"
-    sure = decided.tally(decided.decision)
-    told = decided.tally(np.where(decided.certified, decided.decision, decided.leaning))
-    kept, dropped = (f"{told[side]:,}{{}} ({sure[side]:,} certified)" for side in (KEEP, DROP))
-    unrated = f", {told[UNDECIDED]:,} not rated" if told[UNDECIDED] else ""
-    return f"kept {kept.format(f' of {things(decided)}')}, dropped {dropped.format('')}{unrated}; {open_}"
+def target_line(share: float, target: float) -> str:
+    """Return the share that is likely wrong beside the one at which the run ends."""
+    now = "not known" if math.isnan(share) else share_text(share)
+    is_reached = "reached" if share <= target else "not reached"
+    return f"at most {share_text(target)} of the decisions likely wrong: {is_reached} ({now})"
 
 
-def sure_text(decided: Decided) -> str:
-    """Return the promise of the certified decisions, and the estimated share of wrong leanings."""
-    wrong = _wrong(decided, f"all {number_of(_known(decided), 'leaning')}")
-    return f"{promise(decided, 'the certified')}{wrong}"
-
-
-def things(decided: Decided) -> str:
+def things(task: Task) -> str:
     """Return the decisions in words with their number: "60 pairs"."""
-    several = decided.task.decision.is_best and len(decided.task.space.attributes) > 1
-    return number_of(decided.decisions, _each(decided)) + " × attributes" * several
+    several = task.decision.is_best and len(task.space.attributes) > 1
+    return number_of(task.decisions, _noun(task)) + " × attributes" * several
 
 
-def promise(decided: Decided, of: str = "these") -> str:
-    """Return the promise of the certified decisions, which ``of`` names."""
-    asked, names = decided.task.decision, decided.task.space.attributes
-    each = {f"{margin:g}" for margin in asked.margins}
-    of_each = ", ".join(
-        f"{margin:g} {name}" for margin, name in zip(asked.margins, names, strict=True)
-    )
-    said = f"margin {each.pop()}" if len(each) == 1 else f"margins {of_each}"
-    return f"at most {100 * asked.error_rate:g} % of {of} wrong on average; {said}"
-
-
-def wrong_text(share: float) -> str:
-    """Return the estimated share of wrong leanings, in words."""
-    if math.isnan(share):
-        return "not known how many"
-    if share < _LEAST_SHARE:
-        return "less than 0.1 %"
-    return f"about {100 * share:.1f} %" if share < _FEW else f"about {100 * share:.0f} %"
-
-
-def _wrong(decided: Decided, of: str) -> str:
-    share = decided.likely_wrong
-    return "" if math.isnan(share) else f"; {wrong_text(share)} of {of} are likely wrong"
-
-
-def _counts(tally: Mapping[str, int]) -> str:
-    """Return how many are kept and dropped; empty for groups, each of which has one best."""
-    told = {KEEP: tally.get(KEEP, 0), DROP: tally.get(DROP, 0)}
-    return (
-        ": " + ", ".join(f"{count:,} {name}" for name, count in told.items())
-        if any(told.values())
-        else ""
-    )
-
-
-def cells_of(decided: Decided) -> list[str]:
-    """Return each row's decision as shown in a table: ``keep``; ``keep?`` for a leaning; ``?`` without one."""
-    lean = np.where(decided.leaning == UNDECIDED, "", decided.leaning) + OPEN
-    told = np.where(decided.certified, decided.decision, lean)
-    cells: list[str] = np.where(
-        decided.number < 0, "", told
-    ).tolist()  # a group of one response has no decision
-    return cells
+def _noun(task: Task) -> str:
+    return "group" if task.decision.is_best else "pair"
 
 
 class DecisionsWatch(Watch):
-    """Watches the decisions by the ratings so far, which the scheduler adds to :attr:`verdicts`."""
+    """Watches the decisions by the ratings so far; with --certify the scheduler adds these to :attr:`verdicts`.
 
-    verdicts: RunVerdicts
+    Args:
+        counts: reads all ratings so far, for the evidence of certified decisions.
+        target: the share likely wrong at which the run ends; 0 for none.
+    """
 
-    def __init__(self, task: Task, counts: LevelCounts) -> None:
-        self._evidence = Evidence(task)
-        self.verdicts = RunVerdicts(self._evidence, counts)
-        self._errors = ErrorWatch(task.space)
-        self._certified, self._wrong = Bars(), Bars()
+    decides: ClassVar[bool] = True
+
+    def __init__(self, task: Task, counts: Counts, target: float) -> None:
+        self._task, self._target = task, target
+        self._errors, self._bars = ErrorWatch(task.space), Bars()
+        self._chances, self._looks_at = np.empty(0), 0.0
+        if task.decision.error_rate is not None:
+            self.verdicts = self._verdicts = RunVerdicts(Evidence(task), counts())
+        if target:
+            self.stop = reached(self._is_good_enough, first=len(task.space), growth=TEST_GROWTH)
+
+    def _is_good_enough(self, arms: Arms) -> bool:
+        return is_good_enough(self._task, *arms.copied_sums(), arms.retired_mask, self._target)
 
     def is_over(self, arms: Arms) -> bool:
-        return decide(self._evidence.task, self.verdicts.counts, arms).is_over
+        if self._target and self._is_good_enough(arms):
+            return True
+        return (
+            self.verdicts is not None
+            and decide(self._task, lambda: self._verdicts.counts, arms).is_over
+        )
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return the likely worst error, and the numbers of certified, open and likely wrong decisions at the last look."""
-        evidence = self._evidence
-        log = evidence.log[0].copy()
-        is_sure = certified(log, evidence.task.decision.error_rate)
-        waiting = int((~is_sure & (log >= evidence.needed)).sum())
-        said = f" ({waiting:,} clear, asked no more)" if waiting else ""
-        noun = "group" if evidence.task.group is not None else "pair"
-        bars = self._certified.with_next(float(is_sure.mean()), 1.0)
-        return [
-            *self._errors.standing(arms),
-            ("decided", f"{int(is_sure.sum()):,} of {number_of(len(log), noun)}{bars}"),
-            ("open", f"{int((~is_sure).sum()):,}{said}"),
-            *self._likely_wrong(arms),
+        """Return what is decided, how much of it is likely wrong, how much is certified, and the likely worst error."""
+        task, sums, gone = self._task, arms.copied_sums(), arms.retired_mask
+        decision = decisions_by(task, score_means(task.space, *sums[:2]))
+        if arms.spent >= self._looks_at:
+            self._chances = chances_of_some(task, *sums, gone)
+            self._looks_at = arms.spent + _MANY_CALLS * (len(task.space) > _MANY_ARMS)
+        chances, share = self._chances, share_of(self._chances)
+        if len(chances) < task.decisions:
+            chances = np.full(task.decisions, share)
+        bars = "" if math.isnan(share) else self._bars.with_next(share)
+        facts = [
+            ("decided", kept_text(task, tally_of(task, decision))),
+            ("likely wrong", f"{number_wrong(chances, 'decision')}{bars}"),
         ]
-
-    def _likely_wrong(self, arms: Arms) -> list[Fact]:
-        """Return the estimated share of wrong leanings; empty if there are too many to compute it in time."""
-        task = self._evidence.task
-        if len(task.space) > _MANY_ARMS:
-            return []
-        sums = arms.copied_sums()
-        means = score_means(task.space, *sums[:2])
-        leaning = leanings(task, means)
-        share = share_of(
-            doubts(task, means, leaning, sums, arms.retired_mask)[first_rows(task, leaning)]
-        )
-        if math.isnan(share):
-            return []
-        return [
-            ("likely wrong", f"{wrong_text(share)} of the leanings{self._wrong.with_next(share)}")
-        ]
+        if (rate := task.decision.error_rate) is not None:
+            sure = int(certified(self._verdicts.evidence.log[0], rate).sum())
+            facts.append(("certified", f"{sure:,} of {things(task)}"))
+        return [*facts, *self._errors.standing(arms)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ra
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.answers import SHOWN, winners_text
+from robin_cli.goals.bests import best_facts, best_lines, is_good_enough
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
-from robin_cli.goals.decided import OPEN
 from robin_cli.goals.found import Builder, Found, View
 from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
@@ -23,7 +23,7 @@ from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import counted, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.tables import Table
-from robin_cli.results.words import compared_text, finite
+from robin_cli.results.words import MOST_LINES, compared_text, finite
 
 _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = (
     "not asked",
@@ -31,15 +31,6 @@ _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = (
     "asked in vain",
     "given up",
 )
-
-
-class Bests(NamedTuple):
-    """Numbers of prompts: with a best response to find, certified, with a leader, and beyond what calls can settle."""
-
-    of: int
-    certified: int
-    leading: int
-    stuck: int
 
 
 class Preferences(Found):
@@ -83,29 +74,17 @@ class Preferences(Found):
         """The best response to each prompt, if the run looks for it."""
         return run_best(self.run) if self.matches.wants_best else None
 
-    @cached_property
-    def bests(self) -> Bests | None:
-        """The numbers of best responses, if the run looks for them."""
-        if (best := self.best) is None:
-            return None
-        return Bests(
-            len(best.prompt), best.decided, int((best.leader >= 0).sum()), int(best.stuck.sum())
-        )
-
     stances = stances_of_bests
 
     @property
-    def error_rate(self) -> float:
-        """The largest share of what is certified that is wrong, on average."""
-        return self.run.manifest.error_rate
-
-    @property
     def is_over(self) -> bool:
-        """Whether every best response that can be certified is."""
-        return self.best is not None and self.best.is_over
+        """Whether few enough bests are likely wrong, or every one that can be certified is."""
+        if self.best is None:
+            return False
+        return is_good_enough(self.run, self.best) or self.best.is_over
 
     def facts(self) -> dict[str, Any]:
-        run, compared, ranked, bests = self.run, self.compared, self.ranked, self.bests
+        run, compared, ranked = self.run, self.compared, self.ranked
         ranking, criteria = ranked.ranking, run.manifest.criteria
         effects = zip(run.space.judges, self.order_effects, strict=True)
         return {
@@ -114,10 +93,8 @@ class Preferences(Found):
             "comparisons_in_part": compared.partly,
             "comparisons_without_preference": self._without,
             "no_preference_because": self._why_none(),
-            "comparisons_certified": self._sum("certified"),
-            "best": None if bests is None else bests._asdict(),
+            "best": None if self.best is None else best_facts(self.run, self.best),
             **self.agreed_facts(),
-            "error_rate": self.error_rate,
             "ties": self._sum("n_ties"),
             "criterion": criteria[0] if criteria else None,
             "order_effects": [_order_effect(judge, each) for judge, each in effects],
@@ -137,12 +114,11 @@ class Preferences(Found):
     def lines(self) -> dict[str, str]:
         people, several, run = self.people, len(self.judges) > 1, self.run
         labelled = any(each.labels is not None for each in people.means)
-        sure, because = self._sum("certified"), counted(self._why_none())
-        certain = f"{number_of(sure, 'comparison')} (at most {100 * self.error_rate:g} % of these wrong on average)"
+        because = counted(self._why_none())
         return {
+            **({} if self.best is None else best_lines(self.run, self.best)),
             "comparisons": compared_text(self.compared),
             "without a preference": f"{self._without:,} ({because})" if self._without else "none",
-            "certified": certain if sure else "none",
             "ties": f"{self._sum('n_ties'):,}",
             **self._order_lines(),
             **self._ranking_lines(),
@@ -161,24 +137,21 @@ class Preferences(Found):
 
     @property
     def answer(self) -> list[str]:
-        """The head of the ranking, or the best responses, or the number of certified preferences."""
-        if self.best is not None and self.bests is not None:
-            certain, agreed = (
-                f"best response {best_text(self.bests, self.error_rate)}",
-                self.agreed_lines(),
-            )
-            if agreed:  # the run asked for this
-                return [*agreed, self._winners(self.best), f"by the judge's own mean: {certain}"]
-            return [certain, self._winners(self.best)]
+        """The best responses, the head of the ranking, or the number of comparisons whose responses are told apart."""
+        if self.best is not None:
+            lines = best_lines(self.run, self.best)
+            further = [lines["certified"]] if "certified" in lines else []
+            winners = self._winners(self.best)
+            return [*self.agreed_lines(), lines["decided"], winners, *further][:MOST_LINES]
         if (ranking := self.ranked.ranking) is not None:
             return [self._leaders(ranking.n_comparisons), *filter(None, [self.ranked.circle_text])]
         if self.ranked.names:
             return [f"no ranking of systems: {self._not_ranked}"]
-        sure, rate = (
-            number_of(self._sum("certified"), "comparison"),
-            f"at most {100 * self.error_rate:g} % wrong on average",
-        )
-        return [f"in {sure} of {len(self.matches):,} a response is certified to be better ({rate})"]
+        low, high = (self.scores.numbers(name) for name in ("likely_low", "likely_high"))
+        clear = int(((low > 0.5) | (high < 0.5)).sum())
+        return [
+            f"in {clear:,} of {number_of(len(low), 'comparison')} a response is clearly preferred (95 %)"
+        ]
 
     @property
     def asides(self) -> list[str]:
@@ -250,7 +223,7 @@ class Preferences(Found):
     def _ranking_lines(self) -> dict[str, str]:
         ranking = self.ranked.ranking
         if ranking is None:
-            is_asked = bool(self.ranked.names) or self.bests is None
+            is_asked = bool(self.ranked.names) or self.best is None
             return {"ranking": f"none: {self._not_ranked}"} if is_asked else {}
         by = f"{number_of(ranking.n_comparisons, 'comparison')} of {number_of(ranking.n_prompts, 'prompt')}"
         prior = (
@@ -297,23 +270,8 @@ class Preferences(Found):
                 if system >= 0
                 else f"{'AB'[side]} of {self.run.pair_ids[comparison]}"
             )
-            names.append(
-                OPEN if best.leader[at] < 0 else f"{name}{OPEN * (not best.certified[at])}"
-            )
+            names.append("–" if best.leader[at] < 0 else name)
         return winners_text(self.run, place[np.searchsorted(prompts, best.prompt)], names, "prompt")
-
-
-def best_text(found: Bests, error_rate: float) -> str:
-    """Return the numbers of best responses in words."""
-    certain, open_ = found.certified, found.of - found.certified
-    promise = f" (no other is better beyond the margin; at most {100 * error_rate:g} % of these wrong on average)"
-    line = (
-        f"certified for {certain:,} of {number_of(found.of, 'prompt')}{promise if certain else ''}"
-    )
-    if not open_:
-        return line
-    stuck = f", {found.stuck:,} that no call can settle" if found.stuck else ""
-    return f"{line}; {open_:,} open, in {found.leading - certain:,} of them a response leads{stuck}"
 
 
 def _order_effect(judge: str, each: OrderEffect) -> dict[str, Any]:

@@ -78,11 +78,13 @@ class Rated(Found):
 
     @property
     def is_over(self) -> bool:
-        """Whether every decision that can be certified is, or the target error is reached."""
-        decided = self.scores.decided
-        return (decided is not None and decided.is_over) or (
-            self.aim is not None and self.aim.reached
-        )
+        """Whether the target error is reached."""
+        return self.aim is not None and self.aim.reached
+
+    @property
+    def target(self) -> float:
+        """The share of likely wrong decisions at which the last session ends; 0: never."""
+        return self.run.manifest.target_wrong
 
     @property
     def mean_text(self) -> str:
@@ -136,7 +138,7 @@ class Rated(Found):
             "target_error": None if aim is None else aim.error,
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
-            "decisions": None if decided is None else decision_facts(decided),
+            "decisions": None if decided is None else decision_facts(decided, self.target),
             **self.agreed_facts(),
             "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
             "error_bound_confidence": 1 - ALPHA,

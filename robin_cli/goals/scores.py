@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
-from robin_cli.goals.decided import OPEN, cells_of, promise
+from robin_cli.goals.decided import margin_text, promise
 from robin_cli.goals.found import Found, View, judged_by
 from robin_cli.goals.rows import beside, with_data
 from robin_cli.model.arms import FloatArray
@@ -21,9 +21,6 @@ from robin_cli.results.columns import DECISIONS, SCORES
 from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.storage.reader import RunData
 
-_WIDEST = 10.0
-"""More than any known width, in units of the scale."""
-
 INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
 
 
@@ -31,7 +28,6 @@ def score_table(
     scores: Scores,
     run: RunData,
     *,
-    for_people: bool = False,
     with_text: bool = False,
     wide: bool = False,
     show: Sequence[str] = (),
@@ -40,7 +36,6 @@ def score_table(
     """Return the scores, of all judges together or of each; files have the data's columns behind those of the contract.
 
     Args:
-        for_people: add what people see alone.
         with_text: whether files have prompt and response.
         wide: a row for each pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each
             attribute and judge, if ``scores`` are those of each judge.
@@ -50,8 +45,6 @@ def score_table(
     values: dict[str, Any] = dict(scores.columns)
     if agreed is not None and scores.decided is not None:
         values["agreed"] = _of_rows(scores.decided, agreed)
-    if scores.decided is not None and for_people:
-        values["told"] = cells_of(scores.decided)
     hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
     of_panel = {"variance"} if "judge_spread" in values else set()
     by_judge = " --what judge-scores" if "judge" in values and len(run.space.judges) > 1 else ""
@@ -71,7 +64,9 @@ def score_table(
     pairs = None if wide else run.space.pair[scores.arm]
     if wide:
         # One decision a pair, whatever its attributes, is shown once; of groups each attribute has its own.
-        once = ("pair_id", "group") if "group" in values else ("pair_id", "told")
+        once = (
+            ("pair_id", "group") if "group" in values else ("pair_id", "decision", "likely_wrong")
+        )
         table = table.wide(run.space.by_pair(np.arange(len(scores))), scores.facets, once)
     return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=with_text))
 
@@ -80,12 +75,7 @@ def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Tabl
     """Return the scores with the options of ``view``, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
-    about: dict[str, Any] = {
-        "for_people": view.for_people,
-        "with_text": view.with_text,
-        "wide": view.wide,
-        "show": view.show,
-    }
+    about: dict[str, Any] = {"with_text": view.with_text, "wide": view.wide, "show": view.show}
     return score_table(scores, found.run, agreed=agreed, **about)
 
 
@@ -141,39 +131,34 @@ def decisions_as_asked(found: Found, view: View) -> Table:
 
 def _sort(scores: Scores, run: RunData) -> Sort:
     """Return the order of scores; with attributes on several scales, shares of the scales are compared."""
-    words = "widest likely interval first"
-    if (decided := scores.decided) is None or not decided.task.decision.is_best:
-        return Sort(words, lambda: likely_widths(scores, run.space))
-    leads = decided.leaning == BEST
-    alone = decided.task.contest[scores.arm] >= decided.task.decisions
-    return Sort(
-        f"the best of each group, then the others, {words}{'; groups of one last' * bool(alone.any())}",
-        lambda: (
-            np.minimum(likely_widths(scores, run.space), _WIDEST)
-            + 2 * _WIDEST * (leads - 1.0 * alone)
-        ),
-    )
+    if scores.decided is None:
+        return Sort("widest likely interval first", lambda: likely_widths(scores, run.space))
+    first = "the most uncertain decision first"
+    if scores.decided.task.decision.is_best:
+        first = "the most uncertain group first"
+    return Sort(first, lambda: most_uncertain_first(scores))
 
 
-def best_first(scores: Scores) -> FloatArray | None:
-    """Return a number for each row, the larger the earlier it comes: group by group, the leader first; groups of one last.
+def most_uncertain_first(scores: Scores) -> FloatArray:
+    """Return a number for each row, the larger the earlier it comes: by the chance that its decision is wrong.
 
-    None if no best is looked for.
+    The rows of a group stay together, the best first. Rows without a decision come last.
     """
-    if scores.decided is None or not scores.decided.task.decision.is_best:
-        return None
-    values = np.nan_to_num(np.asarray(scores.columns["score"], dtype=np.float64), nan=-np.inf)
-    place = np.empty(len(values))
-    place[
-        np.lexsort(
-            (-values, scores.decided.leaning != BEST, scores.decided.task.contest[scores.arm])
-        )
-    ] = np.arange(float(len(values)))
+    decided = scores.decided
+    assert decided is not None  # noqa: S101  # the caller looked
+    chance = np.asarray(scores.columns["likely_wrong"], dtype=np.float64)
+    place, score = np.empty(len(chance)), np.zeros(len(chance))
+    if decided.task.decision.is_best:
+        score = np.nan_to_num(scores.numbers("score"), nan=-np.inf)
+    uncertain_first = np.nan_to_num(-chance, nan=1.0)
+    order = np.lexsort((-score, decided.decision != BEST, decided.number, uncertain_first))
+    place[order] = np.arange(float(len(chance)))
     return -place
 
 
 def _decision_notes(scores: Scores) -> list[str]:
     if (decided := scores.decided) is None:
         return []
-    unsure = "" if decided.held.all() else f"; {OPEN}: by the mean alone, not certified"
-    return [f"decisions ({decided.task.decision}): {promise(decided, 'the certified')}{unsure}"]
+    task = decided.task
+    said = "" if decided.certified is None else f"; certified: {promise(task)}"
+    return [f"decisions ({task.decision}), {margin_text(task)}{said}"]

@@ -46,7 +46,8 @@ class Preferences:
         chosen, rejected: the places of the two pairs in the data, shape (rows,) each.
         attribute: number of the attribute by which they are compared, shape (rows,).
         margin: the chosen one's score less the rejected one's, in points, shape (rows,).
-        certified: whether the chosen one is guaranteed to be better, or worse by less than the run's margin, shape (rows,).
+        certified: whether the chosen one is guaranteed to be better, or worse by less than the run's margin, shape (rows,);
+            None without --certify.
         alike: number of rivals of a group's best without a clear difference, or with its very text.
         unrated: number of responses, for each attribute, without a rating, in groups of several.
         alone: number of groups with one response only.
@@ -57,7 +58,7 @@ class Preferences:
     rejected: IntArray
     attribute: IntArray
     margin: FloatArray
-    certified: NDArray[np.bool_]
+    certified: NDArray[np.bool_] | None
     alike: int
     unrated: int
     alone: int
@@ -97,11 +98,15 @@ def preferences(ran: Found) -> Preferences:
         difference > likely_half_widths(error, freedom_of_sum(errors, freedoms), alpha=error_rate)
     ) & ~same
     lead, rival = lead[told], rival[told]
-    tried = len(space.attributes) * int((sizes * (sizes - 1) // 2).sum())
-    sure = certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried)
-    decided = ran.scores.decided
-    if decided is not None:  # the best of a group is certified against all its rivals
-        sure |= (decided.decision[lead] == BEST) & decided.certified[rival]
+    sure = None
+    if run.manifest.certifies:
+        tried = len(space.attributes) * int((sizes * (sizes - 1) // 2).sum())
+        sure = certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried)
+        decided = ran.scores.decided
+        if decided is not None and decided.certified is not None:
+            # the best of a group is certified against all its rivals
+            of_rows = decided.of_rows(decided.certified, other=False)
+            sure |= (decided.decision[lead] == BEST) & of_rows[rival]
     return Preferences(
         pair[lead],
         pair[rival],
@@ -195,12 +200,14 @@ def preferred_table(ran: Compared, view: View) -> Table:
     ``margin`` is the preference less a half. Raises: as for :func:`preference_table`.
     """
     run = ran.run
-    found = pairwise_scores(run, alpha=ran.error_rate).columns
+    found = pairwise_scores(run, alpha=run.manifest.error_rate).columns
     preference, low, high = (
         np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high")
     )
-    certified = np.asarray(found["certified"]) | _is_by_the_best(ran, preference)
-    told = (low > _EVEN) | (high < _EVEN) | certified
+    told, sure = (low > _EVEN) | (high < _EVEN), None
+    if run.manifest.certifies:
+        sure = np.asarray(found["certified"]) | _is_by_the_best(ran, preference)
+        told |= sure
     known = int((~np.isnan(preference)).sum())
     alike = known - int(told.sum())
     if not told.any():
@@ -225,14 +232,18 @@ def preferred_table(ran: Compared, view: View) -> Table:
     view.notify("; ".join(said))
     margin = np.abs(preference[told] - _EVEN)
     return PREFERENCES.of(
-        _columns(texts["prompt"], chosen, rejected, margin, certified[told], messages=view.messages)
+        _columns(
+            *(texts["prompt"], chosen, rejected, margin),
+            None if sure is None else sure[told],
+            messages=view.messages,
+        )
     )
 
 
 def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_]:
     """Return whether each comparison has a leader that is certified as the best of its prompt, if the run looks for it."""
     matches, best = ran.matches, ran.best
-    if best is None:
+    if best is None or best.certified is None:
         return np.zeros(len(matches), dtype=np.bool_)
     leader = np.where(preference > _EVEN, matches.response[:, 0], matches.response[:, 1])
     return np.asarray(
@@ -245,7 +256,7 @@ def _columns(
     chosen: pa.ChunkedArray,
     rejected: pa.ChunkedArray,
     margin: FloatArray,
-    certified: NDArray[np.bool_],
+    certified: NDArray[np.bool_] | None,
     *,
     messages: bool,
 ) -> dict[str, Any]:
@@ -255,8 +266,9 @@ def _columns(
         "chosen": chosen,
         "rejected": rejected,
         "margin": pa.array(margin),
-        "certified": pa.array(certified),
     }
+    if certified is not None:
+        columns["certified"] = pa.array(certified)
     if messages:
         del columns["prompt"]
         asked = [[_message(*turn) for turn in turns_in(prompt)] for prompt in prompts.to_pylist()]

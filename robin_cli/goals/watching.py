@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import likely_worst_error
@@ -28,10 +29,12 @@ class Watch(ABC):
     Attributes:
         verdicts: the decisions by the ratings so far; None without any.
         stop: returns whether the run is over before its budget is spent; None: never.
+        decides: whether the run decides.
     """
 
     verdicts: Verdicts | None = None
     stop: StoppingRule | None = None
+    decides: ClassVar[bool] = False
 
     @property
     def may_end_early(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from typing import Any
@@ -61,12 +61,12 @@ class Decision:
     Attributes:
         criteria: a pair is kept if it meets all; empty for the best response of each group.
         margins: ε of each attribute, in points of its scale: differences below it do not matter.
-        error_rate: δ: on average at most this share of what is certified is wrong.
+        error_rate: δ: on average at most this share of what is certified is wrong; None if nothing is certified.
     """
 
     criteria: tuple[Criterion, ...]
     margins: tuple[float, ...]
-    error_rate: float
+    error_rate: float | None
 
     def __str__(self) -> str:
         """Return the text of --decide."""
@@ -76,6 +76,22 @@ class Decision:
     def is_best(self) -> bool:
         """Whether the run looks for the best response of each group."""
         return not self.criteria
+
+
+USUAL_TARGET = 0.01
+"""The share of the decisions that may be likely wrong when a run ends, unless it certifies or asks people."""
+
+
+FOR_MORE = "--target-wrong with a smaller share, or 0"
+"""The setting with which a run goes on that has reached its target."""
+
+
+def target_wrong_of(session: Mapping[str, Any], *, certify: bool) -> float:
+    """Return the share of likely wrong decisions at which a run ends, by a ``session``'s settings; 0: never."""
+    given = session.get("target_wrong")
+    if given is not None:
+        return float(given)
+    return 0.0 if certify or session.get("agree") is not None else USUAL_TARGET
 
 
 def is_of_systems(decide: str | None) -> bool:
@@ -89,7 +105,7 @@ def decision_of(
     scales: Sequence[Scale],
     *,
     margin: float | None,
-    error_rate: float,
+    error_rate: float | None,
 ) -> Decision:
     """Return the decision of --decide, --margin and --error-rate.
 

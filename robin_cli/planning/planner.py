@@ -92,6 +92,7 @@ class Planner:
             comes, and a round begins when nothing is under way. None if answers come meanwhile.
         together: number of consecutive arms that are asked equally often. None of them gets a further call while another has
             fewer, made or under way, or after another was given up; after the first call of one, the others come next.
+        decides: whether the run decides, so that a round at most triples the ratings of an arm.
         looked: calls spent at the look with which ``verdicts`` begin; 0 if they begin without one.
         first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None for that of arms.
 
@@ -112,6 +113,7 @@ class Planner:
         judge: Coordinates | None = None,
         stop: StoppingRule | None = None,
         verdicts: Verdicts | None = None,
+        decides: bool = False,
         closely: bool = False,
         round_depth: int | None = None,
         first_fit: int | None = None,
@@ -127,7 +129,7 @@ class Planner:
         self._policy = policy
         self._judge = judge if judge is not None and judge.any() else None
         self._stop = stop
-        self._verdicts = verdicts
+        self._verdicts, self._decides = verdicts, decides or verdicts is not None
         self._in_rounds = round_depth is not None
         self._together = together
         self._sets, self._set_of, self._has_gaps = sets_of(policy.contests, len(arms), together)
@@ -461,9 +463,7 @@ class Planner:
         else:
             urgency = WARM_UP - self._order(some, made)
         if self._in_rounds:
-            most = most_in_a_round(
-                n, streak, self._warm_up, self._share, decides=self._verdicts is not None
-            )
+            most = most_in_a_round(n, streak, self._warm_up, self._share, decides=self._decides)
         else:
             most = most_under_way(n, streak, self._warm_up, self._share)
         may_be_asked, is_kept = pending < most, streak < RETIRE_AFTER

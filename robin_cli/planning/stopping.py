@@ -34,23 +34,39 @@ StoppingRule = Callable[[Standing], bool]
 """Returns whether a run is over."""
 
 
-def reached(goal: Callable[[Arms], bool]) -> StoppingRule:
-    """Return a rule that ends a run once ``goal`` holds, tested whenever the spent calls have grown by 1 %.
+def reached(
+    goal: Callable[[Arms], bool], first: int = 1, growth: float = _LOOKS_AGAIN_AFTER
+) -> StoppingRule:
+    """Return a rule that ends a run once ``goal`` holds, tested at ``first`` calls, and whenever they have grown so much.
 
-    If calls are under way then, it is tested again when all are in, as they may undo it.
+    When it is tested follows from the calls spent alone, also after a stop. If calls are under way then, it is tested again
+    when all are in, as they may undo it.
     """
-    looks_at, holds, is_settled = 0.0, False, True
+    tests_at, holds, is_settled = -1, False, True
 
     def is_over(at: Standing) -> bool:
-        nonlocal looks_at, holds, is_settled
-        under_way = at.budget.reserved > 0
-        if at.budget.spent >= looks_at or (holds and not is_settled and not under_way):
-            looks_at = max(at.budget.spent + 1.0, at.budget.spent * _LOOKS_AGAIN_AFTER)
+        nonlocal tests_at, holds, is_settled
+        spent, under_way = at.budget.spent, at.budget.reserved > 0
+        if tests_at < 0:
+            tests_at = next_test(spent - 1, first, growth)
+        if spent >= tests_at or (holds and not is_settled and not under_way):
+            tests_at = next_test(spent, first, growth)
             holds, is_settled = goal(at.arms), not under_way
         return holds
 
     return is_over
 
+
+def next_test(spent: int, first: int, growth: float) -> int:
+    """Return the calls, more than ``spent``, at which a goal is tested next."""
+    at = first
+    while at <= spent:
+        at = max(at + 1, math.ceil(at * growth))
+    return at
+
+
+TEST_GROWTH = 1.03
+"""Growth of the calls between two tests whether few enough decisions are likely wrong."""
 
 LOOK_GROWTH = 1.01
 """Growth of the calls from one look at decisions to the next."""

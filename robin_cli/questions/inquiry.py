@@ -11,7 +11,7 @@ from typing import Any
 from robin_cli.datasets.pair_table import PairTable
 from robin_cli.datasets.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision, decision_of, is_of_systems
+from robin_cli.model.decision import BEST, Decision, decision_of, is_of_systems, target_wrong_of
 from robin_cli.model.errors import StorageError
 from robin_cli.model.groups import numbered
 from robin_cli.model.matches import Matches, matches_of
@@ -60,8 +60,13 @@ class Inquiry:
             space.attributes,
             space.scales,
             margin=own["margin"],
-            error_rate=own["error_rate"],
+            error_rate=own["error_rate"] if own["certify"] else None,
         )
+
+    @property
+    def target_wrong(self) -> float:
+        """The share of likely wrong decisions at which a simulated run ends; 0: never."""
+        return target_wrong_of(self.own, certify=self.own["certify"])
 
     @property
     def groups(self) -> IntArray:

@@ -126,7 +126,7 @@ def _cells_of(data: pa.Table, column: Column) -> list[str]:
             low if low == DASH or (is_one and low == high) else f"{low}{to}{high}"
             for low, high in zip(texts, tops, strict=True)
         ]
-    if column.mark:
+    if column.mark in data.column_names:
         marks = data[column.mark].to_pylist()
         return [text + _MARK * mark for text, mark in zip(texts, marks, strict=True)]
     return texts

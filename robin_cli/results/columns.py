@@ -35,21 +35,20 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("judges", "Panels: judges that gave a rating.", "count"),
     Column("judge_spread", "Panels: standard deviation between judges, beyond noise.", "number",
            "judges ±", rank=7),
-    Column("decision", "With `--decide`: keep or drop, best or rejected if certified; else undecided."),
-    Column("leaning", "The decision by the mean alone."),
-    Column("certified", f"Whether it is certified. {_CERTIFIED}", "flag"),
+    Column("decision", "With `--decide`: keep or drop, best or rejected, by the score; undecided without a rating.", "word",
+           rank=1),
+    Column("likely_wrong", "The chance that the decision is wrong by more than the margin.", "number", rank=2),
+    Column("certified", f"With `--certify`: whether it is certified. {_CERTIFIED}", "flag", rank=2),
     Column("group", "With `--decide best`: the pairs compared.", "name", rank=10),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
-    Column("told", "The decision if it is certified; else the leaning with ? behind it.", "word",
-           "decision", rank=1, for_people=True),
-), terminal=("pair_id", "attribute", "judge", "group", "told", "agreed", "score", "likely_low", "ci_low", "judge_spread",
-             "variance", "human", "n_unparsed", "given_up", "n"),
-   html=("pair_id", "attribute", "group", "told", "agreed", "bar", "score", "likely_low", "ci_low", "judge_spread", "variance",
-         "n", "n_unparsed", "human", "given_up"))
+), terminal=("pair_id", "attribute", "judge", "group", "decision", "likely_wrong", "certified", "agreed", "score", "likely_low",
+             "ci_low", "judge_spread", "variance", "human", "n_unparsed", "given_up", "n"),
+   html=("pair_id", "attribute", "group", "decision", "likely_wrong", "certified", "agreed", "bar", "score", "likely_low",
+         "ci_low", "judge_spread", "variance", "n", "n_unparsed", "human", "given_up"))
 
 DECISIONS = declared("decisions", "What was decided: `Run.decisions()`", "pair, with `--decide best` pair and attribute", (
     Column("pair_id", "The pair's id.", "id", "pair"),
-    *(SCORES.columns[name] for name in ("attribute", "group", "decision", "leaning", "certified", "agreed", "score")),
+    *(SCORES.columns[name] for name in ("attribute", "group", "decision", "likely_wrong", "certified", "agreed", "score")),
     Column("ATTRIBUTE_score", "The score of each attribute.", "number"),
 ))
 
@@ -66,19 +65,19 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
     Column("order_effect", "The order effect: half of A first − B first.", "signed", "order ±", rank=5),
     *_interval("likely", "Likely 95 % interval, on average over comparisons.", "number", "likely", 1),
     Column("n_unparsed", "Answers without a verdict.", "count", "unparsed", rank=8, hide="zero"),
-    Column("certified", f"Whether the leader is certified. {_CERTIFIED}", "flag", hide="zero"),
+    Column("certified", f"With `--certify`: whether the leader is certified. {_CERTIFIED}", "flag", hide="zero"),
     Column("given_up", "Why robin gave the comparison up.", "name", rank=4, hide="empty"),
-    Column("best", "With `--decide best`: A or B, if best of its prompt."),
-    Column("best_certified", "Whether that is certified.", "flag"),
+    Column("best", "With `--decide best`: A or B, if best of its prompt.", "word", hide="empty"),
+    Column("likely_wrong", "The chance that another response to the prompt is preferred by more than the margin.", "number",
+           rank=2, hide="empty"),
+    Column("best_certified", "With `--certify`: whether that is certified.", "flag", hide="zero"),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
-    Column("told", "Which of the two is the best of all responses to the prompt; with ? behind it if that is not certified.",
-           "word", "best", hide="empty", for_people=True),
     Column("a_first", "Preference for A if the judge read A first.", "number", "A first", for_people=True),
     Column("b_first", "Preference for A if the judge read B first.", "number", "B first", for_people=True),
-), terminal=("pair_id", "judge", "system_a", "system_b", "told", "preference", "likely_low", "ci_low", "order_effect", "n_ties",
-             "n_unparsed", "given_up", "n"),
+), terminal=("pair_id", "judge", "system_a", "system_b", "best", "likely_wrong", "preference", "likely_low", "ci_low",
+             "order_effect", "n_ties", "n_unparsed", "given_up", "n"),
    html=("pair_id", "system_a", "system_b", "bar", "preference", "likely_low", "ci_low", "a_first", "b_first", "order_effect",
-         "n", "n_ties", "n_unparsed", "told", "certified", "given_up"))
+         "n", "n_ties", "n_unparsed", "best", "likely_wrong", "certified", "given_up"))
 
 RANKING = declared("ranking", "The ranking of the systems of a pairwise run", "system, the best first", (
     Column("system", "The system.", "name"),
@@ -149,7 +148,7 @@ PREFERENCES = declared("preferences", "Preferences, for training", "response tol
     Column("chosen", "The better response.", "id"),
     Column("rejected", "The worse response.", "id"),
     Column("margin", "Difference of the scores; if pairwise, preference − ½.", "number"),
-    Column("certified", "Whether that is certified, up to the margin.", "flag"),
+    Column("certified", "With `--certify`: whether that is certified, up to the margin.", "flag"),
     Column("attribute", "The attribute, if several.", "name"),
 ), terminal=("prompt", "chosen", "rejected", "margin", "certified", "attribute"))
 
@@ -296,22 +295,26 @@ SIMULATED = declared("simulate", "Errors of simulated runs: `robin simulate`", "
     Column("wce_sem", "Its standard error.", "number", rank=4),
     Column("wrong_mean", "Share of wrong results, mean over runs.", "number"),
     Column("wrong_sem", "Its standard error.", "number", rank=4),
-    Column("certified_mean", "Share of decisions certified.", "number", rank=2),
-    Column("certified_wrong_mean", "Share of certified decisions that are wrong.", "number", rank=2),
+    Column("likely_wrong_mean", "Share of decisions that is likely wrong, as a run states it, mean over runs.", "number"),
+    Column("likely_wrong_sem", "Its standard error.", "number", rank=4),
+    Column("calls_sem", "Standard error of the calls spent.", "number", rank=4),
+    Column("certified_mean", "With `--certify`: share of decisions certified.", "number", rank=2),
+    Column("certified_wrong_mean", "With `--certify`: share of certified decisions that are wrong.", "number", rank=2),
     Column("right_mean", "With a pool that has `right`: share of groups whose best is right.", "number"),
     Column("right_sem", "Its standard error.", "number", rank=4),
     Column("any_mean", "Share of runs with anything wrong.", "number", rank=3),
     Column("order_effect_mean", "The order effect, in probability.", "signed"),
     Column("runs", "Simulated runs.", "count", rank=5),
 ), terminal=("attribute", "scheduler", "budget", "what", "wce_mean", "wrong_mean", "wrong_sem", "right_mean", "right_sem",
-             "certified_mean", "certified_wrong_mean", "any_mean", "wce_sem", "runs"))
+             "likely_wrong_mean", "likely_wrong_sem", "calls_mean", "calls_sem", "certified_mean", "certified_wrong_mean",
+             "any_mean", "wce_sem", "runs"))
 
 _FIGURES = (
     Column("worst_error", "Largest error of a score.", "number"),
     Column("mean_error", "Average error of the scores.", "number"),
     Column("calls", "With `--decide`: calls spent on average; it may end sooner.", "number"),
     Column("wrong", "With `--decide`: share of wrong decisions.", "number"),
-    Column("certified", "With `--decide`: share of decisions certified.", "number"),
+    Column("likely_wrong", "With `--decide`: share of decisions that is likely wrong, as a run states it.", "number"),
     Column("decisions", "With `--decide`: simulated decisions.", "count"),
 )
 PLANNED = declared("plan", "What budgets buy, simulated: `robin plan`", "budget, rising", (

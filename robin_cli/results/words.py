@@ -85,6 +85,12 @@ def about(number: float) -> int:
     return -(-whole // unit) * unit
 
 
+def share_text(share: float) -> str:
+    """Return a share in words: 12 %, 0.6 %, or "none" for 0."""
+    percent = 100.0 * share
+    return "none" if not share else f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
+
+
 def finite(value: float) -> float | None:
     """Return ``value``; None, as in JSON, for nan and for no bound."""
     return value if math.isfinite(value) else None

@@ -130,8 +130,8 @@ def _check_ends_at_error(own: Mapping[str, Any]) -> None:
         )
     if own["decide"] is not None:
         raise InputError(
-            f"--target-error: this run ends when it has decided {own['decide']}, not at an error; leave it out, or start a new "
-            "run"
+            f"--target-error: this run decides {own['decide']}, and ends when few decisions are likely wrong, not at an error; "
+            "give --target-wrong X, or start a new run"
         )
 
 

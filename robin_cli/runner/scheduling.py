@@ -75,6 +75,7 @@ def planner_of(
         judge=space.judge,
         stop=watch.stop,
         verdicts=watch.verdicts,
+        decides=watch.decides,
         round_depth=None
         if rounds is None
         else first_depth(manifest.budget, len(space), max(1, rounds), warm_up=first),

@@ -95,7 +95,7 @@ class Session:
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,
-            settings.target_error,
+            manifest.target_of(settings),
         )
         self.planner, first = planner_of(
             store, fold, self.goal, self.watch, settings, carrying.rounds

@@ -128,7 +128,10 @@ def _record_end(store: RunStore, session: Session) -> None:
 
 def _record_target(store: RunStore, settings: Settings) -> None:
     """Record the target at which the run is finished, if it is not the last session's."""
-    target = {name: getattr(settings, name) for name in ("target_error", "agree", "confidence")}
+    target = {
+        name: getattr(settings, name)
+        for name in ("target_error", "target_wrong", "agree", "confidence")
+    }
     if any(
         store.manifest.last_session.get(name, TABLE[name].default) != value
         for name, value in target.items()

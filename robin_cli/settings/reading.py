@@ -31,10 +31,20 @@ from robin_cli.settings.trust import Source, check_found_file
 DEFAULT_FILE = "robin.toml"
 SCHEMA_FILE = "robin.schema.json"
 _NOT_TOGETHER = (
-    ("decide", "target_error", "a run ends when all is decided, or when the error is small enough"),
+    (
+        "decide",
+        "target_error",
+        "a run ends when few decisions are likely wrong, or when the error is small enough",
+    ),
 )
-# --group names groups for preferences, too
-_ONLY_WITH = {"margin": "decide", "error_rate": "decide", "agree": "decide", "confidence": "agree"}
+_ONLY_WITH = {
+    "margin": "decide",
+    "target_wrong": "decide",
+    "certify": "decide",
+    "error_rate": "certify",
+    "agree": "decide",
+    "confidence": "agree",
+}  # --group names groups for preferences, too
 """Settings that need another one."""
 _EXCERPT = 200
 _FEW = 3

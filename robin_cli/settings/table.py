@@ -199,8 +199,8 @@ class Settings:
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
     decide: str | None = _spend(
-        "Ask where a decision is open, and stop when all is decided: a threshold, as 'score>=3', or best, the best response of "
-        "each group. Or system: which system is better.",
+        "Spend calls on the most uncertain decisions: a threshold, as 'score>=3', or best, the best response of each group. Or "
+        "system: which system is better.",
         metavar="WHAT", example='"score>=3"', note="Several thresholds by commas, as \"helpfulness>=3,verbosity<=2\".")
     group: str | None = _spend("Column that says which pairs are of one group.",
         metavar="COLUMN", default_said="those of one prompt", example='"question_id"',
@@ -208,7 +208,12 @@ class Settings:
     margin: float | None = _spend("With --decide: differences that do not matter.",
         metavar="E", default_said="1/40 of the scale", example="0.1",
         check=_above_0(None, "points of the scale, above 0"))
-    error_rate: float = _spend("With --decide: share of the certified decisions that may be wrong.",
+    target_wrong: float | None = _spend("With --decide: stop once this share of the decisions is likely wrong; 0: never.",
+        scope=SESSION, metavar="X", default_said="0.01; with --certify or --agree: never", example="0.05",
+        check=(lambda value: 0 <= value < 0.5, "a share from 0 to below 0.5, as 0.05"))
+    certify: bool = _spend("With --decide: certify decisions, and spend half of the calls on nearly certified ones.",
+        default=False, example="true")
+    error_rate: float = _spend("With --certify: share of the certified decisions that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     agree: float | None = _spend("With --decide: certify what people agree with, at least this share, by --labels.",
         scope=SESSION, metavar="P", example="0.9", check=(lambda value: 0 < value < 1, "a share above 0 and below 1, as 0.9"),
@@ -352,7 +357,11 @@ class SimulationSettings:
         metavar="COLUMN", default_said="group, prompt, or the ids up to their last /")
     margin: float | None = _simulated("With --decide: differences that do not matter.",
         metavar="E", default_said="1/40 of the scale", check=_above_0(None, "points of the scale, above 0"))
-    error_rate: float = _simulated("With --decide: share of the certified decisions that may be wrong.",
+    target_wrong: float | None = _simulated("With --decide: end once this share of the decisions is likely wrong; 0: never.",
+        metavar="X", default_said="0.01; with --certify: never",
+        check=(lambda value: 0 <= value < 0.5, "a share from 0 to below 0.5, as 0.05"))
+    certify: bool = _simulated("With --decide: certify decisions.", default=False)
+    error_rate: float = _simulated("With --certify: share of the certified decisions that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))

@@ -100,7 +100,7 @@ class Forecast:
             measured = world.measured(snapshot)
             if "wce" in measured:
                 measured["worst"] = self._worst_of_all(measured.pop("wce"), world.goal)
-            if self._goal.ends:
+            if "calls" in measured:
                 measured["over"] = np.array(measured["calls"] < snapshot.budget, np.float64)
                 measured["calls"] = measured["calls"] / share
             found[budget] = Measured(measured=measured)
@@ -118,7 +118,7 @@ class Forecast:
             least, last = last // 4, min(4 * last, most)
 
     def calls_to_end(self, policy_at: PolicyAt, expected: Mapping[int, Measured]) -> Needed:
-        """Return the calls within which SHARE_WITHIN of the runs decide everything, looked for beyond ``expected``, too."""
+        """Return the calls within which SHARE_WITHIN of the runs end by themselves, looked for beyond ``expected``, too."""
         most = self._arms * (_SEARCHED if self._goal.groups is None else _SEARCHED_BEST)
         last = max(expected, default=0)
         if last < most and (not last or expected[last].figure("over_mean") < SHARE_WITHIN):

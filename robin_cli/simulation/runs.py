@@ -21,7 +21,7 @@ from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import contest_of
-from robin_cli.planning.stopping import LOOK_GROWTH, next_look
+from robin_cli.planning.stopping import LOOK_GROWTH, TEST_GROWTH, next_look, next_test
 from robin_cli.planning.urgency import NEVER, Front, block_of, most_urgent, shared, urgency_by
 from robin_cli.policies.base import Policy
 
@@ -138,13 +138,20 @@ class _State:
         self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
         self._court = court
         self._look_growth = look_growth
-        self._looks_at = np.inf if court is None else next_look(0, self._pairs)
+        certifies, ends = court is not None and court.certifies, court is not None and court.target
+        self._looks_at = next_look(0, self._pairs) if certifies else np.inf
+        self._tests_at = self._pairs if ends else np.inf
         turn = np.arange(self._pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
         self._contests = policy.contests
         self._contest_of = np.empty(0, dtype=np.int64)
         if self._contests is not None:
             self._contest_of = contest_of(self._contests, self._pairs)
+
+    @property
+    def _next_stop(self) -> float:
+        """The calls at which the policy is fitted, the decisions are looked at, or the target is tested next."""
+        return min(self._refit_at, self._looks_at, self._tests_at)
 
     def _is_over(self) -> bool:
         return self._court is not None and bool(self._court.done.all())
@@ -153,9 +160,7 @@ class _State:
         """Ask in whole rounds, the pairs in their turn, up to ``budget`` calls of each run."""
         while self._budget < budget and not self._is_over():
             start = self._budget % self._pairs
-            end = int(
-                min(self._pairs, start + min(budget, self._refit_at, self._looks_at) - self._budget)
-            )
+            end = int(min(self._pairs, start + min(budget, self._next_stop) - self._budget))
             pairs = np.broadcast_to(self._round[start:end], (len(self._runs), end - start))
             self._add(self._runs, pairs, self._ratings.draw(self._first_row + pairs, self._rng))
             self._budget += end - start
@@ -169,7 +174,7 @@ class _State:
                 self._luck = self._rng.random(
                     (min(_DRAWS_AT_A_TIME, budget - self._budget), len(self._runs))
                 )
-            until = min(self._refit_at, self._looks_at, self._budget + len(self._luck))
+            until = min(self._next_stop, self._budget + len(self._luck))
             count = int(max(1, min(self._block, until - self._budget)))
             pair = self._chosen(count, self._budget)
             row = self._first_row + pair
@@ -221,6 +226,11 @@ class _State:
             self._policy = self._policy.fitted(*self._sums())
             self._refit_at = next_refit(self._budget, self._first_fit)
             self._urgency = None
+        if self._court is not None and self._budget >= self._tests_at:
+            self._tests_at = next_test(
+                self._budget, self._pairs, max(TEST_GROWTH, self._look_growth)
+            )
+            self._court.test(self._sums())
         if self._court is not None and self._budget >= self._looks_at:
             self._looks_at = next_look(self._budget, self._pairs, self._look_growth)
             if self._court.look(self._sums(), self._policy):
@@ -284,7 +294,7 @@ class _State:
     def _hold_back(self, run: IntArray | slice, pair: IntArray | slice) -> None:
         """Mark those of these pairs that are settled as never urgent."""
         assert self._urgency is not None  # noqa: S101  # they were computed
-        if self._court is not None:
+        if self._court is not None and self._court.settled is not None:
             is_settled = self._court.settled[run, pair]
             self._urgency[run, pair] = np.where(is_settled, NEVER, self._urgency[run, pair])
 

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
 from robin_cli.files.local import whole_file
-from robin_cli.model.decision import Decision, decision_of, is_of_systems
+from robin_cli.model.decision import Decision, decision_of, is_of_systems, target_wrong_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
 from robin_cli.model.records import Ends, Scale
 from robin_cli.questions.base import Kind
@@ -27,7 +27,7 @@ from robin_cli.questions.rubric_files import MOST_LEVELS, Rubric
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import TABLE
+from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.storage.layout import SEGMENTS, name_of
 
 FORMAT = 1
@@ -180,13 +180,29 @@ class Manifest:
             self.attributes,
             self.scales,
             margin=own["margin"],
-            error_rate=own["error_rate"],
+            error_rate=own["error_rate"] if own["certify"] else None,
         )
 
     @property
     def error_rate(self) -> float:
         """The most that may be wrong of all that is certified, on average, as a share."""
         return float(self.own_settings["error_rate"])
+
+    @property
+    def certifies(self) -> bool:
+        """Whether decisions are certified."""
+        return bool(self.own_settings["certify"])
+
+    @property
+    def target_wrong(self) -> float:
+        """The share of likely wrong decisions at which the last session ends; 0: never."""
+        return target_wrong_of(self.last_session, certify=self.certifies)
+
+    def target_of(self, settings: Settings) -> float | None:
+        """Return the error, or the share of likely wrong decisions, at which a session ends; None for none."""
+        if self.own_settings["decide"] is None:
+            return settings.target_error
+        return target_wrong_of(recorded(settings, Scope.SESSION), certify=self.certifies) or None
 
     @property
     def is_pairwise(self) -> bool:

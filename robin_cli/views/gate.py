@@ -196,7 +196,7 @@ _UNRATED = {
     "mean": "left out",
     "compare": "left out",
     "share": "counted as not known",
-    "all": "certified of nothing",
+    "all": "shown to meet nothing",
 }
 _MEETS = {
     "pass": "all of the interval meets it",
@@ -249,12 +249,14 @@ def _told(verdict: Verdict) -> tuple[str, str, str]:
 def _of_all(found: Gated, verdict: Verdict, quote: Quote) -> str:
     pairs = len(found.pair_ids)
     sure = pairs - len(verdict.open) - len(verdict.against)
-    there = f"{sure} of {number_of(pairs, 'pair')} certified"
+    there = f"{sure} of {number_of(pairs, 'pair')} shown to meet it"
     if verdict.against:
-        return f"{there}, {len(verdict.against)} certified not to meet it: {_ids(found, verdict.against, quote)}"
+        return (
+            f"{there}, {len(verdict.against)} shown not to: {_ids(found, verdict.against, quote)}"
+        )
     if verdict.open:
         return f"{there}, {len(verdict.open)} open: {_ids(found, verdict.open, quote)}"
-    return f"each of {number_of(pairs, 'pair')} is certified to meet it"
+    return f"each of {number_of(pairs, 'pair')} is shown to meet it"
 
 
 def _ids(found: Gated, places: Sequence[int], quote: Quote) -> str:

@@ -13,7 +13,7 @@ from robin_cli.render.terminal import print_table, stdout_console
 from robin_cli.render.text import plain
 from robin_cli.results.columns import PLANNED
 from robin_cli.results.tables import Column, Table
-from robin_cli.results.words import duration, error_text, significant, target_text
+from robin_cli.results.words import duration, error_text, share_text, significant, target_text
 from robin_cli.simulation.forecast import RUNS, SHARE_WITHIN, Needed
 from robin_cli.views.plan import Plan
 
@@ -22,7 +22,7 @@ _HEADERS = {
     "mean_error": "average",
     "calls": "spent",
     "wrong": "wrong %",
-    "certified": "certified %",
+    "likely_wrong": "likely wrong %",
 }
 
 
@@ -77,7 +77,11 @@ def _goal_line(plan: Plan) -> list[str]:
     if plan.config.target_error is None:
         often = f", or fewer, in {10 * SHARE_WITHIN:.0f} of 10 runs" * (mine.relation == "about")
         takes = f"takes {_calls_text(mine)}{often}{beside}"
-        return [f"To decide everything ({plan.config.decide}) {takes}."]
+        target = plan.goal.target_wrong
+        what = (
+            f"have {share_text(target)} of the decisions likely wrong" if target else "certify all"
+        )
+        return [f"To {what} ({plan.config.decide}) {takes}."]
     error = target_text(plan.config.target_error, as_share=plan.space.has_several_scales)
     return [f"For a largest error of {error} you need {_calls_text(mine)}{beside}."]
 

@@ -168,7 +168,8 @@ def spent_of(outcome: Outcome) -> str:
 def nothing_sent(outcome: Outcome, run: Path) -> str:
     """Return why a session made no calls, because the run is finished, and how to make more."""
     if not outcome.is_spent:
-        return f"nothing was sent: the run has reached its goal already, {spent_of(outcome)}"
+        more = f"; for more: {outcome.goal.for_more}" * bool(outcome.goal.for_more)
+        return f"nothing was sent: the run has reached its goal already, {spent_of(outcome)}{more}"
     if outcome.budget_usd is None:
         why, more = (
             f"the budget of {number_of(outcome.budget, 'call')} is spent already",

@@ -105,7 +105,7 @@ def notes(
     elif rows[0].what:
         yield f"simulated: {rows[0].what} that are wrong, against {BASELINE}"
     else:
-        yield "simulated: decisions that are wrong by the mean ratings, and what is certified, against uniform"
+        yield "simulated: decisions that are wrong, against uniform"
     for row in others:
         if is_scoring:
             gain = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
@@ -126,13 +126,12 @@ def _against(row: Row, evenly: Row) -> str:
     wrong = f"{_percent(row)} wrong against {_percent(evenly)}"
     if "any" in row.measured:
         return f"{wrong}, any in {row.figure('any_mean'):.0%} of the runs against {evenly.figure('any_mean'):.0%}"
-    certified, calls = row.figure("certified_mean"), row.figure("calls_mean")
-    ended = (
-        f", all decided after {calls:,.0f} calls" if certified == 1.0 and calls < row.budget else ""
-    )
-    return (
-        f"{wrong}, {certified:.0%} certified against {evenly.figure('certified_mean'):.0%}{ended}"
-    )
+    stated, calls = _percent(row, "likely_wrong"), row.figure("calls_mean")
+    ended = f", ended after {calls:,.0f} calls" if calls < row.budget else ""
+    sure = ""
+    if "certified" in row.measured:
+        sure = f", {row.figure('certified_mean'):.0%} certified against {evenly.figure('certified_mean'):.0%}"
+    return f"{wrong} (stated: {stated}){sure}{ended}"
 
 
 def _percent(row: Row, measure: str = "wrong", form: str = ".2g") -> str:
@@ -198,9 +197,9 @@ def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
             panels[name] = _right(mine, subject)
             continue
         if decides:
-            panels[name] = _curves(mine, "wrong", f"wrong leanings, %, {runs} runs", (0.0, None))
-            panels[f"{name}: certified"] = _curves(
-                mine, "certified", f"certified, %, {runs} runs", (0.0, 103.0)
+            panels[name] = _curves(mine, "wrong", f"wrong, %, {runs} runs", (0.0, None))
+            panels[f"{name}: stated"] = _curves(
+                mine, "likely_wrong", f"likely wrong, %, {runs} runs", (0.0, None)
             )
         else:
             panels[name] = _curves(mine, "wce", f"worst-case error, mean of {runs} runs ± s.e.")

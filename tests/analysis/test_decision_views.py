@@ -1,4 +1,4 @@
-"""How many leanings are likely wrong, and how decisions came in: against definitions, and against the truth."""
+"""How many decisions are likely wrong, and how decisions came in: against definitions, and against the truth."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from robin_cli.analysis.curve import decision_curve_of
-from robin_cli.analysis.decided import decide, doubts, leanings, share_of
+from robin_cli.analysis.decided import decide
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.moderated import moderated
+from robin_cli.analysis.likely_wrong import DRAWS, likely_wrong
 from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -47,64 +47,75 @@ def arms_of(ratings: list[list[int]]) -> WritableArms:
     return arms
 
 
-def doubts_of(
-    task: Task, arms: WritableArms
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The doubts, and the means, standard errors and degrees of freedom of all arms."""
-    sums = (arms.counts, arms.totals, arms.totals_sq)
-    with np.errstate(invalid="ignore"):
-        means = arms.totals / arms.counts
-    rows = task.space.by_rater(means).mean(axis=1)
-    found = moderated(task.space, *sums)
+def chances_of(task: Task, arms: WritableArms) -> FloatArray:
+    return likely_wrong(task, arms.counts, arms.totals, arms.totals_sq, arms.retired_mask)
+
+
+def moments_of(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The means, standard errors and degrees of freedom of arms on one scale of five levels, by the definition."""
+    n = np.array([len(each) for each in ratings])
+    squares = np.array([n[k] * np.var(each) for k, each in enumerate(ratings)])
+    pooled = (squares.sum() + 4 * (4 / 9) ** 2) / ((n - 1).sum() + 4)
     return (
-        doubts(task, rows, leanings(task, rows), sums, arms.retired_mask),
-        means,
-        np.sqrt(found.error_variance),
-        found.freedom,
+        np.array([np.mean(each) for each in ratings]),
+        np.sqrt((squares + 4 * pooled) / (n + 3) / n),
+        n + 3.0,
     )
 
 
-def test_doubts_a_side_by_the_tail_beyond_the_margin() -> None:
-    doubt, mean, error, freedom = doubts_of(
-        task_of("a>=3", 3), arms_of([[3, 4, 3], [2, 3, 2, 1], []])
-    )
+def test_a_side_is_likely_wrong_by_the_tail_beyond_the_margin() -> None:
+    ratings = [[3, 4, 3], [2, 3, 2, 1]]
+    mean, error, freedom = moments_of(ratings)
+    chances = chances_of(task_of("a>=3", 3), arms_of([*ratings, []]))
     for arm in (0, 1):
         tail = stats.t(freedom[arm]).sf((abs(mean[arm] - 3) + 0.1) / error[arm])
-        assert doubt[arm] == pytest.approx(tail)
-    assert np.isnan(doubt[2])
+        assert chances[arm] == pytest.approx(tail)
+    assert chances[2] == 0.5, "nothing is known of it yet"
 
 
-def test_doubts_a_pair_of_several_thresholds_by_all_of_them() -> None:
-    task = task_of("a>=3,b<=2", 2, "a", "b")
-    doubt, mean, error, freedom = doubts_of(
-        task, arms_of([[3, 4, 3], [1, 2], [3, 3, 4, 4], [2, 3, 3]])
+def test_a_pair_of_several_thresholds_is_likely_wrong_by_all_of_them() -> None:
+    of_a, of_b = [[3, 4, 3], [3, 3, 4, 4]], [[1, 2], [2, 3, 3]]
+    mean, error, freedom = (
+        np.stack(each, axis=1) for each in zip(moments_of(of_a), moments_of(of_b), strict=True)
     )
-    tail = [stats.t(each) for each in freedom]
-    kept = 1 - tail[0].cdf((mean[0] - 3 + 0.1) / error[0]) * tail[1].cdf(
-        (2 - mean[1] + 0.1) / error[1]
-    )
-    dropped = tail[2].cdf((mean[2] - 3 - 0.1) / error[2]) * tail[3].cdf(
-        (2 - mean[3] - 0.1) / error[3]
-    )
-    np.testing.assert_allclose(doubt, [kept, kept, dropped, dropped])
+    tail = stats.t(freedom)
+    hold = tail.cdf((mean * [1, -1] - [3, -2] + 0.1) / error).prod(axis=1)
+    by_more = tail.cdf((mean * [1, -1] - [3, -2] - 0.1) / error).prod(axis=1)
+    arms = arms_of([of_a[0], of_b[0], of_a[1], of_b[1]])
+    chances = chances_of(task_of("a>=3,b<=2", 2, "a", "b"), arms)
+    np.testing.assert_allclose(chances, [1 - hold[0], by_more[1]])
 
 
-def test_doubts_the_best_by_its_nearest_rival() -> None:
-    task = task_of("best", 4, group=[0, 0, 0, 1])
-    doubt, mean, error, freedom = doubts_of(task, arms_of([[4, 4, 3], [3, 4, 3], [0, 1], [2]]))
-    both = np.hypot(error[0], error[1])
-    free = both**4 / (error[0] ** 4 / freedom[0] + error[1] ** 4 / freedom[1])
-    tail = stats.t(free).sf((mean[0] - mean[1] + 0.1) / both)
-    np.testing.assert_allclose(doubt, [tail, tail, tail, np.nan])
+def test_a_best_is_likely_wrong_if_any_rival_may_be_better() -> None:
+    ratings = [[4, 4, 3], [3, 4, 3], [0, 1], [3, 2, 4, 4], [2]]
+    mean, error, _ = moments_of(ratings)
+    spread = np.sqrt(4 / 3) * error
+    # beyond the scale's end it is at the end, and nobody is better
+    lead = np.linspace(-2, 4, 20_001)
+    density = stats.norm(mean[0], spread[0]).pdf(lead)
+    ahead = lead[:, None] + 0.1
+    below = np.where(ahead >= 4, 1.0, stats.norm(mean[1:4], spread[1:4]).cdf(ahead))
+    exact = np.trapezoid(density * (1 - below.prod(axis=1)), lead)
+    chances = chances_of(task_of("best", 5, group=[0, 0, 0, 0, 1]), arms_of(ratings))
+    assert len(chances) == 1, "a group of one decides nothing"
+    assert chances[0] == pytest.approx(exact, abs=3 * np.sqrt(exact * (1 - exact) / DRAWS))
+    assert chances[0] > 1.3 * stats.norm.sf(
+        (mean[0] - mean[1] + 0.1) / np.hypot(spread[0], spread[1])
+    ), "more than of the nearest rival alone"
 
 
-def test_does_not_know_how_sure_a_best_is_with_an_unrated_rival() -> None:
-    doubt, *_ = doubts_of(task_of("best", 3, group=[0, 0, 0]), arms_of([[4, 4, 3], [3, 4, 3], []]))
-    assert np.isnan(doubt).all()
+def test_an_unrated_rival_may_be_anything_until_it_is_given_up() -> None:
+    task, arms = task_of("best", 3, group=[0, 0, 0]), arms_of([[4, 4, 3], [1, 0, 1], []])
+    before = chances_of(task, arms)[0]
+    arms.add_failure(2, permanent=True)
+    assert before > 0.05
+    assert chances_of(task, arms)[0] < 0.01
+    assert np.isnan(chances_of(task_of("a>=3", 3), arms)[2])
 
 
-@pytest.mark.parametrize(("asked", "per"), [("a>=3", 3), ("a>=3", 10), ("best", 3), ("best", 10)])
-def test_says_about_how_many_leanings_are_wrong(asked: str, per: int) -> None:
+@pytest.mark.parametrize("per", [3, 10])
+@pytest.mark.parametrize("asked", ["a>=3", "best"])
+def test_says_about_how_many_decisions_are_wrong(asked: str, per: int) -> None:
     """Of a noisy judge, so that at 3 ratings a pair about 4 of 10 are wrong of those said to be the best."""
     rng = np.random.default_rng(5)
     pairs = 4_000
@@ -114,14 +125,14 @@ def test_says_about_how_many_leanings_are_wrong(asked: str, per: int) -> None:
     chance = rng.dirichlet([0.4, 0.5, 0.8, 1.2, 1.0], pairs)
     truth = chance @ np.arange(5)
     ratings = (rng.random((pairs, per, 1)) > chance.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
-    doubt, mean, *_ = doubts_of(task, arms_of(ratings.tolist()))
+    mean = ratings.mean(axis=1)
     if asked == "best":
         best = truth.reshape(-1, 4)
         lead = mean.reshape(-1, 4).argmax(axis=1)
         wrong = best[np.arange(len(best)), lead] < best.max(axis=1) - 0.1
     else:
         wrong = np.where(mean >= 3, truth < 3 - 0.1, truth >= 3 + 0.1)
-    assert 0.6 < share_of(doubt) / wrong.mean() < 1.7
+    assert 0.7 < chances_of(task, arms_of(ratings.tolist())).mean() / wrong.mean() < 1.6
 
 
 def run_of(task: Task, arm: list[int], rating: list[int]) -> Any:
@@ -165,16 +176,15 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     for each, value in zip(arm.tolist(), rating.tolist(), strict=True):
         arms.add_rating(each, value)
     counts = LevelCounts.by(task.space, counts_by_scale(task.space, run.arm, run.judgments))
-    found = decide(task, counts, arms)
+    found = decide(task, lambda: counts, arms)
     assert curve.calls[-1] == len(arm)
-    assert curve.certified[0] < curve.certified[-1]
-    assert curve.certified[-1] == found.certified[found.first].mean() == curve.even_certified[-1]
+    assert curve.wrong[0] > curve.wrong[-1]
     assert (
-        curve.doubt[-1] == pytest.approx(found.likely_wrong) == pytest.approx(curve.even_doubt[-1])
+        curve.wrong[-1] == pytest.approx(found.share_wrong) == pytest.approx(curve.even_wrong[-1])
     )
 
 
-def test_the_curve_shows_what_an_even_spread_would_have_left_open() -> None:
+def test_the_curve_shows_what_an_even_spread_would_have_left_wrong() -> None:
     """One pair out of ten is near the threshold, and got most of the calls."""
     task = task_of("a>=3", 10)
     rng = np.random.default_rng(2)
@@ -182,7 +192,8 @@ def test_the_curve_shows_what_an_even_spread_would_have_left_open() -> None:
     near = rng.choice([2, 3, 4], len(arm), p=[0.1, 0.5, 0.4])
     rating = np.where(arm == 0, near, np.where(arm % 2, 4, 1))
     curve = decision_curve_of(run_of(task, arm.tolist(), rating.tolist()), task)
-    assert curve.certified[-1] == 1.0
-    assert curve.certified[-1] > curve.certified[0]
+    assert curve.wrong[0] > curve.wrong[-1]
+    assert curve.wrong[7] < 0.01 * curve.even_wrong[7]
+    assert np.abs(np.diff(curve.wrong[-4:])).max() < 0.02, "without a jump at the end"
     few = replace(task, decision=decision_of("a>=3", ("a",), [FIVE], margin=0.01, error_rate=0.05))
     assert len(decision_curve_of(run_of(few, [], []), few).calls) == 0

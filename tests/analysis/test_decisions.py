@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from robin_cli.analysis.court import Court
-from robin_cli.analysis.decided import Decided, decide, leanings
+from robin_cli.analysis.decided import Decided, decide, decisions_by
 from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
@@ -56,7 +56,12 @@ def made(
 
 def come_to(verdicts: RunVerdicts, arms: WritableArms) -> Decided:
     assert isinstance(verdicts.evidence, Evidence)
-    return decide(verdicts.evidence.task, verdicts.counts, arms)
+    return decide(verdicts.evidence.task, lambda: verdicts.counts, arms)
+
+
+def certified_of(decided: Decided) -> list[bool]:
+    assert decided.certified is not None
+    return [bool(each) for each in decided.certified]
 
 
 def side_of(verdicts: RunVerdicts) -> np.ndarray[Any, Any]:
@@ -140,7 +145,7 @@ def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a
     assert verdicts.evidence.log[0, 0] == pytest.approx(one - math.log(1))
     assert side_of(verdicts)[0].tolist() == [0, 0]
     assert verdicts.evidence.log[0, 1] == -math.inf, "two responses of one group are alike"
-    decided = decide(task, LevelCounts(task.space), arms)
+    decided = decide(task, lambda: LevelCounts(task.space), arms)
     assert decided.number.tolist() == [0, 0, 1, 1, 1, 1]
 
 
@@ -201,29 +206,28 @@ def test_is_over_once_every_decision_has_the_evidence_that_it_needs() -> None:
     assert come_to(verdicts, arms).is_over
 
 
-def test_leaves_undecided_what_is_not_certified_and_says_which_way_it_leans() -> None:
+def test_decides_by_the_mean_and_certifies_what_has_the_evidence() -> None:
     task, verdicts, arms = made("a>=2", [[4] * 30, [2, 3], [2, 1], []])
 
     decided = come_to(verdicts, arms)
 
-    assert decided.decision.tolist() == ["keep", "undecided", "undecided", "undecided"]
-    assert decided.leaning.tolist() == ["keep", "keep", "drop", "undecided"]
-    assert decided.certified.tolist() == [True, False, False, False]
-    assert decided.tally(decided.decision) == {"keep": 1, "drop": 0, "undecided": 3}
+    assert decided.decision.tolist() == ["keep", "keep", "drop", "undecided"]
+    assert certified_of(decided) == [True, False, False, False]
+    assert decided.tally() == {"keep": 2, "drop": 1, "undecided": 1}
     assert task.decisions == 4
 
 
-def test_leans_at_the_threshold_itself_as_the_relation_says() -> None:
-    for text, leaning in (("a>=3", "keep"), ("a>3", "drop"), ("a<=3", "keep"), ("a<3", "drop")):
+def test_decides_at_the_threshold_itself_as_the_relation_says() -> None:
+    for text, side in (("a>=3", "keep"), ("a>3", "drop"), ("a<=3", "keep"), ("a<3", "drop")):
         task, _, _ = made(text, [[3]])
 
-        assert leanings(task, np.array([3.0])).tolist() == [leaning], (text, leaning)
+        assert decisions_by(task, np.array([3.0])).tolist() == [side], (text, side)
 
 
-def test_leans_in_a_group_to_the_highest_mean_and_the_first_of_equals() -> None:
+def test_the_best_of_a_group_has_the_highest_mean_or_is_the_first_of_equals() -> None:
     task, _, _ = made("best", [[]] * 6, group=[0, 0, 0, 1, 1, 2])
 
-    found = leanings(task, np.array([2.0, 3.0, 3.0, math.nan, 1.0, 4.0]))
+    found = decisions_by(task, np.array([2.0, 3.0, 3.0, math.nan, 1.0, 4.0]))
 
     assert found.tolist() == ["rejected", "best", "rejected", "undecided", "best", ""]
 
@@ -302,8 +306,10 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
         )
         court.look(sums, Policy())  # type: ignore[arg-type]
 
-        assert court.settled[1].tolist() == verdicts.settled.tolist()
         evidence = court._evidence
+        assert court.settled is not None
+        assert evidence is not None
+        assert court.settled[1].tolist() == verdicts.settled.tolist()
         assert evidence.log[1].tolist() == pytest.approx(verdicts.evidence.log[0].tolist())
         assert evidence.side[1].tolist() == side_of(verdicts)[0].tolist()
 
@@ -321,23 +327,15 @@ def test_decides_part_by_part_as_of_all_at_once(
     ]
     found = []
     for at_once in (1000, 3, 1):
-        for module in ("decisions", "decided"):
-            monkeypatch.setattr(f"robin_cli.analysis.{module}.AT_ONCE", at_once)
+        monkeypatch.setattr("robin_cli.analysis.decisions.AT_ONCE", at_once)
         _, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
         arms.add_failure(7, permanent=True)
         verdicts.look(arms, Policy())
         decided = come_to(verdicts, arms)
-        columns = (
-            decided.decision,
-            decided.leaning,
-            decided.certified,
-            decided.settled,
-            decided.stuck,
-            decided.doubt,
-        )
+        columns = (decided.decision, np.array(certified_of(decided)), decided.likely_wrong)
         found.append([verdicts.settled.tolist(), *(column.tolist() for column in columns)])
 
-    assert len({*found[0][1]}) > 2
+    assert len({*found[0][1]}) > 1
     for part_by_part in found[1:]:
         assert part_by_part[:-1] == found[0][:-1]
         assert part_by_part[-1] == pytest.approx(found[0][-1], nan_ok=True)
@@ -354,7 +352,6 @@ def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> N
         verdicts.look(arms, Policy())
 
     decided = come_to(verdicts, arms)
-    assert decided.stuck.tolist() == [False, False, False, True]
     assert decided.decision.tolist() == ["keep", "drop", "keep", "undecided"]
     assert decided.is_over
     assert verdicts.evidence.log[0, :3].min() >= math.log(4 / 3 / 0.05)
@@ -366,7 +363,9 @@ def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
     _, verdicts, arms = made(
         "best", [[4] * 30, [0] * 30, [], [3], [], []], group=[0, 0, 0, 1, 1, 1]
     )
-    assert not come_to(verdicts, arms).held[0], "a response that is not rated yet may be the best"
+    assert not certified_of(come_to(verdicts, arms))[0], (
+        "a response that is not rated yet may be the best"
+    )
     for arm in (2, 4, 5):
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
@@ -375,18 +374,11 @@ def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
 
     decided = come_to(verdicts, arms)
     assert decided.decision.tolist() == [
-        "best",
-        "rejected",
-        "undecided",
-        "undecided",
-        "undecided",
-        "undecided",
+        *("best", "rejected", "undecided"),
+        *("best", "undecided", "undecided"),
     ]
-    assert decided.certified.tolist() == [True, True, False, False, False, False]
-    assert decided.held.tolist() == [True, False]
-    assert decided.stuck.tolist() == [False, True], (
-        "of one response alone there is nothing to choose"
-    )
+    assert certified_of(decided) == [True, False]
+    assert decided.is_over, "of one response alone there is nothing to choose"
     assert verdicts.settled[3:].all()
 
 
@@ -403,12 +395,11 @@ def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rate
 
     verdicts.look(arms, Policy())
     assert not verdicts.evidence.stuck[0, 0], "that b is too high is enough"
-    while not come_to(verdicts, arms).held[0]:
+    while not certified_of(come_to(verdicts, arms))[0]:
         tell(verdicts, arms, 1, [9])
 
     decided = come_to(verdicts, arms)
     assert decided.decision[:2].tolist() == ["drop", "drop"]
-    assert decided.leaning[:2].tolist() == ["drop", "drop"]
     arms.add_failure(2, permanent=True)
     verdicts.add(2, ())
     verdicts.look(arms, Policy())
@@ -431,29 +422,26 @@ def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_tha
         tell(verdicts, arms, 0, [4])
         verdicts.look(arms, Policy())
 
-    assert come_to(verdicts, arms).decision.tolist() == [
-        "best",
-        "rejected",
-        "undecided",
-        "undecided",
-    ]
+    decided = come_to(verdicts, arms)
+    assert decided.decision.tolist() == ["best", "rejected", "best", "rejected"]
+    assert certified_of(decided) == [True, False]
 
 
-def test_says_what_the_mean_says_where_it_is_sure_of_both_sides() -> None:
+def test_certifies_a_decision_only_with_the_evidence_for_its_own_side() -> None:
     _, verdicts, arms = made("a>=3", [[3] * 40])
     decided = come_to(verdicts, arms)
-    assert (decided.decision.tolist(), decided.leaning.tolist()) == (["drop"], ["keep"]), (
+    assert (decided.decision.tolist(), certified_of(decided)) == (["keep"], [False]), (
         "sure to be below 3.2 alone"
     )
 
     tell(verdicts, arms, 0, [3] * 60)
-    assert come_to(verdicts, arms).decision.tolist() == ["keep"]
+    assert certified_of(come_to(verdicts, arms)) == [True]
 
     # Of four pairs that are open beside it, it alone is certified: that takes five times the evidence, of either side.
     _, beside, arms = made("a>=3", [[3] * 60, [], [], [], []])
     above, below = (each[0] for each in log_evidence(counted([3] * 60), 0, 4, 3, MARGIN))
     assert math.log(1 / 0.05) < above < math.log(5 / 0.05) < below
-    assert come_to(beside, arms).decision[0] == "drop"
+    assert not certified_of(come_to(beside, arms))[0]
 
 
 def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated() -> None:
@@ -463,19 +451,10 @@ def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated()
 
     decided = come_to(verdicts, arms)
 
-    facts = decision_facts(decided)
-    assert (facts["of"], facts["certified"], facts["open"], facts["best"], facts["undecided"]) == (
-        1,
-        1,
-        0,
-        1,
-        0,
-    )
+    facts = decision_facts(decided, 0.0)
+    assert [facts[name] for name in ("of", "certified", "best", "undecided")] == [1, 1, 1, 0]
     assert facts["likely_wrong_of"] == 1
-    assert (decided.decision.tolist(), decided.leaning.tolist()[3]) == (
-        ["undecided", "best", "rejected", ""],
-        "",
-    )
+    assert decided.decision.tolist() == ["undecided", "best", "rejected", ""]
 
 
 def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_it() -> None:
@@ -497,4 +476,4 @@ def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_
 
     assert verdicts.evidence.log[0, 1] >= math.log(4 / 0.05)
     assert verdicts.all_decided
-    assert come_to(verdicts, arms).held.tolist() == [False, True, False, False]
+    assert certified_of(come_to(verdicts, arms)) == [False, True, False, False]

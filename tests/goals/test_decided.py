@@ -43,10 +43,10 @@ from tests.views.tables import make_run, page_of, print_scores, score_rows
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> tuple[Path, str, str]:
-    """A run of the demo that decided everything, and what was said when its first calls were spent, and at the end."""
+    """A run of the demo that reached its target, and what was said when its first calls were spent, and at the end."""
     folder = tmp_path_factory.mktemp("decided")
     short = robin(
-        *judging(replay_url, DEMO / "pairs.jsonl", 100, "--run", "r", "--decide", "score>=3"),
+        *judging(replay_url, DEMO / "pairs.jsonl", 30, "--run", "r", "--decide", "score>=3"),
         *("--limit", "20"),
         cwd=folder,
     )
@@ -85,27 +85,21 @@ def test_says_at_the_end_what_was_decided_and_what_is_left_over(
     decided: tuple[Path, str, str],
 ) -> None:
     _, _, said = decided
-    *_, counts, promise, step = said.splitlines()
-    kept, dropped = re.fullmatch(
-        r"kept (\d+) of 20 pairs \(\1 certified\), dropped (\d+) \(\2 certified\); 0 open", counts
-    ).groups()  # type: ignore[union-attr]  # None would fail
-    assert int(kept) + int(dropped) == 20
-    (wrong,) = re.fullmatch(
-        r"at most 5 % of the certified wrong on average; margin 0\.1; (.+) of all 20 leanings are likely wrong",
-        promise,
-    ).groups()  # type: ignore[union-attr]
-    assert wrong == "less than 0.1 %" or float(wrong.split()[1]) < 1
+    *_, counts, step = said.splitlines()
+    assert re.fullmatch(r"kept \d+ of 20; fewer than 1 of the 20 decisions is likely wrong", counts)
+    assert "certif" not in said
     assert re.search(r"^[\d,]+ of 3,000 calls spent", said, re.MULTILINE)
     assert step == "next: robin report r -o report.html"
 
 
-def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path, str, str]) -> None:
+def test_sends_nothing_more_once_few_decisions_are_likely_wrong_and_says_so(
+    decided: tuple[Path, str, str],
+) -> None:
     folder, _, _ = decided
     before = status_of(folder / "r").facts
     for more in ((), ("--budget", "4000")):
         again = robin("resume", "r", *more, cwd=folder)
         assert again.returncode == 0, again.stderr
-        assert "0 open" in again.stderr
         assert "nothing was sent: the run has reached its goal already" in again.stderr
     after = status_of(folder / "r").facts
     assert (after["spent"], after["sessions"]) == (before["spent"], before["sessions"])
@@ -116,49 +110,48 @@ def test_sends_nothing_more_once_all_is_decided_and_says_so(decided: tuple[Path,
 def test_is_finished_in_the_report_whatever_budget_is_left(decided: tuple[Path, str, str]) -> None:
     page = page_of(read_run(decided[0] / "r", READ), working=False)
     assert not any("calls are spent" in warning for warning in page.warnings)
-    assert page.charts[0].title == "How many are decided after how many calls?"
-    assert "At the end 100 % are certified" in page.charts[0].says
+    assert page.charts[0].title == "How many decisions are likely wrong?"
     assert page.answer[0].startswith("kept ")
-    assert page.answer[0].endswith("; 0 open")
 
 
-def test_says_where_the_budget_went_first_how_it_leans_and_how_to_go_on(
+def test_says_where_the_budget_went_first_what_it_decides_and_how_to_go_on(
     decided: tuple[Path, str, str],
 ) -> None:
     _, short, _ = decided
     assert re.search(
-        r"kept \d+ of 20 pairs .*; [1-9]\d* open\n.*; about .* are likely wrong", short
+        r"kept \d+ of 20; (about \d+|fewer than 1) of the 20 decisions (is|are) likely wrong", short
     )
     assert re.search(r"next: robin resume r --budget \d+$", short, re.MULTILINE)
 
 
-def test_tells_the_certain_from_the_open_and_from_what_cannot_be_asked(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "r", MIXED)
+CERTIFYING = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform", "certify": True}
+
+
+@pytest.mark.parametrize("certify", [False, True])
+def test_says_what_is_decided_and_only_if_asked_what_is_certified(
+    tmp_path: Path, *, certify: bool
+) -> None:
+    run = run_of(tmp_path / "r", MIXED, settings={**CERTIFYING, "certify": certify})
     decided = decided_by(run)
-    facts = decision_facts(decided)
-    assert {
-        name: facts[name]
-        for name in ("of", "each", "certified", "open", "keep", "drop", "undecided")
-    } == {"of": 5, "each": "pair", "certified": 3, "open": 2, "keep": 2, "drop": 1, "undecided": 2}
-    assert facts["open_leaning"] == {"keep": 1, "drop": 0, "undecided": 1}
-    assert (facts["given_up"], facts["error_rate"], facts["margins"]) == (
-        1,
-        0.05,
-        {"helpfulness": 0.1},
-    )
-    said = decided_text(decided)
-    assert (
-        "3 of 5 pairs are decided: 2 keep, 1 drop (at most 5 % of these wrong on average; margin 0.1)"
-        in said
-    )
-    assert "2 are open (by their means 1 keep, 0 drop, 1 not rated)" in said
-    assert re.search(r"about \d\.\d % of 4 leanings are likely wrong$", said)
-    assert "1 of those open cannot be decided: given up" in said
+    facts = decision_facts(decided, 0.01)
+    assert [facts[name] for name in ("of", "each", "keep", "drop", "undecided")] == [
+        *(5, "pair", 3, 1, 1)
+    ]
+    assert (facts["target_wrong"], facts["margins"]) == (0.01, {"helpfulness": 0.1})
+    assert facts["likely_wrong"] == pytest.approx(np.nansum(decided.likely_wrong))
+    assert facts["likely_wrong_of"] == 4
+    said = "kept 3 of 5, 1 not rated; fewer than 1 of the 4 decisions is likely wrong"
+    if certify:
+        said += "; 3 of 5 pairs certified (at most 5 % of these wrong on average)"
+        assert (facts["certified"], facts["error_rate"]) == (3, 0.05)
+    assert decided_text(decided) == said
 
     status = status_of(run.path)
-    assert (status.facts["decide"], status.facts["decisions"]) == ("helpfulness>=3", facts)
-    assert json.dumps(status.facts)
-    assert status.lines["decided"] == said
+    assert status.facts["decide"] == "helpfulness>=3"
+    assert status.lines["decided"] == f"{said}; margin 0.1"
+    shown = [table(run, 200), *status.lines.values(), json.dumps(status.facts)]
+    shown += [html(page_of(run, working=False)), *robin_cli.open_run(run.path).decisions().columns]
+    assert any("certif" in each for each in shown) is certify
 
 
 def test_says_nothing_of_decisions_where_there_are_none(tmp_path: Path) -> None:
@@ -167,23 +160,34 @@ def test_says_nothing_of_decisions_where_there_are_none(tmp_path: Path) -> None:
     assert (status.facts["decide"], status.facts["decisions"]) == (None, None)
     assert "decided" not in status.lines
     assert "decision" not in table(run, 200)
-    assert "How many are decided after how many calls?" not in [
+    assert "How many decisions are likely wrong?" not in [
         each.title for each in page_of(run, working=False).charts
     ]
     with pytest.raises(InputError, match="decides nothing; make a run with --decide"):
         robin_cli.open_run(run.path).decisions()
 
 
-def test_the_table_tells_a_decision_from_a_leaning_however_narrow_it_is(tmp_path: Path) -> None:
+def test_the_table_shows_the_most_uncertain_decisions_first_however_narrow_it_is(
+    tmp_path: Path,
+) -> None:
     run = run_of(tmp_path / "r", MIXED)
     for width in (40, 80, 200):
-        rows = sorted(
+        rows = [
             line.split()
             for line in table(run, width).splitlines()
             if line.startswith("p") and line[1].isdigit()
-        )
-        assert [row[1] for row in rows] == ["keep", "keep", "drop", "keep?", "?"], width
-    assert "?: by the mean alone, not certified" in table(run, 200)
+        ]
+        assert [row[1] for row in rows] == ["keep", "drop", "keep", "keep", "undecided"], width
+    assert "the most uncertain decision first" in table(run, 200)
+
+
+def test_the_table_shows_the_most_uncertain_group_first_with_its_best_on_top(
+    tmp_path: Path,
+) -> None:
+    ratings: list[list[int | None]] = [[4] * 40, [0] * 40, [2, 3], [3, 4], [1] * 9]
+    run = run_of(tmp_path / "r", ratings, "best")
+    rows = [line.split()[:2] for line in table(run, 200).splitlines() if line.startswith("p")]
+    assert [row[0] for row in rows[1:]] == ["p3", "p2", "p0", "p1", "p4"]
 
 
 def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best(
@@ -191,12 +195,12 @@ def test_the_wide_table_has_one_decision_a_pair_or_one_an_attribute_for_the_best
 ) -> None:
     kept = table(run_of(tmp_path / "r", MIXED), 200, wide=True)
     best = table(run_of(tmp_path / "s", MIXED[:4], "best"), 200, wide=True)
-    assert kept.count("decision ") == best.count("decision ") == 1
+    assert [each.split("95 %")[0].count("decision ") for each in (kept, best)] == [1, 1]
     assert "group" in best.splitlines()[1]
 
 
 @pytest.mark.parametrize(
-    ("decide", "said"), [("score>=3", ["keep", "keep", "drop", "undecided"]), ("best", None)]
+    ("decide", "said"), [("score>=3", ["keep", "keep", "drop", "keep"]), ("best", None)]
 )
 def test_a_workbook_colours_decisions_by_what_they_say(
     tmp_path: Path, decide: str, said: list[str] | None
@@ -234,9 +238,9 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 
 
 def session_of(run: RunData) -> Any:
-    watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, None)
-    assert watch.verdicts is not None
-    watch.verdicts.look(run.fold.arms, Policy())
+    watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, 0.01)
+    if watch.verdicts is not None:
+        watch.verdicts.look(run.fold.arms, Policy())
     return SimpleNamespace(
         space=run.space,
         arms=run.fold.arms,
@@ -253,78 +257,46 @@ def session_of(run: RunData) -> Any:
     )
 
 
-def test_the_live_view_has_the_course_of_what_is_certified_and_of_what_is_likely_wrong(
+def test_the_live_view_has_the_course_of_what_is_likely_wrong_and_ends_as_the_summary(
     tmp_path: Path,
 ) -> None:
     run = run_of(tmp_path / "r", [[4], [3], [0], [2, 1]])
     session = session_of(run)
     first = dict(session.watch.standing(run.fold.arms))
-    assert first["decided"] == "0 of 4 pairs"
-    assert first["likely wrong"].startswith("about ")
+    assert first["decided"] == "kept 2 of 4"
+    assert first["likely wrong"] == "fewer than 1 of the 4 decisions"
+    assert not session.watch.is_over(run.fold.arms)
     for arm, rating in ((0, 4), (1, 4), (2, 0), (3, 0)):
         for _ in range(20):
             run.fold.writable.add_rating(arm, rating)
-        session.watch.verdicts.add(arm, [rating] * 20)
-    session.watch.verdicts.look(run.fold.arms, Policy())
     then = dict(session.watch.standing(run.fold.arms))
-    assert then["decided"] == "4 of 4 pairs ▁█"
-    assert then["likely wrong"].endswith(" of the leanings █▁")
+    assert then["likely wrong"] == "fewer than 1 of the 4 decisions █▁"
+    assert session.watch.is_over(run.fold.arms)
+    summary = decided_text(decided_by(run))
+    assert summary == f"{then['decided']}; fewer than 1 of the 4 decisions is likely wrong"
 
 
 @pytest.mark.parametrize("width", [30, 60, 100])
-def test_the_live_view_says_how_many_are_decided_and_how_many_are_open(
-    tmp_path: Path, width: int
-) -> None:
-    session = session_of(run_of(tmp_path / "r", MIXED))
+def test_the_live_view_says_what_is_decided_first(tmp_path: Path, width: int) -> None:
+    session = session_of(run_of(tmp_path / "r", MIXED, settings=CERTIFYING))
     out = io.StringIO()
     Console(file=out, width=width).print(LiveView(session).render())
     shown = " ".join(" ".join(line.strip("│ ") for line in out.getvalue().splitlines()).split())
-    assert re.search(r"decided:? 3 of 5 pairs", shown)
-    assert re.search(r"open:? 2", shown)
-    assert re.search(r"likely wrong:? (less than 0.1 %|about \d)", shown)
+    assert re.search(r"decided:? kept 3 of 5", shown)
+    assert re.search(r"likely wrong:? fewer than 1 of the 4", shown)
+    assert re.search(r"certified:? 3 of 5 pairs", shown)
     pace: Any = SimpleNamespace(rate=lambda *_: 1.0, slow=lambda *_: "", left=lambda *_: "9 s left")
-    assert re.search("decided: 3 of 5 pairs ▅▅ · open: 2", progress_line(session, pace))
-
-
-def test_the_live_view_says_of_how_many_the_evidence_waits_for_others(tmp_path: Path) -> None:
-    ratings: list[list[int | None]] = [[4] * 12]
-    ratings += [[3, 2, 4, 3] for _ in range(9)]
-    session = session_of(run_of(tmp_path / "r", ratings))
-    pace: Any = SimpleNamespace(rate=lambda *_: 1.0, slow=lambda *_: "", left=lambda *_: "9 s left")
-    assert "decided: 0 of 10 pairs · open: 10 (1 clear, asked no more)" in progress_line(
-        session, pace
-    )
-    said = decided_text(decided_by(read_run(tmp_path / "r", READ)))
-    assert (
-        "none of 10 pairs is certified yet; 1 has the evidence that one alone needs; the fewer of 10 pairs have it"
-        in said
-    )
-
-
-def test_the_report_has_a_view_of_what_is_open(tmp_path: Path) -> None:
-    page = page_of(run_of(tmp_path / "r", MIXED), working=False)
-    (column,) = (
-        each for each in page.listing.columns(page.listing.rows()) if each.name == "decision"
-    )
-    assert list(column.values) == ["keep", "keep", "drop", "keep?", "?"]
-    assert page.listing.views[0].name == "open decisions"
-    assert (
-        page.listing.views[0].column,
-        page.listing.views[0].test,
-        page.listing.views[0].value,
-    ) == ("decision", "ends", "?")
-    assert "<h2>How many are decided after how many calls?</h2>" in html(page)
+    assert "decided: kept 3 of 5" in progress_line(session, pace)
 
 
 def test_python_has_the_decisions_a_row_a_pair(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", MIXED)
     found = robin_cli.open_run(run.path).decisions(with_text=True)
     assert list(found.columns) == [
-        *("pair_id", "decision", "leaning", "certified", "helpfulness_score", "prompt", "response")
+        *("pair_id", "decision", "likely_wrong", "helpfulness_score", "prompt", "response")
     ]
-    assert found["decision"].tolist() == ["keep", "keep", "drop", "undecided", "undecided"]
-    assert found["leaning"].tolist() == ["keep", "keep", "drop", "keep", "undecided"]
-    assert found["certified"].tolist() == [True, True, True, False, False]
+    assert found["decision"].tolist() == ["keep", "keep", "drop", "keep", "undecided"]
+    assert found["likely_wrong"].isna().tolist() == [False] * 4 + [True]
     assert found["response"].tolist() == [f"response {k}" for k in range(5)]
 
 
@@ -336,17 +308,16 @@ def test_python_has_the_best_of_each_group(tmp_path: Path) -> None:
         "attribute",
         "group",
         "decision",
-        "leaning",
-        "certified",
+        "likely_wrong",
         "score",
     ]
     assert found["decision"].tolist() == ["best", "rejected", "best", "rejected", ""]
     assert found["group"].nunique() == 3
     decided = decided_by(run)
-    facts = decision_facts(decided)
+    facts = decision_facts(decided, 0.0)
     assert (facts["of"], facts["best"], facts["undecided"]) == (2, 2, 0)
-    assert decided_text(decided).startswith(
-        "all 2 groups are decided (at most 5 % of these wrong on average; margin 0.1)"
+    assert (
+        decided_text(decided) == "found the best of 2 groups; fewer than 1 of the 2 is likely wrong"
     )
 
 
@@ -359,10 +330,7 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
     run = robin_cli.judge(
         pairs, judge=judge, attribute="helpfulness", budget=600, rubric=[], **settings
     )
-    assert (
-        "kept 3 of 6 pairs (3 certified), dropped 3 (3 certified); 0 open"
-        in capsys.readouterr().err
-    )
+    assert "kept 3 of 6; fewer than 1 of the 6 decisions is likely wrong" in capsys.readouterr().err
     run.resume(judge=judge)
     said = capsys.readouterr().err
     assert "nothing was sent" in said
@@ -372,7 +340,7 @@ def test_python_says_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) -> None:
     asked: list[list[int | None]] = [[(pair + draw) % 5 for draw in range(6)] for pair in range(60)]
     asked[7][1] = None  # an answer without a rating is spent, too
-    run_of(tmp_path / "r", asked, settings={**SETTINGS, "decide": "score>=3", "scheduler": "auto"})
+    run_of(tmp_path / "r", asked, settings={**CERTIFYING, "scheduler": "auto"})
     by_time = [(pair, asked[pair][draw]) for draw in range(6) for pair in range(60)]
 
     with RunStore.open(tmp_path / "r") as store:

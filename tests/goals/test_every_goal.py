@@ -50,13 +50,13 @@ GOALS = {
     "threshold": Case(
         ("--decide", "score>=2"),
         simulated="--decide score>=2",
-        planned="To decide everything (score>=2) takes ",
+        planned="To have 1 % of the decisions likely wrong (score>=2) takes ",
     ),
     "best": Case(
         ("--decide", "best"),
         simulated="--decide best",
         tables=("preferences", "labels-wanted"),
-        planned="To decide everything (best) takes ",
+        planned="To have 1 % of the decisions likely wrong (best) takes ",
         form="jsonl",
     ),
     "compare": Case(("--decide", "system"), form="parquet"),

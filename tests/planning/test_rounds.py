@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.analysis.decisions import Evidence, RunVerdicts
-from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.model.arms import IntArray, WritableArms
-from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
-from robin_cli.model.space import ArmSpace
-from robin_cli.model.task import Task
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.planning.rounds import first_depth, round_ends
 from robin_cli.policies.base import Policy, Setup
@@ -127,13 +122,10 @@ def test_fills_a_round_to_one_level() -> None:
 def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(
     most: int, *, decides: bool
 ) -> None:
-    space = ArmSpace([str(number) for number in range(10)], ("a",), ("j",), (SCALE,))
-    task = Task(decision_of("a>=2", ("a",), (SCALE,), margin=0.1, error_rate=0.05), space)
-    verdicts = RunVerdicts(Evidence(task), LevelCounts(space)) if decides else None
     policy = make_policy(
         "robin", Setup(10, 1_000, SCALE, variances=np.where(np.arange(10) == 3, 1.0, 1e-6))
     )
-    planner = Planner(WritableArms(10), policy, budget=1_000, round_depth=4, verdicts=verdicts)
+    planner = Planner(WritableArms(10), policy, budget=1_000, round_depth=4, decides=decides)
     for ticket in chosen(planner, 40):
         planner.tell(ticket, (2.0,))
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from robin_cli.analysis.court import Court
-from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.goals.decided import DecisionsWatch
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -96,6 +96,9 @@ GROUPS = np.random.default_rng(2).permutation(np.arange(FEW) // 4)
 TASKS = {"thresholds": ("a>=2,b<=5", None), "best": ("best", GROUPS)}
 
 
+TARGET = 0.02
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "judges"),
     [
@@ -106,8 +109,9 @@ TASKS = {"thresholds": ("a>=2,b<=5", None), "best": ("best", GROUPS)}
         ("thresholds", "auto after one call", 1),
     ],
 )
+@pytest.mark.parametrize("error_rate", [0.4, None])
 def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_decided(
-    kind: str, name: str, judges: int, monkeypatch: pytest.MonkeyPatch
+    kind: str, name: str, judges: int, error_rate: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Court, "verdict", lambda *_: None)  # not after every call, which takes long
     text, group = TASKS[kind]
@@ -119,7 +123,9 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         [f"j{each}" for each in range(judges)],
         scales,
     )
-    task = Task(decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=0.4), space, group)
+    task = Task(
+        decision_of(text, ("a", "b"), scales, margin=0.8, error_rate=error_rate), space, group
+    )
     rng = np.random.default_rng(5)
     rows = []
     for arm in range(len(space) * worlds):
@@ -142,7 +148,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         worlds,
         np.random.default_rng(3),
         worlds=worlds,
-        court=partial(Court, task),
+        court=partial(Court, task, target=0.0 if error_rate else TARGET),
     )
     n = np.array([each.n for each in every])
     total = np.nan_to_num(np.array([each.estimates for each in every])) * n
@@ -151,14 +157,14 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         asked = np.diff(n[:, run], axis=0, prepend=0)
         sums = np.diff(total[:, run], axis=0, prepend=0.0)
         arms = WritableArms(len(space))
-        verdicts = RunVerdicts(Evidence(task), LevelCounts(space))
+        watch = DecisionsWatch(task, lambda: LevelCounts(space), 0.0 if error_rate else TARGET)
         calls = int(n[-1, run].sum())
         told = (float(round(each)) for each in sums[np.arange(calls), asked[:calls].argmax(axis=1)])
-        planner = Planner(arms, made, budget=budget, verdicts=verdicts)
+        planner = Planner(arms, made, budget=budget, verdicts=watch.verdicts, stop=watch.stop)
         chosen_arms = [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told),))]  # type: ignore[misc]
         assert chosen_arms == asked[:calls].argmax(axis=1).tolist(), f"run {run}"
         ended.append(calls)
-        assert verdicts.all_decided == (calls < budget)
+        assert calls == budget or watch.is_over(arms)
     if name == "auto":
         assert max(ended) < budget, "all is decided before the budget is spent"
 

@@ -33,7 +33,7 @@ def print_scores(
     console: Console, scores: Scores, run: RunData, *, wide: bool = False, show: Sequence[str] = ()
 ) -> None:
     """Print the scores as a command does."""
-    print_table(console, score_table(scores, run, for_people=True, wide=wide, show=show))
+    print_table(console, score_table(scores, run, wide=wide, show=show))
 
 
 def page_of(run: RunData, *, working: bool = False, draws: bool = True) -> Page:

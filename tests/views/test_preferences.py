@@ -31,7 +31,7 @@ from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 from tests.views.tables import page_of
 
-COLUMNS = ["prompt", "chosen", "rejected", "margin", "certified"]
+COLUMNS = ["prompt", "chosen", "rejected", "margin"]
 BEST, GOOD, BAD, FLAWED = [4] * 30, [3, 4] * 15, [0, 1] * 15, [3, 3, 2, 3]
 
 
@@ -108,7 +108,7 @@ def test_certifies_what_bets_on_the_difference_guarantee(
     rng = np.random.default_rng(3)
     pairs = [pair(f"{group}/{k}", f"prompt {group}") for group in range(12) for k in range(4)]
     ratings = [rng.binomial(4, rng.uniform(0.2, 0.9), rng.integers(4, 40)).tolist() for _ in pairs]
-    run = rated(tmp_path, pairs, ratings, **settings)
+    run = rated(tmp_path, pairs, ratings, certify=True, **settings)
     found = preferences(goal_of_run(run).found(run))
 
     counts = np.array([np.bincount(each, minlength=5) for each in ratings])
@@ -142,6 +142,7 @@ def test_certifies_what_bets_on_the_difference_guarantee(
         row[:2] for row in rows
     )
     assert found.alike == 36 - len(rows)
+    assert found.certified is not None
     sure = zip(
         found.chosen.tolist(), found.rejected.tolist(), found.certified.tolist(), strict=True
     )
@@ -162,8 +163,16 @@ def test_seldom_names_a_preference_where_there_is_none(tmp_path: Path) -> None:
     """The worst of responses to certify among: all are equally good, and the best by chance is picked."""
     rng = np.random.default_rng(8)
     pairs = [pair(f"{group}/{k}", f"prompt {group}") for group in range(60) for k in range(6)]
-    run = rated(tmp_path, pairs, [rng.binomial(4, 0.6, 20).tolist() for _ in pairs], margin=1e-9)
-    assert not preferences(goal_of_run(run).found(run)).certified.any()
+    run = rated(
+        tmp_path,
+        pairs,
+        [rng.binomial(4, 0.6, 20).tolist() for _ in pairs],
+        margin=1e-9,
+        certify=True,
+    )
+    found = preferences(goal_of_run(run).found(run))
+    assert found.certified is not None
+    assert not found.certified.any()
 
 
 def test_leaves_out_responses_without_a_rating_and_of_the_same_text(tmp_path: Path) -> None:
@@ -176,13 +185,7 @@ def test_leaves_out_responses_without_a_rating_and_of_the_same_text(tmp_path: Pa
     assert said in " ".join(told.stderr.split())
     frame = pd.read_csv(io.StringIO(told.stdout))
     assert frame.to_dict("records") == [
-        {
-            "prompt": "p",
-            "chosen": "the answer best",
-            "rejected": "the answer bad",
-            "margin": 3.5,
-            "certified": True,
-        }
+        {"prompt": "p", "chosen": "the answer best", "rejected": "the answer bad", "margin": 3.5}
     ]
 
 
@@ -228,7 +231,6 @@ def test_has_rows_of_each_attribute(tmp_path: Path) -> None:
     frame = run.preferences()
     assert list(frame.columns) == [*COLUMNS, "attribute"]
     assert list(frame["attribute"]) == ["helpfulness", "verbosity"]
-    assert frame["certified"].all()
 
 
 def test_groups_by_the_column_that_the_run_was_made_with(tmp_path: Path) -> None:
@@ -244,7 +246,6 @@ def test_groups_by_the_column_that_the_run_was_made_with(tmp_path: Path) -> None
             "chosen": "the answer best",
             "rejected": "the answer bad",
             "margin": 3.0,
-            "certified": True,
         }
     ]
     told = robin("export", run.path, "--what", "preferences", cwd=tmp_path).stderr
@@ -324,7 +325,7 @@ def test_writes_what_trl_and_open_instruct_read(tmp_path: Path, fmt: str) -> Non
         assert (
             row["prompt"] + row["rejected"] == pairs[2 * at + 1].prompt + pairs[2 * at + 1].response
         )
-        assert (row["margin"], row["certified"]) == (3.0, True)
+        assert row["margin"] == 3.0
 
     # TRL, conversational, the prompt implied (its extract_prompt), and open-instruct (all but the last message is the prompt).
     assert messages.column_names == COLUMNS[1:]
@@ -368,7 +369,7 @@ def test_writes_preferences_that_act_in_no_spreadsheet(tmp_path: Path) -> None:
         == 0
     )
     sheet = openpyxl.load_workbook(tmp_path / "p.xlsx").worksheets[0]
-    assert [cell.data_type for cell in sheet[3]] == ["s", "s", "s", "n", "b"]
+    assert [cell.data_type for cell in sheet[3]] == ["s", "s", "s", "n"]
     for name in ("p.csv", "p.tsv.gz", "q.xlsx"):
         refused = robin(
             "export", run.path, "--what", "preferences", "--messages", "-o", name, cwd=tmp_path

@@ -473,22 +473,23 @@ def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(
     assert "How do people rate helpfulness at each score?" not in titles
 
 
-def test_shows_decisions_first_and_those_that_are_open_by_a_view(
+def test_shows_the_most_uncertain_decisions_first_and_by_a_view(
     tmp_path: Path, opened: Open
 ) -> None:
     pairs = [Pair(f"pair-{k}", f"What is {k}?", f"It is {k}.") for k in range(5)]
-    ratings: list[list[int | None]] = [[4] * 40, [0] * 40, [4] * 40, [3, 4, 3], [None] * 5]
+    ratings: list[list[int | None]] = [[4] * 40, [0] * 40, [4] * 40, [3, 4, 2], [None] * 5]
     settings = {**SETTINGS, "decide": "score>=3", "scheduler": "uniform"}
     run = make_run(tmp_path / "r", pairs, ratings, settings=settings, budget=128)
     page = page_of(run)
-    assert page.charts[0].title == "How many are decided after how many calls?"
+    assert page.charts[0].title == "How many decisions are likely wrong?"
     seen = opened(html(replace(page, charts=page.charts[:1])), 390, "dark")
 
+    assert seen.rows()[0] == "pair-3"
     seen.page.select_option("#order", label="order of the data")
-    assert seen.column("decision") == ["keep", "drop", "keep", "keep?", "?"]
-    seen.page.select_option("#view", label="open decisions")
-    assert seen.rows() == ["pair-3", "pair-4"]
-    assert "3 of 5" in seen.page.locator("body").inner_text()
+    assert seen.column("decision") == ["keep", "drop", "keep", "keep", "undecided"]
+    seen.page.select_option("#view", label="likely wrong above 5 %")
+    assert seen.rows() == ["pair-3"]
+    assert "kept 3 of 5" in seen.page.locator("body").inner_text()
     assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert not seen.complaints
 

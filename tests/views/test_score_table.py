@@ -269,7 +269,7 @@ OURS = [
         "judges",
         "judge_spread",
         "decision",
-        "leaning",
+        "likely_wrong",
         "certified",
         "agreed",
         "group",
@@ -408,7 +408,7 @@ def test_further_columns_go_with_decisions(tmp_path: Path) -> None:
     assert list(table["data.decision"]) == ["x"] * 4
     assert list(run.scores(wide=True)["system"]) == ["s0", "s1", "s2", "s3"]
     done = robin("export", "r", cwd=tmp_path)
-    assert done.stdout.splitlines()[0].endswith(",decision,leaning,certified,system,data.decision")
+    assert done.stdout.splitlines()[0].endswith(",decision,likely_wrong,system,data.decision")
 
 
 def rate(_messages: list[Mapping[str, str]]) -> str:

@@ -11,16 +11,24 @@ import numpy as np
 from robin_cli.analysis.court import Court, Snapshot, Verdict
 from robin_cli.analysis.decided import Decided
 from robin_cli.goals.answers import SHOWN, winners_text
-from robin_cli.goals.base import Goal, Words, same, share_text
-from robin_cli.goals.decided import OPEN, DecisionsWatch, decided_text, kept_text, sure_text
+from robin_cli.goals.base import Goal, Words, same
+from robin_cli.goals.decided import (
+    DecisionsWatch,
+    certified_lines,
+    decided_text,
+    margin_text,
+    standing_text,
+    target_line,
+)
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.decision import MARGIN, UNDECIDED
+from robin_cli.model.decision import FOR_MORE, MARGIN, UNDECIDED
 from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.questions.inquiry import Inquiry
+from robin_cli.results.words import MOST_LINES, share_text
 
 
 class Decisions(Rated):
@@ -33,16 +41,15 @@ class Decisions(Rated):
 
     @property
     def answer(self) -> list[str]:
-        """The number of kept pairs, or the winners; how many are certified, and the likely errors of the others.
+        """What is decided and how much of it is likely wrong; the winners; how many decisions are certified.
 
         If the run asked whether people agree, that comes first.
         """
-        kept, sure, agreed = kept_text(self.decided), sure_text(self.decided), self.agreed_lines()
-        if agreed:
-            kept = f"by the judge's own mean: {kept}"
-        if self.decided.task.decision.is_best:
-            return [*agreed, self._winners(), kept] if agreed else [kept, self._winners(), sure]
-        return [*agreed, kept, sure]
+        decided, task = self.decided, self.decided.task
+        head = standing_text(task, decided.tally(), decided.likely_wrong)
+        winners = [self._winners()] if task.decision.is_best else []
+        lines = [*self.agreed_lines(), head, *winners, *certified_lines(decided)]
+        return lines[:MOST_LINES]
 
     def _winners(self) -> str:
         """Return the first leading responses, by their systems if these have names."""
@@ -55,45 +62,53 @@ class Decisions(Rated):
             else [None] * len(run.pair_ids)
         )
         names = [
-            OPEN
-            if decided.leaning[row] == UNDECIDED
-            else f"{systems[pair] or run.pair_ids[pair]}{OPEN * (not sure)}"
-            for row, pair, sure in zip(
-                rows[:SHOWN].tolist(), pairs[:SHOWN].tolist(), decided.held.tolist(), strict=False
-            )
+            UNDECIDED
+            if decided.decision[row] == UNDECIDED
+            else str(systems[pair] or run.pair_ids[pair])
+            for row, pair in zip(rows[:SHOWN].tolist(), pairs[:SHOWN].tolist(), strict=True)
         ]
         return winners_text(run, pairs, names, run.pairs.grouped_by)
 
     @property
+    def is_over(self) -> bool:
+        """Whether few enough decisions are likely wrong, or every decision that can be certified is."""
+        decided, target, arms = self.decided, self.target, self.run.fold.arms
+        if target and decided.share_wrong <= target:
+            return bool(((arms.counts > 0) | arms.retired_mask).all())
+        return decided.is_over
+
+    @property
     def is_open(self) -> bool:
-        """Whether a decision is open."""
+        """Whether further calls may change a decision."""
         return not self.is_over
 
     def lines(self) -> dict[str, str]:
+        decided, target = self.decided, self.target
         return {
+            "decided": f"{decided_text(decided)}; {margin_text(decided.task)}",
+            **({"target": target_line(decided.share_wrong, target)} if target else {}),
             **super().lines(),
             "scores on average": self.mean_text,
-            "decided": decided_text(self.decided),
         }
 
 
 @dataclass(frozen=True)
 class Deciding(Rating):
-    """Decisions on the judges' own mean, each certified or open; a wrong one is off by more than the margin."""
+    """Decisions by the judges' mean ratings; a wrong one is off by more than the margin."""
 
     asked_by: ClassVar[str] = "--decide"
-    ends: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = (
         "wrong_mean",
         "wrong_sem",
-        "certified_mean",
-        "certified_wrong_mean",
+        "likely_wrong_mean",
+        "likely_wrong_sem",
         "calls_mean",
+        "calls_sem",
     )
     figures: ClassVar[Mapping[str, str]] = {
         "calls": "calls_mean",
         "wrong": "wrong_mean",
-        "certified": "certified_mean",
+        "likely_wrong": "likely_wrong_mean",
         "decisions": "decisions_sum",
     }
 
@@ -102,6 +117,17 @@ class Deciding(Rating):
 
     space: ArmSpace
     task: Task
+    target_wrong: float = 0.0
+    """The share likely wrong at which simulated runs end; 0 for none."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether a run ends once few decisions are likely wrong, or all are certified."""
+        return bool(self.target_wrong) or self.task.decision.error_rate is not None
+
+    @property
+    def for_more(self) -> str:
+        return FOR_MORE if self.task.decision.error_rate is None else ""
 
     @property
     def recorded(self) -> Mapping[str, Any]:
@@ -115,8 +141,8 @@ class Deciding(Rating):
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         """Watch the decisions."""
-        del own, target  # settings refuse an error to stop at beside decisions
-        return DecisionsWatch(self.task, counts())
+        del own
+        return DecisionsWatch(self.task, counts, target or 0.0)
 
     @property
     def groups(self) -> IntArray | None:
@@ -127,25 +153,25 @@ class Deciding(Rating):
         return replace(self, space=space, task=replace(self.task, space=space, group=groups))
 
     def court(self, runs: int) -> Court:
-        return Court(self.task, runs)
+        return Court(self.task, runs, self.target_wrong)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return the shares of wrong decisions, certified and wrong certified ones, the calls spent, and all decisions."""
+        """Return the shares of wrong and of likely wrong decisions, the calls spent, and all decisions."""
         del truth
         assert found.verdict is not None  # noqa: S101  # a court decides in every run
         measured = {name: getattr(found.verdict, name) for name in Verdict.__slots__}
+        if self.task.decision.error_rate is None:
+            del measured["certified"], measured["certified_wrong"]
         measured["decisions"] = np.full(len(found.n), self.task.decisions)
         return {name: np.asarray(values, np.float64) for name, values in measured.items()}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
-        """Return the shares of wrong and of certified decisions in words; no share is less than the simulation can show."""
+        """Return the share of wrong decisions in words; no share is less than the simulation can show."""
         del words
         # of n events without one that is wrong, 95 % confidence shows less than 3/n
         bound = share_text(3.0 / row["decisions"])
         wrong = share_text(row["wrong"]) if row["wrong"] else f"fewer than {bound}"
-        return (
-            f"{wrong} of the decisions are wrong, and {share_text(row['certified'])} are certified"
-        )
+        return f"{wrong} of the decisions are wrong"
 
 
 class Threshold(Deciding):
@@ -155,7 +181,11 @@ class Threshold(Deciding):
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if the run names thresholds."""
         task = source.task
-        return None if task is None or task.decision.is_best else cls(source.space, task)
+        return (
+            None
+            if task is None or task.decision.is_best
+            else cls(source.space, task, source.target_wrong)
+        )
 
 
 class Best(Deciding):
@@ -168,4 +198,4 @@ class Best(Deciding):
         if task is None or not task.decision.is_best:
             return None
         _ = task.contests  # refuses groups that are too large
-        return cls(source.space, task)
+        return cls(source.space, task, source.target_wrong)

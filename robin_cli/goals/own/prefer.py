@@ -9,18 +9,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from robin_cli.analysis.decisions import RunVerdicts
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.pairwise_decisions import DuelEvidence
+from robin_cli.goals.bests import DuelsWatch
 from robin_cli.goals.preferring import Preferring, share_wrong
-from robin_cli.goals.watching import ComparisonsWatch, Counts, Fact, Watch
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.goals.watching import Counts, Watch
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
-from robin_cli.model.matches import Matches
-from robin_cli.model.records import number_of
+from robin_cli.model.decision import FOR_MORE
 from robin_cli.model.rivals import Rivals
-from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.questions.inquiry import Inquiry
 
 
@@ -37,31 +32,6 @@ class Prefer(Preferring):
         ):
             return None
         return cls(source.space, source.matches)
-
-
-class DuelsWatch(ComparisonsWatch):
-    """Watches the best responses."""
-
-    verdicts: RunVerdicts
-
-    def __init__(self, matches: Matches, counts: LevelCounts, own: Mapping[str, Any]) -> None:
-        super().__init__(matches)
-        margin = own["margin"] or DEFAULT_MARGIN
-        self._evidence = DuelEvidence(matches, error_rate=own["error_rate"], margin=margin)
-        self.verdicts = RunVerdicts(self._evidence, counts)
-
-    def is_over(self, arms: Arms) -> bool:
-        return self._evidence.outcome(arms, self.verdicts.counts).is_over
-
-    def standing(self, arms: Arms) -> list[Fact]:
-        """Return the number of comparisons asked, and of prompts whose best response is certified."""
-        evidence = self._evidence
-        prompts, sure = (
-            evidence.log.shape[1],
-            int(certified(evidence.log[0], evidence.error_rate).sum()),
-        )
-        decided = ("decided", f"{sure:,} of {number_of(prompts, 'prompt')}")
-        return [*super().standing(arms), decided, ("open", f"{prompts - sure:,}")]
 
 
 @dataclass(frozen=True)
@@ -86,8 +56,11 @@ class Preferred(Preferring):
         return int(np.unique(self.matches.prompt).size), "a comparison for each prompt"
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
-        del target
-        return DuelsWatch(self.matches, counts(), own)
+        return DuelsWatch(self.matches, counts, own, target or 0.0)
+
+    @property
+    def for_more(self) -> str:
+        return FOR_MORE
 
     @property
     def has_win_rates(self) -> bool:

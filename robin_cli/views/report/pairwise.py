@@ -8,7 +8,6 @@ import numpy as np
 
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.comparisons import comparisons_of
-from robin_cli.goals.decided import OPEN
 from robin_cli.goals.preferences import Preferences
 from robin_cli.goals.rows import own_of
 from robin_cli.model.arms import FloatArray
@@ -169,7 +168,7 @@ def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
         ),
         [0] * len(table),
         [
-            View("with an open best", "best", "ends", OPEN),
+            View("likely wrong above 5 %", "likely wrong", "above", 0.05),
             View("certified", "certified", "is", "yes"),
             View("A preferred", "A preferred", "above", _EVEN),
             View("B preferred", "A preferred", "below", _EVEN),

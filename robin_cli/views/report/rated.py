@@ -11,13 +11,14 @@ from robin_cli.analysis.calibration import Level, bins_of
 from robin_cli.analysis.curve import curve_of, decision_curve_of
 from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
-from robin_cli.goals.decided import things, wrong_text
+from robin_cli.goals.decided import things
 from robin_cli.goals.found import Found
 from robin_cli.goals.people import agreement_line, levels_line, range_of
 from robin_cli.goals.rating import Rated
 from robin_cli.model.records import Scale, number_of
 from robin_cli.results import charts
 from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
+from robin_cli.results.words import share_text
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import Tile
 
@@ -165,21 +166,12 @@ def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
     curve = decision_curve_of(run, decided.task)
     if len(curve.calls) < 2:
         return
-    at_end = decided.held.sum() / max(1, decided.decisions)
-    own, even = (wrong_text(float(each[-1])) for each in (curve.doubt, curve.even_doubt))
-    yield Chart(
-        "How many are decided after how many calls?",
-        f"Above: the share of {things(decided)} that is certified. Below: the share of the leanings, what the means alone "
-        f"say, that is likely wrong, by an estimate. {_EVEN} At the end {100 * at_end:.0f} % are certified, against "
-        f"{100 * curve.even_certified[-1]:.0f} %, and {own} of the leanings are likely wrong, against {even}.",
-        {
-            "certified": charts.course(
-                curve.calls, 100 * curve.certified, 100 * curve.even_certified, "certified, %"
-            ),
-            "leanings likely wrong": charts.course(
-                curve.calls, 100 * curve.doubt, 100 * curve.even_doubt, "likely wrong, %"
-            ),
-        },
+    ran, even = (share_text(float(each[-1])) for each in (curve.wrong, curve.even_wrong))
+    yield chart(
+        "How many decisions are likely wrong?",
+        f"The share of {things(decided.task)} whose decision is likely wrong, by an estimate. {_EVEN} At the end {ran} "
+        f"against {even}.",
+        charts.course(curve.calls, 100 * curve.wrong, 100 * curve.even_wrong, "likely wrong, %"),
     )
 
 

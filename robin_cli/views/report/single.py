@@ -10,11 +10,10 @@ import numpy as np
 from robin_cli.analysis.run_agreement import subjects
 from robin_cli.analysis.scores import Scores, likely_widths
 from robin_cli.analysis.summaries import Summary
-from robin_cli.goals.decided import OPEN
 from robin_cli.goals.own.compare import Comparison
 from robin_cli.goals.rating import Rated
 from robin_cli.goals.rows import own_of
-from robin_cli.goals.scores import best_first, score_table
+from robin_cli.goals.scores import most_uncertain_first, score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.results.words import WORST
@@ -95,7 +94,7 @@ def _mean_line(name: str, scores: FloatArray, mean: Summary) -> Tile:
 
 def _listing(run: RunData, scores: Scores, show: Sequence[str]) -> Listing:
     scales, pair = run.manifest.scales, run.space.pair[scores.arm]
-    table = score_table(scores, run, for_people=True, show=show)
+    table = score_table(scores, run, show=show)
     has_human = "human" in {column.name for column in table.shown(["human"])}
     along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""
     ring = ", the ring the human rating" if has_human else ""
@@ -111,7 +110,7 @@ def _listing(run: RunData, scores: Scores, show: Sequence[str]) -> Listing:
         ("interval", "Score and intervals on the scale. Sorts by how wide the likely interval is."),
         run.space.attribute[scores.arm],
         [
-            View("open decisions", "decision", "ends", OPEN),
+            View("likely wrong above 5 %", "likely wrong", "above", 0.05),
             View("variance above 1", "variance", "above", 1),
             View("variance 0", "variance", "is", 0),
             View("with unparsed answers", "unparsed", "above", 0),
@@ -136,6 +135,6 @@ def _orders(run: RunData, scores: Scores) -> dict[Order, FloatArray | None]:
     apart = np.abs(scores.numbers("score") - scores.numbers("human")) / unit
     if not np.isnan(apart).all():
         orders[Order("furthest from human", ("score", "human"), 1)] = apart
-    if (own := best_first(scores)) is not None:
-        return {Order("group by group, the best first"): own, **orders}
+    if scores.decided is not None:
+        orders = {Order("most uncertain decision"): most_uncertain_first(scores), **orders}
     return orders | {Order("order of the data"): None}

@@ -1,0 +1,162 @@
+"""The chance that a decision by the mean ratings is wrong by more than the margin.
+
+Variances are moderated, see :mod:`robin_cli.analysis.moderated`; before ratings repeat, their standard deviation is a ninth of
+the scale. A pair's mean rating has the tails of Student's t with n + 3 degrees of freedom. Which response of a group is best
+depends on all of them at once, so their true means are drawn: from normal distributions with 4/3 of the error variance, as a
+leader owes some of its lead to luck, within the scale.
+
+It holds on average over the decisions, and is no guarantee for one. benchmarks/decisions.py measures it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.analysis.moderated import Prior, chance_below, freedom_of_sum, moderated
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import RELATIONS
+from robin_cli.model.task import Task
+
+DRAWS = 400
+UNKNOWN = 0.5
+"""The chance that a decision is wrong of which nothing is known yet."""
+
+_LUCK = 4.0 / 3.0
+_PRIOR = Prior(variance=1.0 / 81.0, weight=4.0)
+_AT_ONCE, _SAMPLE = 2**8, 2**10
+_CLEAR = 5.0
+"""A rival that trails by so many standard errors leads in none of the draws."""
+
+
+def likely_wrong(
+    task: Task,
+    n: IntArray | FloatArray,
+    totals: FloatArray,
+    totals_sq: FloatArray,
+    given_up: NDArray[np.bool_],
+    some: slice = slice(None),
+) -> FloatArray:
+    """Return the chance that each decision is wrong, shape (decisions,): at most 1/2 for thresholds.
+
+    It is nan for a decision without a rating that no further call can bring.
+
+    Args:
+        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,) each.
+        given_up: arms that are asked no more because they cannot be rated, shape (K,).
+        some: which decisions to look at.
+    """
+    space = task.space
+    found = moderated(space, n, totals, totals_sq, prior=_PRIOR)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = space.by_rater(totals / n).mean(axis=1)
+    variances = space.by_rater(found.error_variance)
+    is_gone = np.asarray(space.by_rater(given_up).any(axis=1))
+    error = variances.sum(axis=1) / space.raters**2
+    if task.group is not None:
+        return _of_groups(task, means, error, is_gone, some)
+    freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
+    return _of_pairs(
+        task, *(space.by_pair(each)[some] for each in (means, error, freedom, is_gone))
+    )
+
+
+def chances_of_some(
+    task: Task,
+    n: IntArray | FloatArray,
+    totals: FloatArray,
+    totals_sq: FloatArray,
+    given_up: NDArray[np.bool_],
+) -> FloatArray:
+    """Return :func:`likely_wrong` of all decisions, or of an even sample if there are many: it takes less time."""
+    step = slice(None, None, -(-task.decisions // _SAMPLE) or 1)
+    return likely_wrong(task, n, totals, totals_sq, given_up, step)
+
+
+def is_good_enough(
+    task: Task,
+    n: IntArray | FloatArray,
+    totals: FloatArray,
+    totals_sq: FloatArray,
+    given_up: NDArray[np.bool_],
+    target: float,
+) -> bool:
+    """Return whether the mean chance is at most ``target``, and every arm that can be rated has a rating.
+
+    Of many decisions a sample is looked at first, and all only if it is good enough.
+    """
+    if not ((n > 0) | given_up).all():
+        return False
+    return all(
+        share_of(chances(task, n, totals, totals_sq, given_up)) <= target
+        for chances in (chances_of_some, likely_wrong)
+    )
+
+
+def share_of(chances: FloatArray) -> float:
+    """Return the mean of the known values of ``chances``; nan without any."""
+    known = chances[~np.isnan(chances)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _of_pairs(
+    task: Task,
+    means: FloatArray,
+    error: FloatArray,
+    freedom: FloatArray,
+    is_gone: NDArray[np.bool_],
+) -> FloatArray:
+    """Return the chance that a kept pair misses a threshold, or a dropped one meets all; a column for each attribute."""
+    all_hold, hold_by_more = np.ones(len(means)), np.ones(len(means))
+    is_kept, is_known = np.ones(len(means), np.bool_), ~np.isnan(means).any(axis=1)
+    for criterion in task.decision.criteria:
+        place = list(task.space.attributes).index(criterion.attribute)
+        mean, spread = means[:, place], np.sqrt(error[:, place])
+        above = (mean - criterion.threshold) * (1.0 if criterion.above else -1.0)
+        margin = task.decision.margins[place]
+        at_all, by_more = (
+            np.nan_to_num(chance_below(reach / spread, freedom[:, place]), nan=UNKNOWN)
+            for reach in (above + margin, above - margin)
+        )
+        all_hold, hold_by_more = all_hold * at_all, hold_by_more * by_more
+        is_kept &= np.isnan(mean) | RELATIONS[criterion.relation](mean, criterion.threshold)
+    chances = np.minimum(np.where(is_kept, 1.0 - all_hold, hold_by_more), UNKNOWN)
+    is_lost = is_kept & (np.isnan(means) & is_gone).any(axis=1)
+    return np.where(is_lost, np.nan, np.where(is_kept & ~is_known, UNKNOWN, chances))
+
+
+def _of_groups(
+    task: Task, means: FloatArray, error: FloatArray, is_gone: NDArray[np.bool_], decisions: slice
+) -> FloatArray:
+    """Return the share of draws in which a response is better than the leader by more than the margin.
+
+    An unrated response may lie anywhere on the scale; one that was given up is none.
+    """
+    rows = task.space.row_of(task.contests[: task.decisions, :, 0])[decisions]
+    low, high = (task.space.by_rater(end)[:, 0] for end in task.space.ends)
+    margins = task.space.by_rater(task.margin)[:, 0]
+    is_rated = ~np.isnan(means)
+    center = np.where(is_rated, means, 0.5 * (low + high))
+    spread = np.where(is_rated, np.sqrt(_LUCK * error), (high - low) / np.sqrt(12.0))
+    there = (rows >= 0) & (is_rated | ~is_gone)[rows]
+    lead = np.where(there & is_rated[rows], means[rows], -np.inf).argmax(axis=1)
+    of_lead = rows[np.arange(len(rows)), lead]
+    # by so many standard errors, a rival may be ahead by more than the margin
+    reach = (center[rows] - (center + margins)[of_lead, None]) / np.hypot(
+        spread[rows], spread[of_lead, None]
+    )
+    is_rival = there & (np.arange(rows.shape[1]) != lead[:, None])
+    near = np.flatnonzero((is_rival & (reach > -_CLEAR)).any(axis=1))
+    chances = np.zeros(len(rows))
+    draws = np.random.default_rng(0).standard_normal((DRAWS, 1, rows.shape[1]))
+    for start in range(0, len(near), _AT_ONCE):
+        mine = near[start : start + _AT_ONCE]
+        some = rows[mine]
+        drawn = np.clip(center[some] + spread[some] * draws, low[some], high[some])
+        best = np.where(there[mine], drawn, -np.inf).max(axis=2)
+        leader = np.take_along_axis(drawn, lead[mine][None, :, None], axis=2)[..., 0]
+        chances[mine] = (best > leader + margins[of_lead[mine]]).mean(axis=0)
+    has_lead = (there & is_rated[rows]).any(axis=1)
+    return np.where(has_lead, chances, np.where(there.any(axis=1), UNKNOWN, np.nan))
