@@ -151,7 +151,11 @@ def test_spends_nothing_without_the_settings_of_a_session_that_was_killed_before
     tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch, how: str, *, again: bool
 ) -> None:
     of_session = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
-    of_session -= {"agree", "confidence"}  # which take labels: tests/test_agreeing.py
+    of_session -= {
+        "agree",
+        "confidence",
+        "target_wrong",
+    }  # of decisions: tests/test_agreeing.py, test_decide.py
     assert of_session == {name for session in SESSIONS.values() for name in session}
     monkeypatch.chdir(tmp_path)
     text = json.dumps(SESSIONS[how]).replace("{url}", wire.url).replace("{folder}", str(tmp_path))
