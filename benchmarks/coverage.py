@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
-from robin_cli.analysis.moderated import likely_intervals, likely_worst_error, moderated, skewed
+from robin_cli.analysis.moderated import expected_worst_error, likely_intervals, moderated, skewed
 from robin_cli.datasets.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms, mean
 from robin_cli.model.records import Scale
@@ -250,7 +250,7 @@ def _looked(rated: Rated, counts: IntArray, ever: NDArray[np.bool_], *, anew: bo
     n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
     likely_low, likely_high = likely(rated, counts)
     width = (likely_high - likely_low).mean() / normal_widths(rated, n.astype(np.float64)).mean()
-    estimate = likely_worst_error(rated.space, np.ones(len(n), dtype=bool), n, total, total_sq)
+    estimate = expected_worst_error(rated.space, np.ones(len(n), dtype=bool), n, total, total_sq)
     true = np.abs(total / n - rated.means).max()
     likely_covered = covers(likely_low, likely_high, rated.means).mean()
     return np.array([covered.mean(), ever.mean(), likely_covered, width, estimate, true])
@@ -292,7 +292,7 @@ def until(target: float, rated: Rated, rng: np.random.Generator) -> IntArray:
         looks.append(max(looks[-1] + 1, int(1.01 * looks[-1])))
     for counts in played("two-priors", rated, looks, rng):
         n, sums = counts.sum(axis=1), (counts @ rated.levels, counts @ rated.levels**2)
-        if likely_worst_error(rated.space, np.ones(pairs, dtype=bool), n, *sums) <= target:
+        if expected_worst_error(rated.space, np.ones(pairs, dtype=bool), n, *sums) <= target:
             return counts
     return counts
 

@@ -25,7 +25,7 @@ SHOWN = {
     "100 ratings, 0s and 4s": [45, 0, 0, 0, 55],
 }
 SCALE = Scale(0, 4)
-COLOURS = {"likely": "#2f5d8a", "guaranteed": "#9db4c8"}
+COLOURS = {"ci": "#2f5d8a", "guaranteed": "#9db4c8"}
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
         [list(SHOWN.values()), rng.multinomial(20, sets[0].shares)]
     )  # among other pairs of the run
     run = Rated("", SCALE, counts / counts.sum(axis=1, keepdims=True))
-    ends = {"guaranteed": mean_intervals(counts, 0, 4), "likely": likely(run, counts)}
+    ends = {"guaranteed": mean_intervals(counts, 0, 4), "ci": likely(run, counts)}
     places = np.arange(shown)[::-1]
     for kind, (low, high) in ends.items():
         left.hlines(
@@ -47,7 +47,7 @@ def main() -> None:
             low[:shown],
             high[:shown],
             color=COLOURS[kind],
-            linewidth=7 if kind == "likely" else 3,
+            linewidth=7 if kind == "ci" else 3,
             label=kind,
         )
     left.plot(run.means[:shown], places, "|", color="black", markersize=13)
@@ -60,9 +60,7 @@ def main() -> None:
             each = []
             for rated in sets:
                 drawn = rng.multinomial(size, rated.shares)
-                low, high = (
-                    likely(rated, drawn) if kind == "likely" else mean_intervals(drawn, 0, 4)
-                )
+                low, high = likely(rated, drawn) if kind == "ci" else mean_intervals(drawn, 0, 4)
                 each.append((high - low).mean() / normal_widths(rated, size).mean())
             widths.append(np.mean(each))
         right.plot(SIZES, widths, "o-", color=COLOURS[kind], label=kind)

@@ -466,10 +466,10 @@ def test_the_notebook_runs_in_a_kernel(
     # a picture for readers who do not run it
     assert any("image/png" in outputs for outputs in stored)
     assert "error" not in str(shown)
-    assert any("likely_low" in outputs for outputs in stored)
+    assert any("ci_low" in outputs for outputs in stored)
     assert not re.search(r"/(home|root|tmp|work|usr)/", "".join(stored))
 
 
 def test_the_columns_of_the_scores_are_named_where_python_is_explained() -> None:
     (first, *_) = blocks(ROOT / "docs" / "python.md", "python")
-    assert '"likely_low", "likely_high", "ci_low", "ci_high"' in first
+    assert '"ci_low", "ci_high"' in first

@@ -34,7 +34,8 @@ from tests.conftest import (
 from tests.judges.wire import Handler, completion, error, serving
 from tests.starting import Robin
 
-SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,likely_low,likely_high,n_unparsed,human,given_up"
+ENDS = (("guaranteed", "low"), ("ci", "low"), ("ci", "high"), ("guaranteed", "high"))
+SCORES = "pair_id,attribute,score,n,variance,std_error,ci_low,ci_high,n_unparsed,human,given_up"
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -56,6 +57,11 @@ def test_spends_exactly_the_budget(tmp_path: Path, replay_url: str, concurrency:
     assert [row["pair_id"] for row in scores] == [f"p{k}" for k in range(10)]
     assert sum(int(row["n"]) for row in scores) == 67
     assert len(pd.read_parquet(tmp_path / "r" / "judgments")) == 67
+    both = rows(robin("export", "r", "--guaranteed", cwd=tmp_path, exits=0).stdout)
+    assert [{name: row[name] for name in scores[0]} for row in both] == scores
+    for row in both:
+        ends = [float(row[f"{of}_{end}"]) for of, end in ENDS]
+        assert ends == sorted(ends)
 
 
 def test_asks_more_where_ratings_vary_more(tmp_path: Path, replay_url: str) -> None:

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from robin_cli import open_run
 from tests.conftest import robin
 from tests.judges.wire import Wire, completion, serving
 from tests.test_own_prompts import STARS, pairs
@@ -63,14 +61,8 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
 
     state = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
     assert state["errors_are"] == "shares of the scale"
-    # the reach of an interval is at least its half, at most the scale
-    widest = max(
-        ((helpful["ci_high"] - helpful["ci_low"]) / 4).max(),
-        ((stars["ci_high"] - stars["ci_low"]) / 9).max(),
-    )
-    assert widest / 2 < state["error_bound"] <= 1
-    assert 0 < state["worst_error_estimate"] < state["error_bound"]
-    assert f"is further than {100 * state['error_bound']:.1f} % of the scale" in re.sub(
+    assert 0 < state["worst_error"] < 1
+    assert f"about {100 * state['worst_error']:.1f} % of the scale" in re.sub(
         r"\s+", " ", robin("status", "r", "--details", cwd=tmp_path).stdout
     )
 
@@ -90,24 +82,3 @@ def test_rates_attributes_on_their_own_scales_under_one_budget(tmp_path: Path, w
     for runs in (["r"], ["r", "r"]):
         page = robin("report", *runs, "-o", "-", cwd=tmp_path, exits=0)
         assert "mean of A · stars" in page.stdout or "mean stars" in page.stdout
-
-
-def test_the_bound_of_several_scales_holds_for_all_arms_at_once(tmp_path: Path, wire: Wire) -> None:
-    # by the interval of each arm at its part of α, straight from the definition
-    from robin_cli.analysis.intervals import ALPHA, mean_intervals
-
-    (tmp_path / "stars.toml").write_text(STARS, encoding="utf-8")
-    pairs(tmp_path)
-    options = [*ARGUMENTS, "--base-url", wire.url, "--answers", "json", "--run", "r"]
-    robin("judge", "pairs.jsonl", *options, "-b", "90", cwd=tmp_path, exits=0)
-
-    run = open_run(tmp_path / "r")
-    judgments = run.judgments()
-    reach = []
-    for attribute, low, high in (("helpfulness", 0, 4), ("stars", 1, 10)):
-        for _, mine in judgments[judgments["attribute"] == attribute].groupby("pair_id"):
-            counts = np.bincount(mine["rating"] - low, minlength=high - low + 1)[None, :]
-            (below,), (above,) = mean_intervals(counts, low, high, alpha=ALPHA / 6)
-            mean = mine["rating"].mean()
-            reach.append(max(mean - below, above - mean) / (high - low))
-    assert run.status()["error_bound"] == pytest.approx(max(reach), abs=1e-4)

@@ -76,7 +76,7 @@ def looks(until: int) -> list[int]:
 
 def errors_at_looks(run: Path, *, until: float) -> dict[int, float]:
     """The error that the run's status would have told at each look, by the calls made by then, until it is ``until``."""
-    from robin_cli.analysis.worst_error import estimated_error
+    from robin_cli.analysis.worst_error import worst_error
 
     data = read_run(run, COUNTED)
     found: dict[int, float] = {}
@@ -84,7 +84,7 @@ def errors_at_looks(run: Path, *, until: float) -> dict[int, float]:
     for calls in looks(len(data.judgments)):
         fold.add(data.arm[folded:calls], data.judgments.slice(folded, calls - folded))
         folded = calls
-        found[calls] = now = estimated_error(data.space, fold.arms)
+        found[calls] = now = worst_error(data.space, fold.arms)
         if now <= until:
             break
     return found
@@ -106,7 +106,7 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     assert 0 < judge.asked == status["spent"] == expected[first]
     assert (status["state"], status["target_reached"]) == ("finished", True)
     assert status["target_error"] == first
-    assert status["worst_error_estimate"] == pytest.approx(errors[expected[first]])
+    assert status["worst_error"] == pytest.approx(errors[expected[first]])
 
     run.resume(judge=judge, budget=6000)
     assert judge.asked == expected[first]  # the old target is reached: nothing is sent
@@ -115,7 +115,7 @@ def test_ends_at_the_first_look_at_which_the_error_is_small_enough_and_goes_on_w
     assert expected[first] < judge.asked == status["spent"]
     # looks go by the calls at which a session began
     assert status["spent"] <= expected[then] * 1.02 + 1
-    assert status["worst_error_estimate"] <= then
+    assert status["worst_error"] <= then
     assert (status["target_error"], status["state"]) == (then, "finished")
 
 
@@ -133,7 +133,7 @@ def test_says_what_it_took_and_how_to_go_on(tmp_path: Path, replay_url: str) -> 
     listed = robin("runs", ".", "--json", cwd=tmp_path)
     report = robin("report", "r", "-o", "-", cwd=tmp_path)
 
-    spent, error = status["spent"], status["worst_error_estimate"]
+    spent, error = status["spent"], status["worst_error"]
     assert error <= 0.5
     reached, took = (
         f"the target error of 0.5 is reached (about {error:.3g}, an estimate: ",
@@ -160,7 +160,7 @@ def test_says_that_the_budget_was_spent_first(tmp_path: Path, replay_url: str) -
     larger = robin("resume", "r", "--target-error", "3.9", cwd=tmp_path)
     after = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
 
-    now = f"(about {status['worst_error_estimate']:.3g})"
+    now = f"(about {status['worst_error']:.3g})"
     go_on = "next: robin resume r --budget 120\n"
     for each in (done, again):
         assert each.stderr.endswith(f"the target error of 0.2 is not reached {now}\n{go_on}")
@@ -211,7 +211,7 @@ def test_holds_after_kills_at_any_concurrency(tmp_path: Path) -> None:
         done = robin(*command, cwd=tmp_path, exits=0)
 
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    assert status["worst_error_estimate"] <= status["target_error"]
+    assert status["worst_error"] <= status["target_error"]
     assert (status["state"], status["target_reached"], status["sessions"]) == ("finished", True, 3)
     assert status["spent"] < 20_000
     assert "is reached (" in done.stderr
@@ -240,7 +240,7 @@ def test_stops_attributes_of_several_scales_at_a_share_of_each(tmp_path: Path) -
     )
     assert sent == 0
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    assert status["worst_error_estimate"] <= 0.2
+    assert status["worst_error"] <= 0.2
     assert status["spent"] < 20_000
     assert re.search(
         r"the target error of 20 % of the scale is reached \(about [\d.]+ % of the scale",
@@ -269,7 +269,7 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
         )
 
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path).stdout)
-    assert status["worst_error_estimate"] <= 0.5
+    assert status["worst_error"] <= 0.5
     assert status["spent"] < 20_000
     assert all(judge["spent"] > 0 for judge in status["judges"])
 

@@ -1,7 +1,4 @@
-"""The certainty of scores over the budget spent, and with an even spread of the calls.
-
-The standard error is what a scheduler reduces, and an estimate: a pair whose ratings never varied has none.
-"""
+"""The certainty of scores over the budget spent, and with an even spread of the calls."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from robin_cli.analysis.likely_wrong import chances_of_some, share_of
-from robin_cli.model.arms import FloatArray, IntArray, sample_variance
+from robin_cli.analysis.moderated import median_of_worst, moderated
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.task import Task
 from robin_cli.storage.fold import values_of
 from robin_cli.storage.reader import RunData
@@ -20,14 +18,14 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The error of the worst score over ratings received; arms without a rating are left out.
+    """The expected error of the worst score over ratings received; arms without a rating, or given up, are left out.
 
-    For an even spread they are projections: every arm with its final proportions of ratings, but with equally many. Errors are
-    in points; in shares of the scale if there are several scales.
+    For an even spread it is a projection: every arm with its final variance, but with equally many ratings. Errors are in
+    points; in shares of the scale if there are several scales.
 
     Attributes:
         calls: ratings received, shape (points,), rising.
-        error, even_error: the largest standard error √(V/n), by the variances V of all the run's ratings; shape (points,).
+        error, even_error: by the variances of all the run's ratings, shape (points,); nan while an arm has no rating.
         arms: number of arms.
     """
 
@@ -40,17 +38,19 @@ class Curve:
 def curve_of(run: RunData) -> Curve:
     """Return the curve of ``run``; empty if no arm has a rating."""
     space, arm, arms = run.space, run.arm, run.fold.arms
-    is_kept = arms.counts > 0
+    is_kept = (arms.counts > 0) & ~arms.retired_mask
     kept = np.flatnonzero(is_kept)
     rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
     calls = _looks(len(rated), 2 * len(kept), _POINTS)
-    variance = (sample_variance(arms.counts, arms.totals, arms.totals_sq) / space.units**2)[kept]
-    measured = []
-    for count in calls:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.sqrt(variance / np.bincount(arm[rated[:count]], minlength=len(space))[kept])
-        measured.append((_largest(error), _largest(np.sqrt(variance * len(kept) / count))))
-    error, even_error = np.array(measured).reshape(-1, 2).T
+    found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
+    deviation, freedom = (np.sqrt(found.variance) / space.units)[kept], found.freedom[kept]
+    error, even_error = np.empty((2, len(calls)))
+    for place, count in enumerate(calls.tolist()):
+        with np.errstate(divide="ignore"):
+            mine = deviation / np.sqrt(np.bincount(arm[rated[:count]], minlength=len(space))[kept])
+        error[place] = median_of_worst(mine, freedom, space)
+        evenly = deviation / np.sqrt(count / len(kept))
+        even_error[place] = median_of_worst(evenly, freedom, space)
     return Curve(calls, error, even_error, len(kept))
 
 
@@ -59,11 +59,6 @@ def _looks(ratings: int, first: int, points: int) -> IntArray:
     if not ratings:
         return np.empty(0, dtype=np.int64)
     return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))
-
-
-def _largest(values: FloatArray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else np.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,48 +102,6 @@ def mean_intervals(
     return low + from_below[which], high - from_above[which]
 
 
-def largest_reach(
-    counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
-) -> float:
-    """Return a bound on the distance of any of K means from that of its ratings, for all at once: a union bound.
-
-    The largest distance from an arm's mean rating to the far end of its interval at α/K, found without the intervals.
-
-    Args:
-        counts: as for :func:`mean_intervals`; fractions are allowed (what an arm would have after so many calls).
-        low, high: the ends of the scale.
-        alpha: with at least 1 − α no arm is further off, whenever one looks; in (0, 1).
-
-    Returns:
-        A distance in points of the scale: the whole scale where an arm has no ratings; nan where K is 0.
-    """
-    distinct, _ = distinct_rows(np.asarray(counts, dtype=np.float64))
-    if not len(distinct):
-        return np.nan
-    if not distinct.any(axis=1).all():
-        return high - low
-    levels = np.linspace(0.0, high - low, distinct.shape[1])
-    below, above = 0.0, high - low
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (below + above)
-        exceeding = _reaches_beyond(distinct, levels, middle, alpha / len(counts))
-        if exceeding.any():
-            below, distinct = middle, distinct[exceeding]
-        else:
-            above = middle
-    return above
-
-
-def _reaches_beyond(
-    counts: FloatArray, levels: FloatArray, distance: float, alpha: float
-) -> NDArray[np.bool_]:
-    """Return which intervals of arms with ratings have an end further than ``distance`` from the mean rating; shape (K,)."""
-    exceeding = np.zeros(len(counts), dtype=np.bool_)
-    for side in (counts, counts[:, ::-1]):
-        exceeding |= _stands(side, levels, side @ levels / side.sum(axis=1) - distance, alpha)
-    return exceeding
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """What the mean ratings of K arms add to K sums of means.

@@ -126,7 +126,7 @@ def likely_intervals(
     error_variance: FloatArray,
     freedom: FloatArray,
     skew: FloatArray,
-    guaranteed: tuple[FloatArray, FloatArray],
+    guaranteed: FloatArray,
     *,
     alpha: float,
 ) -> tuple[FloatArray, FloatArray]:
@@ -137,7 +137,7 @@ def likely_intervals(
     Args:
         center, error_variance, freedom: the score, its error variance and the degrees of freedom of this, shape (rows,).
         skew: the factors of :func:`skewed` for each row, shape (2, rows).
-        guaranteed: lower and upper ends, shape (rows,) each.
+        guaranteed: lower and upper ends, shape (2, rows).
     """
     below, above = likely_half_widths(error_variance, freedom, alpha=alpha) * skew
     low, high = (np.where(np.isnan(center), np.nan, end) for end in guaranteed)
@@ -214,14 +214,14 @@ def chance_below(x: FloatArray, freedom: FloatArray) -> FloatArray:
     return np.asarray(stdtr(freedom, x))
 
 
-def likely_worst_error(
+def expected_worst_error(
     space: ArmSpace,
     is_kept: NDArray[np.bool_],
     n: IntArray,
     totals: FloatArray,
     totals_sq: FloatArray,
 ) -> float:
-    """Return about the largest error of a score from its arm's true mean: the median of the largest of all errors.
+    """Return the expected error of the worst score from its arm's true mean: the median of the largest of all errors.
 
     Each error is taken as √(V/n) times Student's t with n + 3 degrees of freedom: Π P(|t| < x / √(V_i/n_i)) = ½.
 
@@ -236,10 +236,20 @@ def likely_worst_error(
         return math.nan
     found = moderated(space, n, totals, totals_sq)
     error = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept]
+    return median_of_worst(error, found.freedom[is_kept], space)
+
+
+def median_of_worst(error: FloatArray, freedom: FloatArray, space: ArmSpace) -> float:
+    """Return the median of the largest of K errors, each ``error`` times Student's t; at most the scale; nan if one is inf.
+
+    Args:
+        error: standard errors in the units of ``space``, shape (K,), for K ≥ 1.
+        freedom: degrees of freedom, shape (K,).
+    """
+    if not np.isfinite(error).all():
+        return math.nan
     # Integer ratings leave few different arms: one complex number holds n and the error.
-    kinds, first, count = np.unique(
-        found.freedom[is_kept] + 1j * error, return_index=True, return_counts=True
-    )
+    kinds, first, count = np.unique(freedom + 1j * error, return_index=True, return_counts=True)
     freedom, error = kinds.real, error[first]
     low, high = space.ends
     below, above = 0.0, float(((high - low) / space.units).max())
@@ -258,7 +268,7 @@ def is_likely_beyond(
     totals_sq: FloatArray,
     error: float,
 ) -> bool:
-    """Return whether :func:`likely_worst_error` is above ``error``, or unknown, in a small part of its time.
+    """Return whether :func:`expected_worst_error` is above ``error``, or unknown, in a small part of its time.
 
     If not, it is at most ``error`` up to the last step of its search.
     """

@@ -17,7 +17,6 @@ from robin_cli.analysis.decided import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.moderated import freedom_of_sum, likely_intervals, moderated, skewed
-from robin_cli.analysis.worst_error import error_bound
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -59,15 +58,11 @@ class Scores:
     Attributes:
         columns: by name, of :data:`~robin_cli.results.columns.SCORES` or COMPARISONS. ``score``, ``variance``, ``std_error``,
             ``judge_spread`` and ``human`` are nan for none: too few ratings, or no human rating in the data. ``ci_low``,
-            ``ci_high`` hold with at least 1 − α, ``likely_low``, ``likely_high`` with about 1 − α on average. ``given_up``: why
-            an arm is given up (``context_length``, ``truncated``, …), '' if it is not.
+            ``ci_high`` hold with about 1 − α on average, ``guaranteed_low``, ``guaranteed_high`` with at least 1 − α each.
+            ``given_up``: why an arm is given up (``context_length``, ``truncated``, …), '' if it is not.
         arms: the arms whose mean each row is, shape (rows, raters).
         facets: the rows of one pair, in words.
         retired: whether each row has an arm that was given up, shape (rows,).
-        error_bound: with probability at least 1 − ALPHA no score of any judge is further than this from the judge's mean
-        rating,
-            for all scores at once, whenever you look; in points of the scale, or shares of it if there are several. A pair
-            given up without a rating has no score. It uses no variance estimate, which a few equal ratings make too small.
         between: variance between the judges beyond noise, shape (rows,), see :func:`between_judges`, in the same
             unit, squared; None for one judge.
         decided: the decisions; None without any, or for the scores of each judge.
@@ -77,7 +72,6 @@ class Scores:
     arms: IntArray
     facets: Sequence[str]
     retired: NDArray[np.bool_]
-    error_bound: float
     between: FloatArray | None = None
     decided: Decided | None = None
 
@@ -116,14 +110,12 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     freedom = freedom_of_sum(noise, found.freedom[arms])
     counted = list(counts_by_scale(space, run.arm, run.judgments))
     skew = _skew_of(space, counted, noise, arms, alpha)
-    low, high = np.empty((2, len(first)))
+    guaranteed = np.empty((2, len(first)))
     for rows, parts in _parts(space, counted, arms):
-        low[rows], high[rows] = _guaranteed(parts, alpha)
+        guaranteed[:, rows] = _guaranteed(parts, alpha)
     known = np.array([ends.are_known for ends in run.manifest.known_ends])[space.attribute[first]]
-    low, high = np.where(known, low, np.nan), np.where(known, high, np.nan)
-    likely_low, likely_high = likely_intervals(
-        center, error, freedom, skew, (low, high), alpha=alpha
-    )
+    guaranteed = np.where(known, guaranteed, np.nan)
+    low, high = likely_intervals(center, error, freedom, skew, guaranteed, alpha=alpha)
     retired = totals.retired_mask[arms]
     has_retired = np.asarray(retired.any(axis=1))
     unrated = np.full(len(run.pair_ids), np.nan)
@@ -138,18 +130,17 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "std_error": np.sqrt(error),
         "ci_low": low,
         "ci_high": high,
-        "likely_low": likely_low,
-        "likely_high": likely_high,
+        "guaranteed_low": guaranteed[0],
+        "guaranteed_high": guaranteed[1],
         "n_unparsed": totals.unparsed[arms].sum(axis=1),
         "human": human[space.attribute[first], space.pair[first]],
         "given_up": _given_up(run, arms, retired),
     }
-    bound = error_bound(space, totals, counted) if known.all() else np.nan
     if by_judge:
         facets = _told_apart(
             [f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges]
         )
-        return Scores(columns, arms, facets, has_retired, bound)
+        return Scores(columns, arms, facets, has_retired)
     del columns["judge"]
     between = None
     if space.raters > len(space.variants):
@@ -159,15 +150,13 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         beyond = between_judges(space.by_variant(means).mean(axis=1), noise_of_judges)
         columns |= {"judges": (n > 0).sum(axis=1), "judge_spread": np.sqrt(np.maximum(beyond, 0.0))}
         between = beyond / space.units[first] ** 2
-    return _with_decisions(
-        Scores(columns, arms, space.attributes, has_retired, bound, between), run
-    )
+    return _with_decisions(Scores(columns, arms, space.attributes, has_retired, between), run)
 
 
 def _skew_of(
     space: ArmSpace, counted: Sequence[Counted], noise: FloatArray, arms: IntArray, alpha: float
 ) -> FloatArray:
-    """Return the factors by which each row's likely interval is wider than by t, below and above its score, shape (2, rows).
+    """Return the factors by which each row's interval is wider than by t, below and above its score, shape (2, rows).
 
     Args:
         noise: error variances of ``arms``, shape (rows, raters), the weights of a row's raters.
@@ -238,7 +227,7 @@ def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -
     )
 
 
-_PLACES = ("score", "ci_low", "ci_high", "likely_low", "likely_high")
+_PLACES = ("score", "ci_low", "ci_high", "guaranteed_low", "guaranteed_high")
 _WIDTHS = ("std_error", "judge_spread")
 
 
@@ -250,10 +239,10 @@ def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
         yield rows, [replace(each, low=told.low, high=told.high) for each in parts]
 
 
-def likely_widths(scores: Scores, space: ArmSpace) -> FloatArray:
-    """Return the width of each likely interval, as a share of its scale; inf without one. Shape (rows,)."""
+def interval_widths(scores: Scores, space: ArmSpace) -> FloatArray:
+    """Return the width of each interval, as a share of its scale; inf without one. Shape (rows,)."""
     low, high = (
-        np.asarray(scores.columns[name], dtype=np.float64) for name in ("likely_low", "likely_high")
+        np.asarray(scores.columns[name], dtype=np.float64) for name in ("ci_low", "ci_high")
     )
     return np.nan_to_num((high - low) / space.units[scores.arm], nan=np.inf)
 

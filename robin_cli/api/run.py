@@ -43,6 +43,7 @@ class Run:
         *,
         with_text: bool = False,
         wide: bool = False,
+        guaranteed: bool = False,
         agree: float | None = None,
         confidence: float | None = None,
         labels: str | Path | Frame | None = None,
@@ -50,6 +51,7 @@ class Run:
         """Return the scores, a row for each pair and attribute in the data's order; ``with_text`` adds prompt and response.
 
         ``wide``: a row a pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on.
+        ``guaranteed``: also ``guaranteed_low`` and ``guaranteed_high``, an interval that holds for each pair, at any stop.
 
         Of a pairwise run a row a comparison. Columns as in ``robin export``: see docs/columns.md. NaN where there is no value.
         Behind them are the further columns of the data, by their names; one that has the name of another here is called
@@ -64,14 +66,17 @@ class Run:
         Raises:
             InputError: ``wide`` of a pairwise run; there are too few labels.
         """
-        how = {"agree": agree, "confidence": confidence, "labels": labels}
+        how = {"agree": agree, "confidence": confidence, "labels": labels, "guaranteed": guaranteed}
         return self._table(
             "scores", with_text=with_text, wide=wide, **how, notify=messages_for(notebook=True).note
         )
 
-    def judge_scores(self, *, with_text: bool = False, wide: bool = False) -> pd.DataFrame:
+    def judge_scores(
+        self, *, with_text: bool = False, wide: bool = False, guaranteed: bool = False
+    ) -> pd.DataFrame:
         """Return the scores of each judge: a row for each pair, attribute and judge, with a column ``judge``."""
-        return self._table("judge-scores", with_text=with_text, wide=wide)
+        how = {"with_text": with_text, "wide": wide, "guaranteed": guaranteed}
+        return self._table("judge-scores", **how)
 
     def ranking(self) -> pd.DataFrame:
         """Return the systems of a pairwise run, a row each, the best first.
@@ -229,22 +234,27 @@ class Run:
         """Return the run's state, the object of ``robin status --json``; ``labels`` as for :meth:`summary`."""
         return dict(status_of(self.path, labels=labels_from(labels)).facts)
 
-    def report(self, output: str | Path | None = None, *, show: str | Sequence[str] = ()) -> Path:
+    def report(
+        self,
+        output: str | Path | None = None,
+        *,
+        show: str | Sequence[str] = (),
+        guaranteed: bool = False,
+    ) -> Path:
         """Write the HTML report to ``output``, or into the run; return its path.
 
         Args:
             show: columns of the data that stand beside the rows, also "prompt" and "response".
+            guaranteed: as for :meth:`scores`.
 
         Raises:
             InputError: the data has no such column.
         """
         from robin_cli.views.report.writing import write_report
 
-        written = write_report(
-            [self.path],
-            None if output is None else str(output),
-            checked_keywords({"show": show or ()}).get("show", ()),
-        )
+        shown = checked_keywords({"show": show or ()}).get("show", ())
+        view = View(show=shown, guaranteed=guaranteed)
+        written = write_report([self.path], None if output is None else str(output), view)
         if written is None:
             raise InputError("report: name a file, not standard output")
         return written

@@ -152,7 +152,7 @@ def _table_of(
     from robin_cli.goals.making import table_of
 
     for_people = given.format == "table"
-    options |= {"with_text": given.with_text, "wide": given.wide, "show": given.show}
+    options |= {name: getattr(given, name) for name in OF_SCORES}
     view = View(for_people, **options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)

@@ -13,7 +13,7 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=opt.taking(lambda each: opt.is_of_scores(each) or each.name == "show"),
+    cls=opt.taking(lambda each: opt.is_of_scores(each) or each.name in {"show", "guaranteed"}),
     epilog="Example: robin report runs/20261120T101500Z-helpfulness -o report.html",
 )
 def report(
@@ -38,10 +38,12 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML file: the answer and a picture, then every row with its texts; it opens offline."""
+    from robin_cli.goals.found import View
     from robin_cli.settings.reading import checked
     from robin_cli.views.report.writing import write_report
 
-    show = checked({"show": ctx.obj.pop("show", ())}).get("show", ())
-    path = write_report(opt.scored(ctx, runs or []), output, show)
+    rows = {name: ctx.obj.pop(name) for name in ("show", "guaranteed") if name in ctx.obj}
+    view = View(**checked(rows))
+    path = write_report(opt.scored(ctx, runs or []), output, view)
     if path is not None:
         typer.echo(f"wrote {output or path}", err=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from robin_cli.settings.table import Settings
 
 _OF_ROWS = frozenset({"format", "output", "raw"})
-OF_SCORES = frozenset({"with_text", "wide", "show"})
+OF_SCORES = frozenset({"with_text", "wide", "show", "guaranteed"})
 
 
 def is_of_rows(setting: Setting) -> bool:
@@ -116,7 +116,13 @@ def deliver(
     data, for_people = read_run(run), is_for_people(settings)
     messages = messages_for(quiet=settings.quiet)
     try:
-        view = View(for_people, settings.with_text, settings.wide, show=settings.show)
+        view = View(
+            for_people,
+            settings.with_text,
+            settings.wide,
+            show=settings.show,
+            guaranteed=settings.guaranteed,
+        )
         found = goal_of_run(data).found(data)
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
         if for_people:

@@ -21,6 +21,7 @@ from robin_cli.model.task import Task
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.questions.inquiry import Inquiry
+from robin_cli.results.words import WORST_ERROR
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
@@ -185,7 +186,8 @@ class Goal(ABC):
         Args:
             row: figures of a forecast by name.
         """
-        return f"the worst score is off by about {words(row['worst_error'])}, the average one by {words(row['mean_error'])}"
+        worst, mean = (words(row[name]) for name in ("worst_error", "mean_error"))
+        return f"the {WORST_ERROR} is about {worst}, of the average one {mean}"
 
 
 def same(values: Sequence[float], others: Sequence[float]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import check_view
 from robin_cli.goals.found import View, judged_by, larger_budget
-from robin_cli.goals.rows import beside, with_data
+from robin_cli.goals.rows import beside, shown_intervals, with_data
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
@@ -42,7 +42,7 @@ def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) 
     run = found.run
     scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
-    table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed, show=view.show)
+    table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed, view=view)
     rows = run.space.pair[scores.arm] if by_judge else None
     return table.having(
         lambda: with_data(
@@ -57,16 +57,17 @@ def comparisons_of(
     *,
     by_judge: bool = False,
     agreed: NDArray[np.bool_] | None = None,
-    show: Sequence[str] = (),
+    view: View,
 ) -> Table:
-    """Return the table of ``scores``; ``show``: columns of the data beside each row."""
+    """Return the table of ``scores``, with the options of ``view``."""
     run, matches, best = found.run, found.matches, found.best
     hidden = set() if run.manifest.certifies else {"certified"}
-    values: dict[str, Any] = {
+    named = {
         name: scores.columns[name]
         for name in COMPARISONS.columns
         if name in scores.columns and name not in hidden
     }
+    values, intervals = shown_intervals(named, "comparisons", guaranteed=view.guaranteed)
     values |= _named_in_part(run, matches, scores)
     if best is not None:
         values |= _best_columns(matches, run.space.pair[scores.arm], best)
@@ -78,11 +79,14 @@ def comparisons_of(
         values,
         terminal=[name for name in COMPARISONS.terminal if is_named or name not in SYSTEM_COLUMNS],
         ids=run.space.pair[scores.arm] + 1,
-        beside=beside(run, run.space.pair[scores.arm], show),
+        beside=beside(run, run.space.pair[scores.arm], view.show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sort=_sort(scores, values),
-        notes=_comparison_notes(scores, run.manifest.error_rate, certifies=run.manifest.certifies),
+        notes=[
+            intervals,
+            *_comparison_notes(scores, run.manifest.error_rate, certifies=run.manifest.certifies),
+        ],
         footer=[f"judge: {judged_by(run.manifest)}"],
         command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
     )
@@ -114,19 +118,17 @@ def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, 
 
 def _sort(scores: Scores, values: Mapping[str, Any]) -> Sort:
     """Return the order of comparisons: where a best is looked for, those of the most uncertain prompt come first."""
-    low, high = (np.asarray(scores.columns[name]) for name in ("likely_low", "likely_high"))
+    low, high = (np.asarray(scores.columns[name]) for name in ("ci_low", "ci_high"))
     if "likely_wrong" not in values:
-        return Sort("widest likely interval first", lambda: high - low)
+        return Sort("widest interval first", lambda: high - low)
     chance = np.nan_to_num(values["likely_wrong"], nan=-1.0)
     return Sort("the most uncertain prompt first", lambda: chance + (values["best"] != "") * 1e-9)
 
 
 def _comparison_notes(scores: Scores, rate: float, *, certifies: bool) -> list[str]:
-    intervals = (
-        "95 % intervals: likely, on average over the comparisons; guaranteed, for each of them. order ±: how much more a "
-        "response is preferred if it comes first, taken out of the preference"
-    )
-    notes = [intervals]
+    notes = [
+        "order ±: how much more a response is preferred if it comes first, taken out of the preference"
+    ]
     if certifies and np.any(np.asarray(scores.columns["certified"])):
         notes.append(f"* certified: at most {100 * rate:g} % of these lead wrongly, on average")
     if without := int(np.isnan(np.asarray(scores.columns["preference"])).sum()):

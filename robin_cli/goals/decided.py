@@ -157,7 +157,7 @@ class DecisionsWatch(Watch):
         )
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return what is decided, how much of it is likely wrong, how much is certified, and the likely worst error."""
+        """Return what is decided, how much of it is likely wrong, how much is certified, and the error of the worst score."""
         task, sums, gone = self._task, arms.copied_sums(), arms.retired_mask
         decision = decisions_by(task, score_means(task.space, *sums[:2]))
         if arms.spent >= self._looks_at:

@@ -45,6 +45,7 @@ class View:
         threshold: adds the share of scores at it or above.
         n: number of pairs to label.
         show: columns of the data beside each row, for people.
+        guaranteed: whether scores have the intervals that hold for each of them.
         notify: called with notes for the reader.
         blind: whether labels wanted of several systems have opaque ids.
     """
@@ -60,6 +61,7 @@ class View:
     threshold: float | None = None
     n: int | None = None
     show: Sequence[str] = ()
+    guaranteed: bool = False
     notify: Callable[[str], None] = lambda _line: None
     blind: bool = True
 

@@ -147,7 +147,7 @@ class Preferences(Found):
             return [self._leaders(ranking.n_comparisons), *filter(None, [self.ranked.circle_text])]
         if self.ranked.names:
             return [f"no ranking of systems: {self._not_ranked}"]
-        low, high = (self.scores.numbers(name) for name in ("likely_low", "likely_high"))
+        low, high = (self.scores.numbers(name) for name in ("ci_low", "ci_high"))
         clear = int(((low > 0.5) | (high < 0.5)).sum())
         return [
             f"in {clear:,} of {number_of(len(low), 'comparison')} a response is clearly preferred (95 %)"

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.equal_noise import is_noise_equal
 from robin_cli.analysis.scores import Scores, spread_between
-from robin_cli.analysis.worst_error import Aim, estimated_error
+from robin_cli.analysis.worst_error import Aim, worst_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decision_facts
 from robin_cli.goals.found import Builder, Found
@@ -21,7 +21,16 @@ from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of, things_rated
-from robin_cli.results.words import AT_TARGET, MOST_LINES, WORST, error_text, finite, target_text
+from robin_cli.policies.registry import traits_of
+from robin_cli.results.words import (
+    AT_TARGET,
+    EQUALLY_NOISY,
+    MOST_LINES,
+    WORST,
+    error_text,
+    finite,
+    target_text,
+)
 from robin_cli.storage.reader import RunData
 
 
@@ -61,10 +70,10 @@ class Rated(Found):
 
     @cached_property
     def worst_error(self) -> float:
-        """The estimated error of the worst score; nan while unknown."""
+        """The expected error of the worst score; nan while unknown."""
         if not self.has_errors:
             return math.nan
-        return estimated_error(self.run.space, self.run.fold.arms)
+        return worst_error(self.run.space, self.run.fold.arms)
 
     @cached_property
     def aim(self) -> Aim | None:
@@ -94,11 +103,19 @@ class Rated(Found):
         )
         return f"{'; '.join(self.mean_lines())}{first}"
 
+    @cached_property
+    def is_noise_equal(self) -> bool:
+        """Whether the scheduler follows noise, and that of all pairs hardly differs."""
+        follows = traits_of(self.run.manifest.settings["scheduler"]).adapts
+        return follows and is_noise_equal(self.run)
+
     @property
     def answer(self) -> list[str]:
-        """The mean of each attribute, and the worst error beside its target."""
-        aimed = [] if self.aim is None else [aim_text(self.aim)]
-        return [*self.mean_lines(MOST_LINES - len(aimed)), *aimed]
+        """The mean of each attribute, the error beside its target, and whether noise hardly differs."""
+        others = [] if self.aim is None else [aim_text(self.aim)]
+        if self.is_noise_equal:
+            others.append(EQUALLY_NOISY)
+        return [*self.mean_lines(MOST_LINES - len(others)), *others]
 
     @property
     def is_open(self) -> bool:
@@ -133,15 +150,13 @@ class Rated(Found):
     def facts(self) -> dict[str, Any]:
         aim, decided = self.aim, self.scores.decided
         return {
-            "worst_error_estimate": finite(self.worst_error),
-            "error_bound": finite(self.scores.error_bound),
+            "worst_error": finite(self.worst_error),
             "target_error": None if aim is None else aim.error,
             "target_reached": None if aim is None else aim.reached,
             "decide": None if decided is None else str(decided.task.decision),
             "decisions": None if decided is None else decision_facts(decided, self.target),
             **self.agreed_facts(),
             "errors_are": "shares of the scale" if self.run.space.has_several_scales else "points",
-            "error_bound_confidence": 1 - ALPHA,
             **self.people.facts(),
             "judges": [
                 {
@@ -165,47 +180,31 @@ class Rated(Found):
         return {
             "scores": f"{len(arms):,} ({of}), {int((arms.counts == 0).sum()):,} without a rating, "
             f"{int(arms.retired_mask.sum()):,} given up",
-            **self._error_lines(len(arms)),
+            WORST: ": ".join(self.worst_text()[1:]),
             **people.human_lines(self.run),
             **people.own_lines(known=True),
             **(self._judge_lines() if self.is_panel else {}),
-        }
-
-    def _error_lines(self, scores: int) -> dict[str, str]:
-        at_once = f", for all {scores:,} scores at once" if scores > 1 else ""
-        return {
-            WORST: ": ".join(self.worst_text()),
-            "error bound": f"no score is further than {self.error_text(self.scores.error_bound)} from {self.whose} mean (at "
-            f"{100 * (1 - ALPHA):.0f} % confidence{at_once})"
-            if not math.isnan(self.scores.error_bound)
-            else "not known: the scale is not (--scale LOW-HIGH)",
         }
 
     def error_text(self, error: float) -> str:
         """Return an error in words with its unit."""
         return error_text(error, as_share=self.run.space.has_several_scales)
 
-    @property
-    def whose(self) -> str:
-        """The judge or the judges, as the owner of a mean."""
-        return "the judges'" if self.is_panel else "the judge's"
-
-    def worst_text(self) -> tuple[str, str]:
-        """Return the worst error, and what it is of or why it is unknown."""
+    def worst_text(self) -> tuple[str, str, str]:
+        """Return a label, the expected error of the worst score, and what it is of or why it is unknown."""
         if not self.has_errors:
-            return (
-                "not known",
-                "nothing was scored twice, and the scale is not known (--scale LOW-HIGH)",
-            )
+            why = "nothing was scored twice, and the scale is not known (--scale LOW-HIGH)"
+            return WORST, "expected error not known", why
         if math.isnan(self.worst_error):
             is_unrated = (self.run.fold.arms.counts == 0).any()
             return (
-                "not known",
+                WORST,
+                "expected error not known",
                 "some scores have no rating yet" if is_unrated else "no score is left",
             )
         single = " of a single judge" if self.is_panel else ""
-        said = f"an estimate of how far the least certain score{single} is from its judge's mean"
-        return f"about {self.error_text(self.worst_error)}", said
+        said = f"how far the least certain score{single} is from its judge's mean"
+        return WORST, f"expected error about {self.error_text(self.worst_error)}", said
 
     @property
     def spread_over(self) -> str:
@@ -235,7 +234,7 @@ class Rated(Found):
 
 
 def aim_text(aim: Aim) -> str:
-    """Return the worst error beside its target, in words."""
+    """Return the expected error of the worst score beside its target, in words."""
     wanted, now = (target_text(error, as_share=aim.as_share) for error in (aim.error, aim.now))
     if math.isnan(aim.now):
         stands = "not known: some scores have no rating"

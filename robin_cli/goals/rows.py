@@ -42,6 +42,16 @@ def beginning(pair: Pair, *, is_shared: bool) -> str:
     return f"{_cut(pair.prompt, _LENGTH // 2)} → {_cut(pair.response, _LENGTH // 2)}"
 
 
+def shown_intervals(
+    columns: Mapping[str, Any], rows: str, *, guaranteed: bool
+) -> tuple[dict[str, Any], str]:
+    """Return the columns of scores, without the guaranteed intervals unless ``guaranteed``, and a note on intervals."""
+    note = f"95 % intervals hold on average over the {rows}"
+    if guaranteed:
+        return dict(columns), f"{note}; guaranteed ones for each of them, at any stop"
+    return {name: columns[name] for name in columns if not name.startswith("guaranteed_")}, note
+
+
 def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = ()) -> Beside:
     """Return a reader of the texts that people see beside rows.
 

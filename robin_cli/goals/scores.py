@@ -10,18 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from robin_cli.analysis.decided import Decided
-from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, likely_widths, told_scores
+from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, interval_widths, told_scores
 from robin_cli.goals.decided import margin_text, promise
 from robin_cli.goals.found import Found, View, judged_by
-from robin_cli.goals.rows import beside, with_data
+from robin_cli.goals.rows import beside, shown_intervals, with_data
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.results.columns import DECISIONS, SCORES
 from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.storage.reader import RunData
-
-INTERVALS = "95 % intervals: likely, on average over the pairs; guaranteed, for each of them"
 
 
 def score_table(
@@ -31,6 +29,7 @@ def score_table(
     with_text: bool = False,
     wide: bool = False,
     show: Sequence[str] = (),
+    guaranteed: bool = False,
     agreed: NDArray[np.bool_] | None = None,
 ) -> Table:
     """Return the scores, of all judges together or of each; files have the data's columns behind those of the contract.
@@ -40,9 +39,10 @@ def score_table(
         wide: a row for each pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each
             attribute and judge, if ``scores`` are those of each judge.
         show: columns of the data beside each row, for people.
+        guaranteed: whether rows have their guaranteed intervals.
         agreed: the decisions that people agree with.
     """
-    values: dict[str, Any] = dict(scores.columns)
+    values, intervals = shown_intervals(scores.columns, "pairs", guaranteed=guaranteed)
     if agreed is not None and scores.decided is not None:
         values["agreed"] = _of_rows(scores.decided, agreed)
     hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
@@ -57,7 +57,7 @@ def score_table(
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sort=_sort(scores, run),
-        notes=[INTERVALS, *_decision_notes(scores)],
+        notes=[intervals, *_decision_notes(scores)],
         footer=[f"judge: {judged_by(run.manifest)}"],
         command=f"robin export {typed(run.name)}{by_judge}",
     )
@@ -75,7 +75,12 @@ def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Tabl
     """Return the scores with the options of ``view``, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
-    about: dict[str, Any] = {"with_text": view.with_text, "wide": view.wide, "show": view.show}
+    about: dict[str, Any] = {
+        "with_text": view.with_text,
+        "wide": view.wide,
+        "show": view.show,
+        "guaranteed": view.guaranteed,
+    }
     return score_table(scores, found.run, agreed=agreed, **about)
 
 
@@ -132,7 +137,7 @@ def decisions_as_asked(found: Found, view: View) -> Table:
 def _sort(scores: Scores, run: RunData) -> Sort:
     """Return the order of scores; with attributes on several scales, shares of the scales are compared."""
     if scores.decided is None:
-        return Sort("widest likely interval first", lambda: likely_widths(scores, run.space))
+        return Sort("widest interval first", lambda: interval_widths(scores, run.space))
     first = "the most uncertain decision first"
     if scores.decided.task.decision.is_best:
         first = "the most uncertain group first"

@@ -202,7 +202,7 @@ def preferred_table(ran: Compared, view: View) -> Table:
     run = ran.run
     found = pairwise_scores(run, alpha=run.manifest.error_rate).columns
     preference, low, high = (
-        np.asarray(found[name]) for name in ("preference", "likely_low", "likely_high")
+        np.asarray(found[name]) for name in ("preference", "ci_low", "ci_high")
     )
     told, sure = (low > _EVEN) | (high < _EVEN), None
     if run.manifest.certifies:

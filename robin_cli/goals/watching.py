@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.moderated import likely_worst_error
-from robin_cli.analysis.worst_error import estimated_error, has_reached
+from robin_cli.analysis.moderated import expected_worst_error
+from robin_cli.analysis.worst_error import has_reached, worst_error
 from robin_cli.model.arms import Arms
 from robin_cli.model.matches import Matches
 from robin_cli.model.space import ArmSpace
@@ -52,7 +52,7 @@ class Watch(ABC):
 
 
 class ErrorWatch(Watch):
-    """Watches the largest error of the scores.
+    """Watches the expected error of the worst score.
 
     Args:
         target: the error that the session stops at; None for none.
@@ -66,20 +66,20 @@ class ErrorWatch(Watch):
 
     def is_over(self, arms: Arms) -> bool:
         """Return whether the target error is reached."""
-        return self._target is not None and estimated_error(self._space, arms) <= self._target
+        return self._target is not None and worst_error(self._space, arms) <= self._target
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return the likely worst error."""
+        """Return the expected error of the worst score."""
         kept, sums = ~arms.retired_mask, arms.copied_sums()
         if unrated := int((sums[0][kept] == 0).sum()):
             return [(WORST, f"not known ({unrated:,} not rated yet)")]
-        worst = likely_worst_error(self._space, kept, *sums)
+        worst = expected_worst_error(self._space, kept, *sums)
         if math.isnan(worst):
             return [(WORST, "–")]
         return [
             (
                 WORST,
-                f"about {error_text(worst, as_share=self._space.has_several_scales)}{self._aimed}",
+                f"expected error about {error_text(worst, as_share=self._space.has_several_scales)}{self._aimed}",
             )
         ]
 

@@ -27,8 +27,9 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("n", "Ratings.", "count", "ratings", rank=6),
     Column("variance", "Variance of the ratings; empty below two.", "number", rank=8),
     Column("std_error", "Standard error, by a variance drawn toward that of other pairs.", "number"),
-    *_interval("ci", "Guaranteed 95 % interval, for this pair, whenever you look.", "number", "guaranteed", 3),
-    *_interval("likely", "Likely 95 % interval, on average over pairs.", "number", "likely", 1),
+    *_interval("ci", "95 % interval: holds on average over pairs.", "number", rank=1),
+    *_interval("guaranteed", "With `--guaranteed`: 95 % interval that holds for this pair, at any stop.", "number",
+               "guaranteed", 3),
     Column("n_unparsed", "Answers without a rating.", "count", "unparsed", rank=9, hide="zero"),
     Column("human", "The data's human rating.", "number", rank=5, hide="empty"),
     Column("given_up", "Why robin gave the pair up.", "name", rank=4, hide="empty"),
@@ -41,10 +42,10 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("certified", f"With `--certify`: whether it is certified. {_CERTIFIED}", "flag", rank=2),
     Column("group", "With `--decide best`: the pairs compared.", "name", rank=10),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
-), terminal=("pair_id", "attribute", "judge", "group", "decision", "likely_wrong", "certified", "agreed", "score", "likely_low",
-             "ci_low", "judge_spread", "variance", "human", "n_unparsed", "given_up", "n"),
-   html=("pair_id", "attribute", "group", "decision", "likely_wrong", "certified", "agreed", "bar", "score", "likely_low",
-         "ci_low", "judge_spread", "variance", "n", "n_unparsed", "human", "given_up"))
+), terminal=("pair_id", "attribute", "judge", "group", "decision", "likely_wrong", "certified", "agreed", "score", "ci_low",
+             "guaranteed_low", "judge_spread", "variance", "human", "n_unparsed", "given_up", "n"),
+   html=("pair_id", "attribute", "group", "decision", "likely_wrong", "certified", "agreed", "bar", "score", "ci_low",
+         "guaranteed_low", "judge_spread", "variance", "n", "n_unparsed", "human", "given_up"))
 
 DECISIONS = declared("decisions", "What was decided: `Run.decisions()`", "pair, with `--decide best` pair and attribute", (
     Column("pair_id", "The pair's id.", "id", "pair"),
@@ -61,9 +62,10 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
            mark="certified"),
     Column("n", "Verdicts.", "count", "verdicts", rank=6),
     Column("n_ties", "Ties among them.", "count", "ties", rank=7, hide="zero"),
-    *_interval("ci", "Guaranteed 95 % interval, for this comparison, whenever you look.", "number", "guaranteed", 3),
+    *_interval("ci", "95 % interval: holds on average over comparisons.", "number", rank=1),
+    *_interval("guaranteed", "With `--guaranteed`: 95 % interval that holds for this comparison, at any stop.", "number",
+               "guaranteed", 3),
     Column("order_effect", "The order effect: half of A first − B first.", "signed", "order ±", rank=5),
-    *_interval("likely", "Likely 95 % interval, on average over comparisons.", "number", "likely", 1),
     Column("n_unparsed", "Answers without a verdict.", "count", "unparsed", rank=8, hide="zero"),
     Column("certified", f"With `--certify`: whether the leader is certified. {_CERTIFIED}", "flag", hide="zero"),
     Column("given_up", "Why robin gave the comparison up.", "name", rank=4, hide="empty"),
@@ -74,10 +76,10 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
     Column("a_first", "Preference for A if the judge read A first.", "number", "A first", for_people=True),
     Column("b_first", "Preference for A if the judge read B first.", "number", "B first", for_people=True),
-), terminal=("pair_id", "judge", "system_a", "system_b", "best", "likely_wrong", "preference", "likely_low", "ci_low",
+), terminal=("pair_id", "judge", "system_a", "system_b", "best", "likely_wrong", "preference", "ci_low", "guaranteed_low",
              "order_effect", "n_ties", "n_unparsed", "given_up", "n"),
-   html=("pair_id", "system_a", "system_b", "bar", "preference", "likely_low", "ci_low", "a_first", "b_first", "order_effect",
-         "n", "n_ties", "n_unparsed", "best", "likely_wrong", "certified", "given_up"))
+   html=("pair_id", "system_a", "system_b", "bar", "preference", "ci_low", "guaranteed_low", "a_first", "b_first",
+         "order_effect", "n", "n_ties", "n_unparsed", "best", "likely_wrong", "certified", "given_up"))
 
 RANKING = declared("ranking", "The ranking of the systems of a pairwise run", "system, the best first", (
     Column("system", "The system.", "name"),
@@ -310,7 +312,7 @@ SIMULATED = declared("simulate", "Errors of simulated runs: `robin simulate`", "
              "any_mean", "wce_sem", "runs"))
 
 _FIGURES = (
-    Column("worst_error", "Largest error of a score.", "number"),
+    Column("worst_error", "Expected error of the worst score.", "number"),
     Column("mean_error", "Average error of the scores.", "number"),
     Column("calls", "With `--decide`: calls spent on average; it may end sooner.", "number"),
     Column("wrong", "With `--decide`: share of wrong decisions.", "number"),

@@ -9,8 +9,11 @@ from robin_cli.model.records import number_of
 
 MOST_LINES = 3
 """The most lines of an answer."""
-WORST = "largest error"
-"""The name of the estimated error of the worst score, wherever it is shown."""
+EQUALLY_NOISY = "the ratings of all pairs are about equally noisy; the calls were spread evenly"
+WORST_ERROR = "expected error of the worst score"
+"""The figure ``worst_error`` in sentences."""
+WORST = "worst score"
+"""Its label where the value says that it is an expected error."""
 
 
 def compared_text(compared: Compared) -> str:

@@ -43,7 +43,7 @@ def cautions(
     if settings.target_error is not None and traits_of(scheduler).starves:
         yield (
             f"--target-error: --scheduler {scheduler}, which this run has, may never ask a pair again after its first ratings "
-            "agreed, so the worst error may stay above the target until the budget is spent; a new run with --scheduler "
+            "agreed, so the error may stay above the target until the budget is spent; a new run with --scheduler "
             "two-priors reaches the target"
         )
     if manifest.settings["temperature"] == 0:

@@ -223,7 +223,7 @@ class Settings:
     variances: str | None = _spend("An earlier run on these pairs, or a pool: the variances of --scheduler robin.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read",
         note="robin plan takes it with every scheduler, and plans by its ratings.")
-    target_error: float | None = _spend("Stop once the worst error, as estimated, is at most E points.",
+    target_error: float | None = _spend("Stop once the expected error of the worst score is at most E points.",
         scope=SESSION, metavar="E", example="0.3", check=_above_0(None, "an error above 0, in points of the scale"),
         note="A share of each attribute's scale, where there are several scales.")
     max_cost: float | None = _spend("US dollars to spend at most, over all sessions; without --budget they are the budget.",
@@ -282,6 +282,7 @@ class Settings:
     wide: bool = _out("A row a pair, each attribute in columns of its own.", default=False, example="true")
     show: tuple[str, ...] = _out("Columns of the data beside each row.",
         (), by_commas=True, metavar="COLUMNS", example='["topic", "prompt"]')
+    guaranteed: bool = _out("Add intervals that hold for each pair, at any stop.", default=False, example="true")
     raw: bool = _out(
         "CSV and TSV to the letter, for joins, not for spreadsheets: an id or text that begins with = + - @ gets no "
         "apostrophe in front.",

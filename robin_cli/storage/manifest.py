@@ -495,6 +495,8 @@ def settings_of(run: Path) -> dict[str, Any]:
         },
         **manifest.settings,
         **_of_decision(manifest),
+        "ci_low, ci_high of scores": "95 % interval that holds on average over pairs. In version 0.1 it held for each pair, as "
+        "guaranteed_low, guaranteed_high of --guaranteed do.",
         "seed": manifest.seed,
         "data": manifest.data["source"],
         "data (SHA-256)": manifest.data["sha256"],

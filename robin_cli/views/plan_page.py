@@ -18,7 +18,7 @@ from robin_cli.simulation.forecast import RUNS, SHARE_WITHIN, Needed
 from robin_cli.views.plan import Plan
 
 _HEADERS = {
-    "worst_error": "largest error",
+    "worst_error": "worst score",
     "mean_error": "average",
     "calls": "spent",
     "wrong": "wrong %",
@@ -83,7 +83,9 @@ def _goal_line(plan: Plan) -> list[str]:
         )
         return [f"To {what} ({plan.config.decide}) {takes}."]
     error = target_text(plan.config.target_error, as_share=plan.space.has_several_scales)
-    return [f"For a largest error of {error} you need {_calls_text(mine)}{beside}."]
+    return [
+        f"For an expected error of {error} of the worst score you need {_calls_text(mine)}{beside}."
+    ]
 
 
 def _calls_text(needed: Needed) -> str:

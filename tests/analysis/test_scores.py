@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.intervals import Part, largest_reach, mean_intervals, sum_intervals
+from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
 from robin_cli.analysis.moderated import skewed
-from robin_cli.analysis.scores import Scores, _told_apart, likely_widths, score
+from robin_cli.analysis.scores import Scores, _told_apart, interval_widths, score
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Pair, Scale
@@ -93,11 +93,6 @@ def interval(ratings: list[int | None], low: int, high: int, alpha: float) -> tu
     return float(lower[0]), float(upper[0])
 
 
-def reach(ratings: list[int | None], low: int, high: int, alpha: float) -> float:
-    counts = np.array([[list(rated(ratings)).count(level) for level in range(low, high + 1)]])
-    return largest_reach(counts, low, high, alpha=alpha)
-
-
 def error_variance(key: tuple[str, str, str]) -> float:
     """V/n by its definition: the pair's sum of squares and 4 ratings of the variance pooled over its attribute and judge."""
     alike = [rated(values) for other, values in RATINGS.items() if other[1:] == key[1:]]
@@ -154,37 +149,14 @@ def test_scores_each_judges_ratings(tmp_path: Path) -> None:
         noise = error_variance(key)
         assert told["std_error"] == pytest.approx(math.sqrt(noise), nan_ok=True)
         guaranteed = interval(all_of_them, low, high, 0.1)
-        assert (told["ci_low"], told["ci_high"]) == pytest.approx(guaranteed)
+        assert (told["guaranteed_low"], told["guaranteed_high"]) == pytest.approx(guaranteed)
         likely = [math.nan, math.nan]
         if len(x):
             t = stats.t.interval(0.9, len(x) + 3, loc=x.mean(), scale=math.sqrt(noise))
             likely = likely_ends(t, skew(key, 0.1), *guaranteed)
-        assert [told["likely_low"], told["likely_high"]] == pytest.approx(likely, nan_ok=True)
+        assert [told["ci_low"], told["ci_high"]] == pytest.approx(likely, nan_ok=True)
         assert run.space.pair[scores.arm[row]] == int(str(key[0])[1:])
     assert scores.facets == ["style_a", "style_b", "stars_a", "stars_b"]
-
-
-def test_bounds_the_error_of_all_scores_at_once_in_shares_of_their_scales(tmp_path: Path) -> None:
-    run = run_of(tmp_path, RATINGS)
-    assert score(run, by_judge=True).error_bound == 1.0  # p1 has no stars by a: nothing is known
-
-    known = {key: values or [4, 4] for key, values in RATINGS.items()}
-    bound = score(run_of(tmp_path / "all", known), by_judge=True).error_bound
-    furthest = max(
-        reach(values, *ENDS[key[1]], 0.05 / 8) / (ENDS[key[1]][1] - 1)
-        for key, values in known.items()
-    )
-    assert bound == pytest.approx(furthest, abs=1e-5)
-    assert score(run_of(tmp_path / "again", known)).error_bound == bound
-
-
-def test_bounds_the_error_in_points_where_there_is_one_scale(tmp_path: Path) -> None:
-    ratings: dict[tuple[str, str, str], list[int | None]] = {
-        ("p0", "style", "a"): [1, 5, 3, 2],
-        ("p1", "style", "a"): [2, 2, 2],
-    }
-    furthest = max(reach(values, 1, 5, 0.05 / 2) for values in ratings.values())
-    assert score(run_of(tmp_path, ratings)).error_bound == pytest.approx(furthest, abs=1e-5)
 
 
 def test_a_panel_counts_its_judges_alike_and_bets_on_all_of_them_together(tmp_path: Path) -> None:
@@ -210,7 +182,7 @@ def test_a_panel_counts_its_judges_alike_and_bets_on_all_of_them_together(tmp_pa
         (lower,), (upper,) = sum_intervals(
             [Part(np.array(one), low, high, 0.5) for one in counts], alpha=alpha
         )
-        assert (told["ci_low"], told["ci_high"]) == pytest.approx((lower, upper))
+        assert (told["guaranteed_low"], told["guaranteed_high"]) == pytest.approx((lower, upper))
         noise = [error_variance((str(name), str(attribute), judge)) for judge in JUDGES]
         assert told["std_error"] == pytest.approx(math.sqrt(sum(noise)) / 2, nan_ok=True)
         if every:
@@ -222,7 +194,7 @@ def test_a_panel_counts_its_judges_alike_and_bets_on_all_of_them_together(tmp_pa
             skews = np.array([skew((str(name), str(attribute), judge), alpha) for judge in JUDGES])
             factors = np.sqrt(np.average(skews**2, axis=0, weights=noise))
             likely = likely_ends(t, factors, lower, upper)
-            assert [told["likely_low"], told["likely_high"]] == pytest.approx(likely)
+            assert [told["ci_low"], told["ci_high"]] == pytest.approx(likely)
         if all(len(one) > 1 for one in x):
             unbiased = [one.var(ddof=1) / len(one) for one in x]
             between = np.var([one.mean() for one in x], ddof=1) - np.mean(unbiased)
@@ -240,7 +212,7 @@ def failed(number: int, reason: str, **change: Any) -> list[Judgment]:
     return [replace(row, attribute="style", draw=90 + k, **change) for k, row in enumerate(rows)]
 
 
-def test_says_of_arms_given_up_why_and_bounds_nothing_that_is_no_score(tmp_path: Path) -> None:
+def test_says_of_arms_given_up_why(tmp_path: Path) -> None:
     ratings: dict[tuple[str, str, str], list[int | None]] = {
         ("p0", "style", "a"): [1, 5, 3],
         ("p0", "style", "b"): [2, 2],
@@ -256,24 +228,6 @@ def test_says_of_arms_given_up_why_and_bounds_nothing_that_is_no_score(tmp_path:
     assert together.columns["given_up"] == ["", "a: context_length"]
     assert each.retired.tolist() == [False, False, True, False]
     assert together.retired.tolist() == [False, True]
-    # three scores share the 5 %: the fourth there will never be
-    furthest = max(reach(values, 1, 5, 0.05 / 3) for values in ratings.values() if values)
-    assert each.error_bound == pytest.approx(furthest, abs=1e-5)
-
-
-def test_an_arm_given_up_that_has_ratings_has_a_score_to_be_off(tmp_path: Path) -> None:
-    ratings: dict[tuple[str, str, str], list[int | None]] = {
-        ("p0", "style", "a"): [3] * 9,
-        ("p1", "style", "a"): [4],
-    }
-    gone = failed(RETIRE_AFTER, "context_length", pair_id="p1", judge="a")
-    told = score(run_of(tmp_path, ratings, more=gone)).error_bound
-    assert told == pytest.approx(reach([4], 1, 5, 0.05 / 2), abs=1e-5)
-
-
-def test_knows_nothing_where_all_was_given_up(tmp_path: Path) -> None:
-    gone = failed(RETIRE_AFTER, "context_length", pair_id="p0", judge="a")
-    assert score(run_of(tmp_path, {("p0", "style", "a"): []}, more=gone)).error_bound == 4
 
 
 def test_spreads_an_expected_rating_over_the_levels_beside_it(tmp_path: Path) -> None:
@@ -296,9 +250,10 @@ def test_spreads_an_expected_rating_over_the_levels_beside_it(tmp_path: Path) ->
     counts = np.zeros((1, 65))
     counts[0, [36, 16, 63, 64]] = 1, 1, 0.25, 0.75
     low, high = mean_intervals(counts, 1, 5, alpha=0.1)
-    assert (scores.columns["ci_low"][0], scores.columns["ci_high"][0]) == pytest.approx(
-        (low[0], high[0])
-    )
+    assert (
+        scores.columns["guaranteed_low"][0],
+        scores.columns["guaranteed_high"][0],
+    ) == pytest.approx((low[0], high[0]))
 
 
 @pytest.mark.parametrize("rating", [0, 6])
@@ -328,12 +283,10 @@ def test_compares_likely_intervals_on_several_scales_by_their_shares(tmp_path: P
     run = run_of(tmp_path, RATINGS)
     for scores in (score(run), score(run, by_judge=True)):
         columns = scores.columns
-        widths = likely_widths(scores, run.space)
+        widths = interval_widths(scores, run.space)
         assert math.inf in widths  # p1's stars, which a did not rate
         assert len(widths) == len(scores)
-        for row, (low, high) in enumerate(
-            zip(columns["likely_low"], columns["likely_high"], strict=True)
-        ):
+        for row, (low, high) in enumerate(zip(columns["ci_low"], columns["ci_high"], strict=True)):
             bottom, top = ENDS[columns["attribute"][row]]
             share = (high - low) / (top - bottom)
             assert widths[row] == (math.inf if math.isnan(share) else pytest.approx(share))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robin_cli.analysis.worst_error import estimated_error, has_reached
+from robin_cli.analysis.worst_error import has_reached, worst_error
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.space import ArmSpace
@@ -33,7 +33,7 @@ def test_is_reached_when_the_error_that_the_status_says_is_at_most_the_target(
             arms.add_rating(arm, float(rating))
         for _ in range(RETIRE_AFTER * int(rng.integers(0, 2))):
             arms.add_unparsed(0)
-        now = estimated_error(space, arms.read_only())
+        now = worst_error(space, arms.read_only())
         assert has_reached(space, arms.read_only(), share * width) == (now <= share * width)
 
 

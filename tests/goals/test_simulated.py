@@ -61,7 +61,7 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
         (
             Estimate,
             {"worst_error": 0.5, "mean_error": 0.1},
-            "the worst score is off by about 0.5, the average one by 0.1",
+            "the expected error of the worst score is about 0.5, of the average one 0.1",
         ),
         (Threshold, {"wrong": 0.004, "decisions": 400.0}, "0.4 % of the decisions are wrong"),
         (

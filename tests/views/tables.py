@@ -12,6 +12,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from robin_cli.analysis.scores import Scores, score
+from robin_cli.goals.found import View
 from robin_cli.goals.scores import score_table
 from robin_cli.model.records import Pair
 from robin_cli.render.terminal import print_table
@@ -29,16 +30,16 @@ def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchRe
     return score_table(scores, run, **options).rows()
 
 
-def print_scores(
-    console: Console, scores: Scores, run: RunData, *, wide: bool = False, show: Sequence[str] = ()
-) -> None:
+def print_scores(console: Console, scores: Scores, run: RunData, **options: Any) -> None:
     """Print the scores as a command does."""
-    print_table(console, score_table(scores, run, wide=wide, show=show))
+    print_table(console, score_table(scores, run, **options))
 
 
-def page_of(run: RunData, *, working: bool = False, draws: bool = True) -> Page:
+def page_of(
+    run: RunData, *, working: bool = False, draws: bool = True, guaranteed: bool = False
+) -> Page:
     """What the report of a run shows; without its pictures, which are most of its work, unless it ``draws``."""
-    page = pages.page_of([run], [working])
+    page = pages.page_of([run], [working], View(guaranteed=guaranteed))
     return page if draws else replace(page, charts=[])
 
 

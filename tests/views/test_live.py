@@ -99,7 +99,7 @@ def test_shows_a_run_while_it_works_and_cleans_up_behind_it(
         "in flight",
         "tokens",
         "$",
-        "largest error  about ",
+        "expected error about ",
         "asked most",
     ):
         assert part in late, part
@@ -258,7 +258,7 @@ def test_ctrl_c_says_what_it_does_and_how_to_go_on_and_a_pair_cannot_act_on_the_
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"budget": 80}, r"adaptive · largest error: about \d"),
+        ({"budget": 80}, r"adaptive · worst score: expected error about \d"),
         (
             {"budget": 80, "decide": "score>=3"},
             r".*decided: kept \d+ of 12(, \d+ not rated)? · likely wrong: ",

@@ -107,7 +107,7 @@ def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opene
     ]
     assert seen.column("A") == list(columns["system_a"])
     ends = np.column_stack([np.asarray(columns[name], float) for name in ("ci_low", "ci_high")])
-    assert seen.column("guaranteed") == [f"{low:.2f} – {high:.2f}" for low, high in ends]
+    assert seen.column("95 %") == [f"{low:.2f} – {high:.2f}" for low, high in ends]
     seen.page.locator("tr.row button").first.click()
     seen.page.wait_for_selector(".texts li")
     texts = seen.page.locator(".texts").inner_text()

@@ -11,6 +11,7 @@ import pytest
 
 from robin_cli import open_run
 from robin_cli.render.charts import picture
+from robin_cli.results.words import WORST
 from robin_cli.storage.reader import read_run
 from robin_cli.views.report.page import Page
 from robin_cli.views.status import READ
@@ -69,7 +70,7 @@ def test_tells_each_attribute_and_each_judge_by_itself(page: Page) -> None:
 
 def test_says_the_same_in_the_tile_and_below_the_picture(page: Page) -> None:
     tiles = {name: value for name, value, _ in page.headline}
-    assert page.facts["About this run"]["largest error"].startswith(f"{tiles['largest error']}: ")
+    assert page.facts["About this run"][WORST].startswith(f"{tiles[WORST]}: ")
 
 
 def texts_in(written: str) -> set[str]:

@@ -14,6 +14,7 @@ import pytest
 
 from robin_cli.analysis.curve import curve_of
 from robin_cli.analysis.scores import score
+from robin_cli.analysis.worst_error import worst_error
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
 from robin_cli.render.charts import picture
@@ -65,7 +66,7 @@ def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
 def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunData, Report, str]:
     """The run of `twenty`, its report, and that as HTML."""
     run = twenty(tmp_path_factory.mktemp("usual") / "r")
-    page = page_of(run, working=False)
+    page = page_of(run, working=False, guaranteed=True)
     return run, page, html(page)
 
 
@@ -148,8 +149,8 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     assert seen.column("score") == [f"{value:.2f}" for value in np.asarray(columns["score"], float)]
     assert seen.column("ratings") == [str(value) for value in np.asarray(columns["n"])]
     for name, low, high in (
-        ("likely", "likely_low", "likely_high"),
-        ("guaranteed", "ci_low", "ci_high"),
+        ("95 %", "ci_low", "ci_high"),
+        ("guaranteed", "guaranteed_low", "guaranteed_high"),
     ):
         ends = np.column_stack([np.asarray(columns[low], float), np.asarray(columns[high], float)])
         assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
@@ -157,7 +158,7 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     status = standing(run, working=False)
     said = [
         *status.found.answer,
-        "off by about",
+        "worst score: expected error about",
         "98 of 98 calls spent; 2 answers without a rating",
         "cost unknown",
     ]
@@ -167,9 +168,8 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     assert (
         f"mean score\n{mean.mean.value:.2f} [{mean.mean.low:.2f}, {mean.mean.high:.2f}]" in headline
     )
-    told = status.facts["worst_error_estimate"]
-    assert f"largest error\nabout {told:.2f}" in headline
-    assert f"± {score(run).error_bound:.2f}" in headline
+    told = status.facts["worst_error"]
+    assert f"worst score\nexpected error about {told:.2f}" in headline
     assert "2 missing" not in headline
     assert "without a rating" in seen.page.locator(".facts").inner_text()
     seen.show(390)
@@ -238,14 +238,14 @@ def draws_each_interval_where_its_numbers_are(seen: Seen, run: RunData) -> None:
     })""")
     pixel = 4 / 96
     for row, (thick, thin, tick, ring) in enumerate(drawn):
-        assert thick == pytest.approx(
-            [columns["likely_low"][row], columns["likely_high"][row]], abs=pixel
+        assert thick == pytest.approx([columns["ci_low"][row], columns["ci_high"][row]], abs=pixel)
+        assert thin == pytest.approx(
+            [columns["guaranteed_low"][row], columns["guaranteed_high"][row]], abs=pixel
         )
-        assert thin == pytest.approx([columns["ci_low"][row], columns["ci_high"][row]], abs=pixel)
         assert np.mean(tick) == pytest.approx(columns["score"][row], abs=pixel)
         assert np.mean(ring) == pytest.approx(columns["human"][row], abs=pixel)
     bar = seen.page.get_by_role("img", name="on the scale from 0 to 4").nth(1)
-    texts = {name: seen.column(name)[1] for name in ("score", "likely", "guaranteed", "human")}
+    texts = {name: seen.column(name)[1] for name in ("score", "95 %", "guaranteed", "human")}
     assert bar.locator("title").text_content() == (
         ", ".join(f"{name} {text}" for name, text in texts.items()) + " on the scale from 0 to 4"
     )
@@ -258,21 +258,21 @@ def shows_first_the_widest_the_most_varied_or_the_furthest_from_human(
         name: np.asarray(values) for name, values in score(run).columns.items() if name != "pair_id"
     }
     keys = {
-        "widest likely interval": columns["likely_high"] - columns["likely_low"],
+        "widest interval": columns["ci_high"] - columns["ci_low"],
         "largest variance": columns["variance"],
         "furthest from human": np.abs(columns["score"] - columns["human"]),
     }
     assert seen.page.locator("#order option").all_inner_texts() == [*keys, "order of the data"]
     for name, key in keys.items():
-        if name != "widest likely interval":  # which it opens with
+        if name != "widest interval":  # which it opens with
             seen.page.select_option("#order", label=name)
         places = [int(row[-2:]) for row in seen.rows()]
         shown = np.nan_to_num(key[places], nan=-1)
         assert (np.diff(shown) <= 1e-3).all(), name
         assert seen.page.locator("th[aria-sort]").count() == (name != "furthest from human")
     seen.head("interval").locator("button").click()
-    assert seen.head("likely").get_attribute("aria-sort") == "descending"
-    assert int(seen.rows()[0][-2:]) == np.argmax(keys["widest likely interval"])
+    assert seen.head("95 %").get_attribute("aria-sort") == "descending"
+    assert int(seen.rows()[0][-2:]) == np.argmax(keys["widest interval"])
 
 
 def test_keeps_of_too_many_rows_those_that_come_first_in_each_order_and_a_sample() -> None:
@@ -293,7 +293,7 @@ def test_puts_first_a_pair_of_which_nothing_is_known(tmp_path: Path, opened: Ope
     )
     seen = opened(html(page_of(run, draws=False)))
     assert seen.rows() == ["p1", "p0", "p2"]
-    assert seen.column("likely")[0] == "–"
+    assert seen.column("95 %")[0] == "–"
 
 
 def test_shows_what_was_rated_of_a_run_that_has_hardly_begun_and_says_which_rows_it_leaves_out(
@@ -321,7 +321,7 @@ def test_compares_shares_of_scales_of_their_own(tmp_path: Path, opened: Open) ->
         tmp_path, ["same", "varies"], ("large", "small"), scale={"small": (0, 4), "large": (0, 100)}
     )
     seen = opened(html(page_of(run, draws=False)))
-    for order in ("widest likely interval", "largest variance", "furthest from human"):
+    for order in ("widest interval", "largest variance", "furthest from human"):
         seen.page.select_option("#order", label=order)
         assert seen.column("attribute")[0] == "small", order
     assert seen.page.get_by_role("img", name="on the scale from 0 to 100").count() == 2
@@ -597,8 +597,7 @@ def test_ends_the_course_where_the_run_stands(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r", pairs, [[0, 4] * 10, [2] * 20, [3, 4] * 10, [1] * 20])
     curve = curve_of(run)
     assert curve.calls[-1] == 80
-    variance, n = (np.asarray(score(run).columns[name], float) for name in ("variance", "n"))
-    assert curve.error[-1] == pytest.approx(np.sqrt(variance / n).max())
+    assert curve.error[-1] == worst_error(run.space, run.fold.arms)
     assert curve.even_error[-1] == pytest.approx(curve.error[-1])  # it was spread evenly
 
 

@@ -38,7 +38,7 @@ from tests.conftest import robin
 from tests.storage.test_store import SETTINGS, judgment, manifest
 from tests.views.tables import make_run, rated, score_rows, shown_at
 
-ENDS = ("likely_low", "likely_high", "ci_low", "ci_high")
+ENDS = ("ci_low", "ci_high", "guaranteed_low", "guaranteed_high")
 VIEWS: tuple[dict[str, Any], ...] = ({}, {"wide": True})
 ATTRIBUTES = (
     "helpfulness",
@@ -112,9 +112,10 @@ def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) ->
     moderated = np.sqrt([(8 + 4 * 10 / 3) / 6 / 3, 4 * 10 / 3 / 4 / 1, np.nan])
     np.testing.assert_allclose(np.asarray(columns["std_error"], float), moderated)
     np.testing.assert_allclose(np.asarray(columns["human"], float), [3, np.nan, np.nan])
-    width = np.asarray(columns["ci_high"], float) - np.asarray(columns["ci_low"], float)
+    width = np.asarray(columns["guaranteed_high"], float) - np.asarray(
+        columns["guaranteed_low"], float
+    )
     assert (width[1] > 2, width[2]) == (True, 4)
-    assert score(run).error_bound == 4
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -191,12 +192,9 @@ def test_prints_whole_numbers_from_40_to_250_columns(tmp_path: Path, many: int) 
 def test_says_what_is_left_out_and_how_to_see_it(tmp_path: Path) -> None:
     run = rated(tmp_path, [f"pair-{at}" for at in range(70)], ATTRIBUTES[:4])
     text = "\n".join(shown_at(40, run))
-    assert (
-        "left out at 40 columns: guaranteed, variance, human, ratings; wider: -o FILE, or COLUMNS="
-        in text
-    )
-    assert "95 % intervals: likely, on average over the pairs; guaranteed, for each of them" in text
-    assert "60 of 280 rows, widest likely interval first\n" in text
+    assert "left out at 40 columns: variance, human, ratings; wider: -o FILE, or COLUMNS=" in text
+    assert "95 % intervals hold on average over the pairs\n" in text
+    assert "60 of 280 rows, widest interval first\n" in text
     assert f"all rows: robin export {run.path}\n" in text
     wide_enough = int(text.partition("COLUMNS=")[2].split()[0])
     assert "left out" not in "\n".join(shown_at(wide_enough, run))
@@ -207,7 +205,7 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
     tmp_path: Path,
 ) -> None:
     run = rated(tmp_path, [f"pair-{at:02}" for at in range(12)], ATTRIBUTES[:1])
-    low, high = (np.asarray(score(run).columns[name]) for name in ("likely_low", "likely_high"))
+    low, high = (np.asarray(score(run).columns[name]) for name in ("ci_low", "ci_high"))
 
     def first(lines: list[str]) -> list[str]:
         return [line.split()[0] for line in lines if line.startswith("pair-")]
@@ -217,19 +215,21 @@ def test_puts_first_what_needs_attention_and_files_stay_in_the_order_of_the_data
     assert [row.split(",")[0].strip('"') for row in rows] == [f"pair-{at:02}" for at in range(12)]
 
 
-def test_shows_the_guaranteed_interval_beside_the_likely_one_and_first_what_has_neither(
+def test_shows_the_guaranteed_interval_beside_the_other_if_asked_and_first_what_has_no_score(
     tmp_path: Path,
 ) -> None:
     run = rated(tmp_path, ["one", "two", "three"], ATTRIBUTES[:1])
     scores = score(run)
     columns = dict(scores.columns)
-    for name in ("score", "likely_low", "likely_high"):
+    for name in ("score", "ci_low", "ci_high"):
         columns[name] = np.array([np.nan, *np.asarray(columns[name])[1:]])
-    head, _, first, second, *_ = shown_at(100, run, replace(scores, columns=columns))
-    assert head.split()[:4] == ["pair", "score", "likely", "guaranteed"]
+    head, _, first, second, *_ = shown_at(
+        100, run, replace(scores, columns=columns), guaranteed=True
+    )
+    assert head.split()[:5] == ["pair", "score", "95", "%", "guaranteed"]
     assert first.split()[:3] == ["one", "–", "–"]
-    likely_low, likely_high, low, high = (np.asarray(columns[name])[2] for name in ENDS)
-    assert f"{likely_low:.2f} – {likely_high:.2f}  {low:.2f} – {high:.2f}" in second
+    ci_low, ci_high, low, high = (np.asarray(columns[name])[2] for name in ENDS)
+    assert f"{ci_low:.2f} – {ci_high:.2f}  {low:.2f} – {high:.2f}" in second
 
 
 def test_compares_shares_where_attributes_have_scales_of_their_own(tmp_path: Path) -> None:
@@ -273,6 +273,8 @@ OURS = [
         "certified",
         "agreed",
         "group",
+        "guaranteed_low",
+        "guaranteed_high",
     }
 ]
 

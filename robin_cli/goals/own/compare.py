@@ -124,6 +124,6 @@ class Compare(Rating):
         )
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
-        """Watch the largest error, which ends nothing."""
+        """Watch the expected error of the worst score, which ends nothing."""
         del counts, own, target  # settings refuse an error to stop at beside a comparison
         return ErrorWatch(self.space)

@@ -1,4 +1,4 @@
-"""Goal: the score of each pair, until the budget is spent or the largest error is small enough."""
+"""Goal: the score of each pair, until the budget is spent or the worst one is expected to be near enough."""
 
 from __future__ import annotations
 

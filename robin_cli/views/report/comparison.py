@@ -27,7 +27,7 @@ from robin_cli.results.charts import Chart, against, chart, histogram, marks_of
 from robin_cli.results.columns import SIDE_BY_SIDE
 from robin_cli.results.tables import Beside, Column, Table
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Listing, Order, Page, Tile, View, cost_text
+from robin_cli.views.report.page import WORDS, Bar, Filter, Listing, Order, Page, Tile, cost_text
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
 from robin_cli.views.report.systems import answer_of, charts_of, headline_of, notes_on
 from robin_cli.views.status import Status, standing
@@ -104,9 +104,9 @@ def comparison_of(
             ),
             [list(scales).index(name) for name in rows["attribute"].to_pylist()],
             [
-                View("differ beyond noise", "differ", "is", "yes"),
-                View("A higher", "A − B", "above", 0),
-                View("B higher", "A − B", "below", 0),
+                Filter("differ beyond noise", "differ", "is", "yes"),
+                Filter("A higher", "A − B", "above", 0),
+                Filter("B higher", "A − B", "below", 0),
             ],
             lambda some: (
                 texts_of_shared(a, b, what[some])

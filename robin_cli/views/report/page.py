@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from robin_cli.goals.found import Found
+from robin_cli.goals.found import Found, View
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
 from robin_cli.render.charts import picture
@@ -32,7 +32,7 @@ _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Filter:
     """A selection of rows, whose value in ``column`` is ``test`` (above, below, is, isnt, ends) ``value``."""
 
     name: str
@@ -73,6 +73,11 @@ class Bar:
     thin: str
     ring: str
     scales: Sequence[tuple[float, float]]
+
+
+def thin_line(view: View) -> str:
+    """Return what the thin line of a bar is, in words."""
+    return ", the thin one the guaranteed interval" * view.guaranteed
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ class Listing:
     bar: Bar
     heading: tuple[str, str]
     scale: Sequence[int] | NDArray[np.integer[Any]]
-    views: Sequence[View]
+    views: Sequence[Filter]
     texts: Callable[[IntArray], tuple[IntArray, Texts]]
     words: Words
     own: Beside = lambda _rows: {}
@@ -148,14 +153,16 @@ class Listing:
         shown = page_columns(self.table, rows, bar)
         return [*shown, *own_columns(self.own(rows), shown, "hidden")]
 
-    def choices(self, columns: Sequence[PageColumn]) -> list[View]:
+    def choices(self, columns: Sequence[PageColumn]) -> list[Filter]:
         """Return the selections of rows among ``columns``; a data column with few values has one for each value."""
         there = {each.name for each in columns}
         found = [each for each in self.views if each.column in there]
         for each in columns:
             values = sorted({*each.values} - {""}) if each.says == OF_DATA else []
             if 1 < len(values) <= _FEW_VALUES:
-                found += [View(f"{each.name}: {value}", each.name, "is", value) for value in values]
+                found += [
+                    Filter(f"{each.name}: {value}", each.name, "is", value) for value in values
+                ]
         return found
 
     def left_out(self, shown: int) -> str:
@@ -256,8 +263,8 @@ class Sections:
 
 
 @singledispatch
-def sections_of(found: Found, show: Sequence[str]) -> Sections:
-    """Return the page parts for the findings; ``show``: columns of the data beside its rows."""
+def sections_of(found: Found, view: View) -> Sections:
+    """Return the page parts for the findings; ``view``: the options of its rows."""
     raise NotImplementedError(type(found).__name__)
 
 

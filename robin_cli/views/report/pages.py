@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from robin_cli.goals.found import judged_by
+from robin_cli.goals.found import View, judged_by
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report import pairwise, single  # noqa: F401  # which say what their runs show
@@ -15,21 +15,22 @@ from robin_cli.views.report.systems import charts_of, headline_of, notes_on, sys
 from robin_cli.views.status import Status, standing
 
 
-def page_of(runs: Sequence[RunData], working: Sequence[bool], show: Sequence[str] = ()) -> Page:
+def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None = None) -> Page:
     """Return the page of one run, or of two.
 
     Args:
         working: whether a process is at work on each.
-        show: columns of the data beside the rows, in two runs those of the first.
+        view: the options of the rows; columns of the data are those of the first run.
 
     Raises:
         InputError: two runs cannot be compared.
     """
+    view = view or View()
     if len(runs) > 1:
-        return comparison_of(*runs, working=(working[0], working[1]), show=show)
+        return comparison_of(*runs, working=(working[0], working[1]), show=view.show)
     (run,), (at_work,) = runs, working
     status = standing(run, working=at_work)
-    said = sections_of(status.found, show)
+    said = sections_of(status.found, view)
     systems, left_out = systems_in(run, status.found.goal)
     tiles, charts = ([*headline_of(systems)], [*charts_of(systems)]) if systems else ([], [])
     notes = {"systems": " ".join(notes_on(systems))} if systems else {}

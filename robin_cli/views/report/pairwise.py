@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from robin_cli.analysis.pairwise import order_means
 from robin_cli.goals.comparisons import comparisons_of
+from robin_cli.goals.found import View
 from robin_cli.goals.preferences import Preferences
 from robin_cli.goals.rows import own_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import shown as cut
-from robin_cli.model.matches import Compared
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.results.charts import Chart, chart, histogram
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import (
     WORDS,
     Bar,
+    Filter,
     Listing,
     Order,
     Sections,
     Tile,
-    View,
     sections_of,
+    thin_line,
 )
 from robin_cli.views.report.rated import human_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
@@ -38,14 +39,14 @@ _LARGE = 0.25
 
 
 @sections_of.register
-def _sections(found: Preferences, show: Sequence[str]) -> Sections:
+def _sections(found: Preferences, view: View) -> Sections:
     return Sections(
         title=_title(found.run, found),
         sure=found.asides,
         headline=_headline(found),
         warnings=warnings_on(found.ranked),
         charts=list(_charts(found)),
-        listing=_listing(found.run, found, show),
+        listing=_listing(found.run, found, view),
     )
 
 
@@ -62,21 +63,17 @@ def _title(run: RunData, found: Preferences) -> str:
 
 def _headline(found: Preferences) -> list[Tile]:
     asked = found.compared
+    partly = f"; {asked.partly:,} in part" if asked.partly else ""
     return [
         *leaders(found.ranked),
         *_order_lines(found),
-        ("compared", f"{asked.whole:,} of {asked.comparisons:,}", _compared(asked)),
+        ("compared", f"{asked.whole:,} of {asked.comparisons:,}", f"asked in both orders{partly}"),
         *_tie_line(found),
         *(
             spearman_line(f"with human {name}", each)
             for name, each in found.people.agreement.items()
         ),
     ]
-
-
-def _compared(asked: Compared) -> str:
-    partly = f"; {asked.partly:,} in part" if asked.partly else ""
-    return f"asked in both orders{partly}"
 
 
 def _order_lines(found: Preferences) -> Iterator[Tile]:
@@ -136,15 +133,14 @@ def _clearness(found: Preferences) -> Chart:
     )
 
 
-def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
-    table, by_order = comparisons_of(found, found.scores, show=show), order_means(run).mean(axis=2)
+def _listing(run: RunData, found: Preferences, view: View) -> Listing:
+    table, by_order = comparisons_of(found, found.scores, view=view), order_means(run).mean(axis=2)
     of = {name: np.asarray(values) for name, values in found.scores.columns.items()}
     names = {name: [cut(each, NAME) for each in of[name]] for name in SYSTEM_COLUMNS}
     values = {name: table.data[name] for name in table.data.column_names} | names
     orders: dict[Order, FloatArray | None] = {
         # Those that were not asked, most of a large tournament, have the least to show.
-        Order("least certain", ("likely",), 1, unknown_last=True): of["likely_high"]
-        - of["likely_low"],
+        Order("least certain", ("95 %",), 1, unknown_last=True): of["ci_high"] - of["ci_low"],
         Order("most swayed by the order", ("A first", "B first"), 1): np.abs(
             by_order[:, 0] - by_order[:, 1]
         ),
@@ -157,28 +153,28 @@ def _listing(run: RunData, found: Preferences, show: Sequence[str]) -> Listing:
         table.of({**values, "a_first": by_order[:, 0], "b_first": by_order[:, 1]}),
         orders,
         Bar(
-            "A bar goes from B to A: the thick line is the likely interval, the thin one the guaranteed, the stroke the "
-            "preference, the mean over both orders.",
-            *("A preferred", "likely", "guaranteed", ""),
+            f"A bar goes from B to A: the thick line is the interval{thin_line(view)}, the stroke the preference, the mean "
+            "over both orders.",
+            *("A preferred", "95 %", "guaranteed" * view.guaranteed, ""),
             scales=[(0.0, 1.0)],
         ),
         (
             "B … A",
-            "Preference and intervals from 0, B is better, to 1, A is. Sorts by how wide the likely one is.",
+            "Preference and interval from 0, B is better, to 1, A is. Sorts by how wide the interval is.",
         ),
         [0] * len(table),
         [
-            View("likely wrong above 5 %", "likely wrong", "above", 0.05),
-            View("certified", "certified", "is", "yes"),
-            View("A preferred", "A preferred", "above", _EVEN),
-            View("B preferred", "A preferred", "below", _EVEN),
-            View(f"order's effect above {_LARGE:g}", "order ±", "above", _LARGE),
-            View(f"order's effect below -{_LARGE:g}", "order ±", "below", -_LARGE),
-            View("with unparsed answers", "unparsed", "above", 0),
-            View("without a verdict", "verdicts", "is", 0),
-            View("given up", "given up", "isnt", ""),
+            Filter("likely wrong above 5 %", "likely wrong", "above", 0.05),
+            Filter("certified", "certified", "is", "yes"),
+            Filter("A preferred", "A preferred", "above", _EVEN),
+            Filter("B preferred", "A preferred", "below", _EVEN),
+            Filter(f"order's effect above {_LARGE:g}", "order ±", "above", _LARGE),
+            Filter(f"order's effect below -{_LARGE:g}", "order ±", "below", -_LARGE),
+            Filter("with unparsed answers", "unparsed", "above", 0),
+            Filter("without a verdict", "verdicts", "is", 0),
+            Filter("given up", "given up", "isnt", ""),
         ],
         lambda rows: texts_of_pairs(run, rows),
         WORDS["prefer"],
-        own_of(run, run.space.pair[found.scores.arm], [*show, *SYSTEM_COLUMNS]),
+        own_of(run, run.space.pair[found.scores.arm], [*view.show, *SYSTEM_COLUMNS]),
     )

@@ -18,7 +18,7 @@ from robin_cli.goals.rating import Rated
 from robin_cli.model.records import Scale, number_of
 from robin_cli.results import charts
 from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
-from robin_cli.results.words import share_text
+from robin_cli.results.words import WORST_ERROR, share_text
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import Tile
 
@@ -156,9 +156,8 @@ def _course(found: Rated) -> Iterator[Chart]:
     own, even = (found.error_text(float(each[-1])) for each in (curve.error, curve.even_error))
     yield chart(
         "How sure is the least certain score?",
-        f"The largest standard error of {curve.arms:,} scores{single}, by the spread of their ratings: an estimate. {_EVEN} "
-        f"At the end {own} against {even}.",
-        charts.course(curve.calls, curve.error, curve.even_error, "largest standard error"),
+        f"The {WORST_ERROR}, over {curve.arms:,} scores{single}. {_EVEN} At the end {own} against {even}.",
+        charts.course(curve.calls, curve.error, curve.even_error, WORST_ERROR),
     )
 
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from robin_cli.analysis.run_agreement import subjects
-from robin_cli.analysis.scores import Scores, likely_widths
+from robin_cli.analysis.scores import Scores, interval_widths
 from robin_cli.analysis.summaries import Summary
+from robin_cli.goals.found import View
 from robin_cli.goals.own.compare import Comparison
 from robin_cli.goals.rating import Rated
 from robin_cli.goals.rows import own_of
 from robin_cli.goals.scores import most_uncertain_first, score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
-from robin_cli.results.words import WORST
 from robin_cli.storage.reader import RunData
 from robin_cli.views.report.page import (
     WORDS,
     Bar,
+    Filter,
     Listing,
     Order,
     Sections,
     Tile,
-    View,
     sections_of,
+    thin_line,
 )
 from robin_cli.views.report.rated import rated_charts, spearman_line
 from robin_cli.views.report.rows import texts_of_pairs
@@ -38,14 +39,9 @@ _NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 
 
 @sections_of.register
-def _sections(found: Rated, show: Sequence[str]) -> Sections:
+def _sections(found: Rated, view: View) -> Sections:
     run, scores = found.run, found.scores
-    rest = (
-        ""
-        if np.isnan(scores.error_bound)
-        else f", by {found.error_text(scores.error_bound)} at most with 95 % confidence"
-    )
-    error = f"one score: off by {found.worst_text()[0]} at worst by an estimate{rest}"
+    error = ": ".join(found.worst_text()[:2])
     varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
     return Sections(
         title=f"{', '.join(run.space.attributes)} of {number_of(len(run.pair_ids), 'pair')}",
@@ -53,28 +49,22 @@ def _sections(found: Rated, show: Sequence[str]) -> Sections:
         headline=list(_headline(found)),
         warnings=[] if varied else [_NONE_HAS_TWO],
         charts=list(rated_charts(found)),
-        listing=_listing(run, scores, show),
+        listing=_listing(run, scores, view),
     )
 
 
 @sections_of.register
-def _of_systems(found: Comparison, show: Sequence[str]) -> Sections:
-    return replace(_sections(found, show), systems_first=True)
+def _of_systems(found: Comparison, view: View) -> Sections:
+    return replace(_sections(found, view), systems_first=True)
 
 
 def _headline(found: Rated) -> Iterator[Tile]:
-    single = " of single judges" if found.is_panel else ""  # as in the picture
     by_attribute = dict(subjects(found.run, [found.scores]))
     for (name, mine), mean in zip(by_attribute.items(), found.means, strict=True):
         yield _mean_line(
             f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores, mean
         )
-    yield WORST, *found.worst_text()
-    yield (
-        "error bound",
-        f"± {found.error_text(found.scores.error_bound)}",
-        f"no score{single} is further from {found.whose} mean, with 95 % confidence for all at once",
-    )
+    yield found.worst_text()
     if not np.isnan(found.judge_spread):
         apart = f"standard deviation of the judges' means of one pair, noise taken out; {found.spread_over}"
         yield "between judges", found.error_text(found.judge_spread), apart
@@ -92,9 +82,9 @@ def _mean_line(name: str, scores: FloatArray, mean: Summary) -> Tile:
     return name, value, f"{over}; how scores differ: standard deviation {spread}"
 
 
-def _listing(run: RunData, scores: Scores, show: Sequence[str]) -> Listing:
+def _listing(run: RunData, scores: Scores, view: View) -> Listing:
     scales, pair = run.manifest.scales, run.space.pair[scores.arm]
-    table = score_table(scores, run, show=show)
+    table = score_table(scores, run, show=view.show, guaranteed=view.guaranteed)
     has_human = "human" in {column.name for column in table.shown(["human"])}
     along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""
     ring = ", the ring the human rating" if has_human else ""
@@ -102,32 +92,31 @@ def _listing(run: RunData, scores: Scores, show: Sequence[str]) -> Listing:
         table,
         _orders(run, scores),
         Bar(
-            f"A bar goes along the scale{along}: the thick line is the likely interval, the thin one the guaranteed, "
-            f"the stroke the score{ring}.",
-            *("score", "likely", "guaranteed", "human" if has_human else ""),
+            f"A bar goes along the scale{along}: the thick line is the interval{thin_line(view)}, the stroke the score{ring}.",
+            *("score", "95 %", "guaranteed" * view.guaranteed, "human" if has_human else ""),
             scales=[(scale.low, scale.high) for scale in scales],
         ),
-        ("interval", "Score and intervals on the scale. Sorts by how wide the likely interval is."),
+        ("interval", "Score and interval on the scale. Sorts by how wide the interval is."),
         run.space.attribute[scores.arm],
         [
-            View("likely wrong above 5 %", "likely wrong", "above", 0.05),
-            View("variance above 1", "variance", "above", 1),
-            View("variance 0", "variance", "is", 0),
-            View("with unparsed answers", "unparsed", "above", 0),
-            View("without a rating", "ratings", "is", 0),
-            View("given up", "given up", "isnt", ""),
+            Filter("likely wrong above 5 %", "likely wrong", "above", 0.05),
+            Filter("variance above 1", "variance", "above", 1),
+            Filter("variance 0", "variance", "is", 0),
+            Filter("with unparsed answers", "unparsed", "above", 0),
+            Filter("without a rating", "ratings", "is", 0),
+            Filter("given up", "given up", "isnt", ""),
         ],
         lambda rows: texts_of_pairs(run, pair[rows]),
         WORDS["rate"],
-        own_of(run, pair, show),
+        own_of(run, pair, view.show),
     )
 
 
 def _orders(run: RunData, scores: Scores) -> dict[Order, FloatArray | None]:
-    unit, widths = run.space.units[scores.arm], likely_widths(scores, run.space)
+    unit, widths = run.space.units[scores.arm], interval_widths(scores, run.space)
     unfinished = bool(np.isinf(widths).mean() > _MOST_UNRATED)
     orders: dict[Order, FloatArray | None] = {
-        Order("widest likely interval", ("likely",), 1, unknown_last=unfinished): np.where(
+        Order("widest interval", ("95 %",), 1, unknown_last=unfinished): np.where(
             np.isinf(widths) & unfinished, np.nan, widths
         ),
         Order("largest variance", ("variance",), 2): scores.numbers("variance") / unit**2,

@@ -9,6 +9,7 @@ from pathlib import Path
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.goals.checks import check_shown
+from robin_cli.goals.found import View
 from robin_cli.model.errors import InputError, StorageError, typed, writing
 from robin_cli.render.outputs import check_not_read
 from robin_cli.runner.inputs import files_read_by
@@ -22,11 +23,11 @@ _FILE = "report.html"
 _MOST_RUNS = 2
 
 
-def write_report(runs: Sequence[Path], output: str | None, show: Sequence[str] = ()) -> Path | None:
+def write_report(runs: Sequence[Path], output: str | None, view: View | None = None) -> Path | None:
     """Write the report of one run, or of two, to ``output``: None for RUN/report.html (report.html here for two), - for stdout.
 
     Args:
-        show: columns of the data that stand beside the rows.
+        view: the options of the rows.
 
     Returns:
         The file that was written, if any.
@@ -45,8 +46,8 @@ def write_report(runs: Sequence[Path], output: str | None, show: Sequence[str] =
 
     working = [is_locked(run) for run in runs]
     data = [read_run(run, READ) for run in runs]
-    check_shown(show, lambda: data[0].column_names)
-    text = html(page_of(data, working, show)).encode()
+    check_shown(() if view is None else view.show, lambda: data[0].column_names)
+    text = html(page_of(data, working, view)).encode()
     if output == "-":
         sys.stdout.buffer.write(text)
         return None
