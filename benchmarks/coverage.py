@@ -2,7 +2,8 @@
 
     python -m benchmarks.coverage [POOL…] [--pairs 300] [--runs 4]
 
-An interval covers if the pair's true mean (of its recorded ratings) lies in it. Widths are told over 2 · 1.96 σ/√n, which who
+An interval covers if the pair's true mean (of its recorded ratings) lies in it: ``ci`` on average over pairs, ``guaranteed``
+for each pair. Widths are told over 2 · 1.96 σ/√n, which who
 knew σ and the normal distribution would need. Errors are standard errors over the sets of ratings (a judge and an attribute).
 """
 
@@ -19,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
-from robin_cli.analysis.moderated import expected_worst_error, likely_intervals, moderated, skewed
+from robin_cli.analysis.moderated import likely_intervals, moderated, skewed
+from robin_cli.analysis.worst_error import worst_error
 from robin_cli.datasets.pools import load_pools
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms, mean
+from robin_cli.model.arms import FloatArray, IntArray, Sums, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.planning.planner import Planner
@@ -85,16 +87,22 @@ def covers(low: FloatArray, high: FloatArray, truth: FloatArray) -> NDArray[np.b
     return (low - EPSILON <= truth) & (truth <= high + EPSILON)
 
 
-def likely(rated: Rated, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The likely intervals that robin would show of a run with these counts."""
-    n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
-    found = moderated(rated.space, n, total, total_sq)
+def sums_of(rated: Rated, counts: IntArray) -> Sums:
+    """The sums of ratings with these counts."""
+    n = counts.sum(axis=1).astype(np.float64)
+    return Sums(n, counts @ rated.levels, counts @ rated.levels**2)
+
+
+def intervals(rated: Rated, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The intervals ``ci_low`` to ``ci_high`` of a run with these counts."""
+    sums = sums_of(rated, counts)
+    found = moderated(rated.space, sums)
     return likely_intervals(
-        mean(n, total),
+        sums.total / sums.n,
         found.error_variance,
         found.freedom,
         skewed(counts, rated.scale, alpha=0.05),
-        mean_intervals(counts, rated.scale.low, rated.scale.high),
+        np.stack(mean_intervals(counts, rated.scale.low, rated.scale.high)),
         alpha=0.05,
     )
 
@@ -111,14 +119,14 @@ def at_fixed_sizes(sets: Sequence[Rated], rng: np.random.Generator) -> None:
         "\nEach pair rated n times: width, coverage (mean, smallest set), microseconds an interval"
     )
     for size in SIZES:
-        rows: dict[str, list[tuple[float, float, float]]] = {"guaranteed": [], "likely": []}
+        rows: dict[str, list[tuple[float, float, float]]] = {"guaranteed": [], "ci": []}
         for rated in sets:
             counts = rng.multinomial(size, rated.shares)
             for kind, found in rows.items():
                 began = time.perf_counter()
                 low, high = (
-                    likely(rated, counts)
-                    if kind == "likely"
+                    intervals(rated, counts)
+                    if kind == "ci"
                     else mean_intervals(counts, rated.scale.low, rated.scale.high)
                 )
                 took = (time.perf_counter() - began) / len(counts) * 1e6
@@ -133,7 +141,7 @@ def at_fixed_sizes(sets: Sequence[Rated], rng: np.random.Generator) -> None:
 def at_rare_flips(pairs: int, rng: np.random.Generator) -> None:
     """All pairs flip at one low rate from the top of the scale to its bottom: most have equal ratings alone."""
     print(
-        f"\nMade-up worlds: every pair is rated 4, and 0 with probability p; {WORLDS} worlds: coverage of the likely intervals"
+        f"\nMade-up worlds: every pair is rated 4, and 0 with probability p; {WORLDS} worlds: coverage of ci"
     )
     for rate in RARE:
         rated = Rated(
@@ -141,7 +149,7 @@ def at_rare_flips(pairs: int, rng: np.random.Generator) -> None:
         )
         for size in RARELY_SIZED:
             covered = [
-                covers(*likely(rated, rng.multinomial(size, rated.shares)), rated.means).mean()
+                covers(*intervals(rated, rng.multinomial(size, rated.shares)), rated.means).mean()
                 for _ in range(WORLDS)
             ]
             print(f"p {rate:g}  n {size:4}  {told(100 * np.array(covered), 1)} %", flush=True)
@@ -211,9 +219,11 @@ def played(
 def while_adapting(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -> None:
     """Schedulers that look at the ratings; auto with each budget for itself."""
     print(
-        "\nUnder a scheduler: guaranteed: coverage (smallest set), ever missed at any look up to there; likely: coverage"
+        "\nUnder a scheduler: guaranteed: coverage (smallest set), ever missed at any look up to there; ci: coverage"
     )
-    print("(smallest set), width; worst-error estimate over the truth (least and most of a set)")
+    print(
+        "(smallest set), width; expected error of the worst score over the true one (least and most of a set)"
+    )
     for name in SCHEDULERS:
         cells: dict[int, list[list[float]]] = {size: [] for size in SIZES}
         for rated in sets:
@@ -230,34 +240,33 @@ def while_adapting(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -
             for row, size in enumerate(SIZES):
                 cells[size].append([*(sums[row, :4] / runs), sums[row, 4] / sums[row, 5]])
         for size, found in cells.items():
-            covered, ever_missed, likely_covered, width, ratio = np.array(found).T
+            covered, ever_missed, ci_covered, width, ratio = np.array(found).T
             held = f"{100 * covered.mean():.2f} % ({100 * covered.min():.1f} %), {100 * ever_missed.mean():.2f} %"
             print(
                 f"{name:11} {size:4}  {held}  "
-                f"{100 * likely_covered.mean():.1f} % ({100 * likely_covered.min():.1f} %), {told(width)}  "
+                f"{100 * ci_covered.mean():.1f} % ({100 * ci_covered.min():.1f} %), {told(width)}  "
                 f"{ratio.min():.2f} to {ratio.max():.2f}",
                 flush=True,
             )
 
 
 def _looked(rated: Rated, counts: IntArray, ever: NDArray[np.bool_], *, anew: bool) -> FloatArray:
-    """Of the guaranteed interval coverage and missed so far; of the likely one coverage and width; worst error told, true."""
+    """Of the guaranteed interval coverage and missed so far; of ci coverage and width; worst error expected, true."""
     low, high = mean_intervals(counts, rated.scale.low, rated.scale.high)
     covered = covers(low, high, rated.means)
     if anew:
         ever[:] = False
     ever |= ~covered
-    n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
-    likely_low, likely_high = likely(rated, counts)
-    width = (likely_high - likely_low).mean() / normal_widths(rated, n.astype(np.float64)).mean()
-    estimate = expected_worst_error(rated.space, np.ones(len(n), dtype=bool), n, total, total_sq)
-    true = np.abs(total / n - rated.means).max()
-    likely_covered = covers(likely_low, likely_high, rated.means).mean()
-    return np.array([covered.mean(), ever.mean(), likely_covered, width, estimate, true])
+    sums, (ci_low, ci_high) = sums_of(rated, counts), intervals(rated, counts)
+    width = (ci_high - ci_low).mean() / normal_widths(rated, sums.n).mean()
+    expected = worst_error(rated.space, sums, sums.n >= 0)
+    true = np.abs(sums.total / sums.n - rated.means).max()
+    ci_covered = covers(ci_low, ci_high, rated.means).mean()
+    return np.array([covered.mean(), ever.mean(), ci_covered, width, expected, true])
 
 
 def at_targets(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -> None:
-    """Runs that end as soon as their estimated worst error is at most a target, looked at as the calls grow by 1 %."""
+    """Runs that end at an expected error of the worst score, looked at as the calls grow by 1 %."""
     print(
         "\nWith --target-error: true worst error over the target at the end (mean, 5 to 95 %), calls a pair, above it"
     )
@@ -285,14 +294,14 @@ def at_targets(sets: Sequence[Rated], runs: int, rng: np.random.Generator) -> No
 
 
 def until(target: float, rated: Rated, rng: np.random.Generator) -> IntArray:
-    """How often each pair of a run got each rating, when its estimated worst error came down to ``target``."""
+    """How often each pair of a run got each rating, when the expected error of its worst score came down to ``target``."""
     pairs = len(rated.shares)
     looks = [2 * pairs]
     while looks[-1] < 1_000 * pairs:
         looks.append(max(looks[-1] + 1, int(1.01 * looks[-1])))
     for counts in played("two-priors", rated, looks, rng):
-        n, sums = counts.sum(axis=1), (counts @ rated.levels, counts @ rated.levels**2)
-        if expected_worst_error(rated.space, np.ones(pairs, dtype=bool), n, *sums) <= target:
+        sums = sums_of(rated, counts)
+        if worst_error(rated.space, sums, sums.n >= 0) <= target:
             return counts
     return counts
 

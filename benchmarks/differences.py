@@ -22,7 +22,7 @@ from robin_cli.analysis.clustered import student_factor, wider_bounds
 from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.datasets.pools import load_pools
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 
 PROMPTS = (10, 25, 50, 100, 400)
@@ -97,7 +97,7 @@ def judged(
         else next(played(scheduler, rated, (calls,), rng))
     )
     n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
-    noise = moderated(rated.space, n, total, total_sq).error_variance
+    noise = moderated(rated.space, Sums(n.astype(np.float64), total, total_sq)).error_variance
     number = np.repeat(np.arange(prompts), 4)
     return Responses(
         total / n,

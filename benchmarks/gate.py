@@ -21,7 +21,7 @@ from robin_cli.analysis.gate import Measured, judged
 from robin_cli.analysis.intervals import Part
 from robin_cli.analysis.moderated import moderated
 from robin_cli.datasets.pools import load_pools
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.decision import Criterion
 from robin_cli.model.records import Scale
 from robin_cli.model.requirement import Requirement
@@ -165,7 +165,7 @@ def pairs_of(
         else next(played(scheduler, rated, (calls,), rng))
     )
     n, total, total_sq = counts.sum(axis=1), counts @ rated.levels, counts @ rated.levels**2
-    error = moderated(rated.space, n, total, total_sq).error_variance
+    error = moderated(rated.space, Sums(n.astype(np.float64), total, total_sq)).error_variance
     is_asked, parts = (
         np.ones(len(shares), dtype=np.bool_),
         [Part(counts, scale.low, scale.high, 1.0)],

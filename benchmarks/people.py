@@ -20,7 +20,7 @@ from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.likely_wrong import likely_wrong
 from robin_cli.analysis.stances import Stances
 from robin_cli.datasets.pools import Pool
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import make_policy
 from robin_cli.settings.table import SimulationSettings
@@ -101,10 +101,11 @@ def promises(pool: Pool, seeds: int = 5) -> None:
         (spent,) = simulate(truth, policy, [budget], 1, rng, court=goal.court)
         n, means = spent.n[0].astype(np.int64), spent.estimates[0]
         # A mean says what its arm's ratings were together; how they differed is drawn anew, with the arm's own variance.
-        sums = (n, n * means, n * means**2 + truth.variances * np.maximum(n - 1, 0))
+        squares = n * means**2 + truth.variances * np.maximum(n - 1, 0)
+        sums = Sums(n.astype(np.float64), n * means, squares)
         decision = decisions_by(goal.task, means)
         first = first_rows(goal.task, decision)
-        chances = likely_wrong(goal.task, *sums, np.zeros(arms, dtype=np.bool_))
+        chances = likely_wrong(goal.task, sums, np.zeros(arms, dtype=np.bool_))
         right, every = subject.right[first], np.arange(len(first))
         for labels, before in found.items():
             rows = [before]

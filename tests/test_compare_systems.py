@@ -121,6 +121,26 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
         robin(*command, cwd=tmp_path, exits=0)
 
 
+def test_ends_at_the_look_that_tells_the_systems_apart(tmp_path: Path) -> None:
+    goal = ("--target-wrong", "0.05", "--concurrency", "1")
+    for name, systems, spent in (("far", ("alpha", "beta"), 80), ("near", ("beta", "gamma"), 100)):
+        (tmp_path / name).mkdir()
+        write_rows(tmp_path / name / "pairs.jsonl", rows_of(45, systems))
+        with serving(rated()) as wire:
+            robin(*judging(wire.url, 100, *goal), cwd=tmp_path / name, exits=0)
+        told = json.loads(robin("status", "r", "--json", cwd=tmp_path / name).stdout)
+        # two systems, and looks at 20 and 40 of 45 prompts
+        assert (told["spent"], told["state"]) in {(40, "finished"), (spent, "finished")}
+        status = robin("status", "r", cwd=tmp_path / name).stdout
+        reached = "reached" if spent < 100 else "not reached"
+        assert f"every one-sided p at most 0.05, over 2 looks together: {reached}" in " ".join(
+            status.split()
+        )
+    more = robin("resume", "r", "--budget", "200", cwd=tmp_path / "far")
+    assert "the run has reached its goal already" in more.stderr
+    assert "--target-wrong with a smaller share, or 0" in " ".join(more.stderr.split())
+
+
 def test_goes_on_with_the_same_order_in_later_sessions(tmp_path: Path) -> None:
     asked: list[list[tuple[int, str]]] = []
     said = ""

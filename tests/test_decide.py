@@ -453,7 +453,6 @@ BAD = [
     (("--decide", "score>=3", "--error-rate", "0"), "--error-rate"),
     (("--decide", "score>=3", "--error-rate", "1"), "--error-rate"),
     (("--decide", "score>=3", "--target-wrong", "0.5"), "--target-wrong"),
-    (("--decide", "system", "--target-wrong", "0.05"), "not with --target-wrong"),
     (("--target-wrong", "0.05"), "is for --decide"),
     (("--decide", "system", "--margin", "0.2"), "not with --margin"),
     (("--decide", "score>=3", "--target-error", "0.2"), "--target-error"),

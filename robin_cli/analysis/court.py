@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,34 +13,14 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decisions import Evidence, all_decided
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.likely_wrong import is_good_enough, likely_wrong, share_of
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.analysis.pairwise_decisions import likely_wrong_bests
+from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.decision import RELATIONS
+from robin_cli.model.rivals import Rivals
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Seen
 
-Sums = tuple[FloatArray, FloatArray, FloatArray]
-"""n, Σx and Σx² of each arm, shape (runs, K) each."""
-
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The decisions of each of the runs, shape (runs,) each; shares of all decisions.
-
-    Attributes:
-        wrong: by the mean ratings; a pair within the margin of a threshold, or of the best, is never wrong.
-        likely_wrong: the mean chance that a decision is wrong, as a run states it.
-        certified, certified_wrong: those certified at the error rate, and the wrong ones (as a share of the certified); 0
-            without an error rate.
-        calls: spent until the budget was, the target was reached, or everything was certified.
-    """
-
-    wrong: FloatArray
-    likely_wrong: FloatArray
-    certified: FloatArray
-    certified_wrong: FloatArray
-    calls: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +33,7 @@ class Snapshot:
         estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
-        verdict: the decisions; None without any.
+        measured: what is known of the decisions, see :meth:`Court.measured`; empty without any.
     """
 
     budget: int
@@ -58,94 +41,137 @@ class Snapshot:
     estimates: FloatArray
     wce: FloatArray
     mean_error: FloatArray
-    verdict: Verdict | None = None
+    measured: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
-class Court:
+class Court(ABC):
     """The decisions of all runs.
 
     Args:
         target: the share likely wrong at which a run ends; 0 for none.
+        first: calls at which that is tested first.
 
     Attributes:
-        settled: whether the decisions of each arm are certified, shape (runs, K); None without an error rate.
         done: whether each run is over before its budget, shape (runs,).
         certifies: whether looks at the evidence are due, see :func:`~robin_cli.planning.stopping.next_look`.
+        settled: whether the decisions of each arm are certified, shape (runs, K); None without an error rate.
     """
 
-    def __init__(self, task: Task, runs: int, target: float = 0.0) -> None:
-        low, high = task.space.ends
+    certifies = False
+    settled: NDArray[np.bool_] | None = None
+
+    def __init__(self, runs: int, target: float, first: int) -> None:
         self.done = np.zeros(runs, dtype=np.bool_)
-        self.target = target
+        self.target, self.first = target, first
+
+    @abstractmethod
+    def chances(self, sums: Sums) -> FloatArray:
+        """Return the chance that each decision of one run is wrong; ``sums``: of all its arms, shape (K,)."""
+
+    def is_good_enough(self, sums: Sums) -> bool:
+        """Return whether few enough decisions of one run are likely wrong."""
+        return share_of(self.chances(sums)) <= self.target
+
+    def test(self, sums: Sums) -> None:
+        """End the runs in which few enough decisions are likely wrong."""
+        for run in np.flatnonzero(~self.done):
+            self.done[run] = self.is_good_enough(sums.by(itemgetter(run)))
+
+    def measured(self, sums: Sums, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return what is known of the decisions of each run, shape (runs,) each.
+
+        ``likely_wrong`` is the mean chance that a decision is wrong, as a run states it; ``calls`` were spent until the budget
+        was, the target was reached, or everything was certified.
+
+        Args:
+            truth: the true means of all arms, shape (runs, K).
+        """
+        del truth
+        stated = [share_of(self.chances(Sums(*of_run))) for of_run in zip(*sums, strict=True)]
+        return {"likely_wrong": np.array(stated), "calls": sums.n.sum(axis=1)}
+
+    def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:  # noqa: B027  # nothing by default
+        """Add a rating of each arm of each run, no arm of a run twice."""
+
+    @property
+    def seen(self) -> Seen | None:
+        """The state at the last look, for policies that ask about the decisions nearest to certain; else None."""
+        return None
+
+    def look(self, sums: Sums, policy: Policy) -> bool:
+        """Certify by all ratings so far; return whether urgencies may have changed."""
+        del sums, policy
+        return False
+
+
+class DuelCourt(Court):
+    """The best response to each prompt; ``margin``: a probability."""
+
+    def __init__(self, rivals: Rivals, margin: float, runs: int, target: float) -> None:
+        super().__init__(runs, target, len(rivals.rows) * rivals.matches.space.arms_per_pair)
+        self._rivals, self._margin = rivals, margin
+        self._given_up = np.zeros(len(rivals.matches.space), dtype=np.bool_)
+
+    def chances(self, sums: Sums) -> FloatArray:
+        return likely_wrong_bests(self._rivals, sums, self._given_up, self._margin)
+
+
+class DecisionCourt(Court):
+    """Decisions on pairs, or on the best of groups; with an error rate they are certified."""
+
+    def __init__(self, task: Task, runs: int, target: float = 0.0) -> None:
+        super().__init__(runs, target, len(task.space))
+        low, high = task.space.ends
         self._task = task
         self._evidence = None if task.decision.error_rate is None else Evidence(task, runs)
+        self.certifies = self._evidence is not None
         self.settled = None if self._evidence is None else self._evidence.settled
         self._low = low.astype(np.int64)
         self._levels = (high - low).astype(np.int64) + 1
         self._counts = np.zeros((runs, len(low), int(self._levels.max())), dtype=np.int32)
         self._changed = np.zeros((runs, len(task.contests)), dtype=np.bool_)
-
-    @property
-    def certifies(self) -> bool:
-        return self._evidence is not None
+        self._given_up = np.zeros(len(low), dtype=np.bool_)
 
     def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:
-        """Add a rating of each arm of each run, no arm of a run twice."""
-        if self._evidence is not None:
+        if self.certifies:
             self._counts[run, arm, rating.astype(np.int64) - self._low[arm]] += 1
             self._changed[run, self._task.contest[arm]] = True
 
     @property
     def seen(self) -> Seen | None:
-        """The state at the last look, for policies that ask about the decisions nearest to certain; else None."""
         return None if self._evidence is None else self._evidence.seen
 
     def look(self, sums: Sums, policy: Policy) -> bool:
-        """Certify by all ratings so far; return whether urgencies may have changed."""
-        evidence = self._updated(sums)
-        if evidence is None:
+        evidence, before = self._updated(sums), self.settled
+        if evidence is None or before is None:
             return False
         self.done |= all_decided(evidence)
-        evidence.look(policy, sums, sums[0].sum(axis=1, keepdims=True))
-        before, self.settled = self.settled, evidence.settled
-        has_changed = before is None or bool((before != self.settled).any())
-        return self.seen is not None or has_changed
+        evidence.look(policy, sums, sums.n.sum(axis=1, keepdims=True))
+        self.settled = evidence.settled
+        return self.seen is not None or bool((before != self.settled).any())
 
-    def test(self, sums: Sums) -> None:
-        """End the runs in which few enough decisions are likely wrong."""
-        none = np.zeros(len(self._low), dtype=np.bool_)
-        for run in np.flatnonzero(~self.done):
-            n, total, total_sq = (each[run] for each in sums)
-            self.done[run] = is_good_enough(self._task, n, total, total_sq, none, self.target)
+    def chances(self, sums: Sums) -> FloatArray:
+        return likely_wrong(self._task, sums, self._given_up)
 
-    def verdict(self, sums: Sums, truth: FloatArray) -> Verdict:
-        """Return the decisions and how many are wrong; ``truth``: the true means of all arms, shape (runs, K)."""
-        side, wrong_if = _side_of(self._task, self.means(sums)), _wrong_sides(self._task, truth)
-        none = np.zeros(len(self._low), dtype=np.bool_)
-        stated = [
-            share_of(likely_wrong(self._task, n, total, total_sq, none))
-            for n, total, total_sq in zip(*sums, strict=True)
-        ]
-        evidence, sure, wrongly = self._updated(sums), np.zeros(side.shape, np.bool_), side
-        if evidence is not None:
-            sure = certified(evidence.log, evidence.error_rate)
-            wrongly = evidence.side.astype(np.int64)
-        wrong, certified_wrong = (
-            np.take_along_axis(wrong_if, each[..., None], axis=2)[..., 0]
-            for each in (side, wrongly)
-        )
-        return Verdict(
-            wrong=wrong.mean(axis=1),
-            likely_wrong=np.array(stated),
-            certified=sure.mean(axis=1),
-            certified_wrong=(sure & certified_wrong).sum(axis=1) / np.maximum(sure.sum(axis=1), 1),
-            calls=sums[0].sum(axis=1).astype(np.int64),
-        )
+    def is_good_enough(self, sums: Sums) -> bool:
+        return is_good_enough(self._task, sums, self._given_up, self.target)
 
-    def means(self, sums: Sums) -> FloatArray:
-        """Return the mean rating of each arm, shape (runs, K)."""
+    def measured(self, sums: Sums, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return also the share that is ``wrong`` by the mean ratings, and with an error rate the share that is certified.
+
+        A pair within the margin of a threshold, or of the best, is never wrong. ``certified_wrong`` is a share of the
+        certified decisions.
+        """
         with np.errstate(invalid="ignore", divide="ignore"):
-            return sums[1] / sums[0]
+            side = _side_of(self._task, sums.total / sums.n)
+        wrong_if, found = _wrong_sides(self._task, truth), super().measured(sums, truth)
+        found["wrong"] = _of_side(wrong_if, side).mean(axis=1)
+        if (evidence := self._updated(sums)) is not None:
+            sure = certified(evidence.log, evidence.error_rate)
+            wrongly = (sure & _of_side(wrong_if, evidence.side.astype(np.int64))).sum(axis=1)
+            found["certified"] = sure.mean(axis=1)
+            found["certified_wrong"] = wrongly / np.maximum(sure.sum(axis=1), 1)
+        return found
 
     def _updated(self, sums: Sums) -> Evidence | None:
         """Return the evidence by all ratings so far; None without an error rate."""
@@ -158,6 +184,11 @@ class Court:
     def _counts_at(self, run: IntArray, arm: IntArray) -> FloatArray:
         levels = self._levels[arm[0]] if len(arm) else 0
         return self._counts[run, arm, :levels].astype(np.float64)
+
+
+def _of_side(by_side: NDArray[np.bool_], side: IntArray) -> NDArray[np.bool_]:
+    """Return the entry of each decision's side, shape (runs, decisions), from (runs, decisions, sides)."""
+    return np.take_along_axis(by_side, side[..., None], axis=2)[..., 0]
 
 
 def _by_judges(task: Task, means: FloatArray) -> FloatArray:

@@ -1,14 +1,17 @@
-"""The certainty of scores over the budget spent, and with an even spread of the calls."""
+"""How sure a run is over the ratings received, and what an even spread of as many ratings would have reached."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.likely_wrong import chances_of_some, share_of
-from robin_cli.analysis.moderated import median_of_worst, moderated
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.analysis.moderated import moderated
+from robin_cli.analysis.worst_error import median_of_worst
+from robin_cli.model.arms import FloatArray, IntArray, Sums, sample_variance
 from robin_cli.model.task import Task
 from robin_cli.storage.fold import values_of
 from robin_cli.storage.reader import RunData
@@ -18,40 +21,75 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The expected error of the worst score over ratings received; arms without a rating, or given up, are left out.
+    """A figure over ratings received.
 
-    For an even spread it is a projection: every arm with its final variance, but with equally many ratings. Errors are in
-    points; in shares of the scale if there are several scales.
+    For an even spread it is a projection: the first ratings of every arm, equally many, and more like these where it has fewer.
 
     Attributes:
-        calls: ratings received, shape (points,), rising.
-        error, even_error: by the variances of all the run's ratings, shape (points,); nan while an arm has no rating.
-        arms: number of arms.
+        calls: ratings received, shape (points,), rising; empty if no arm has a rating.
+        run, even: the figure, shape (points,); nan if unknown.
     """
 
     calls: IntArray
-    error: FloatArray
-    even_error: FloatArray
-    arms: int
+    run: FloatArray
+    even: FloatArray
 
 
-def curve_of(run: RunData) -> Curve:
-    """Return the curve of ``run``; empty if no arm has a rating."""
-    space, arm, arms = run.space, run.arm, run.fold.arms
-    is_kept = (arms.counts > 0) & ~arms.retired_mask
-    kept = np.flatnonzero(is_kept)
-    rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
-    calls = _looks(len(rated), 2 * len(kept), _POINTS)
-    found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
+def error_curve(run: RunData) -> Curve:
+    """Return the expected error of the worst score, by the variances of all ratings; arms that were given up are left out.
+
+    In points; in shares of the scale if there are several scales.
+    """
+    space, arms = run.space, run.fold.arms
+    kept = (arms.counts > 0) & ~arms.retired_mask
+    found = moderated(space, arms.sums)
     deviation, freedom = (np.sqrt(found.variance) / space.units)[kept], found.freedom[kept]
-    error, even_error = np.empty((2, len(calls)))
-    for place, count in enumerate(calls.tolist()):
+
+    def error_at(sums: Sums) -> float:
         with np.errstate(divide="ignore"):
-            mine = deviation / np.sqrt(np.bincount(arm[rated[:count]], minlength=len(space))[kept])
-        error[place] = median_of_worst(mine, freedom, space)
-        evenly = deviation / np.sqrt(count / len(kept))
-        even_error[place] = median_of_worst(evenly, freedom, space)
-    return Curve(calls, error, even_error, len(kept))
+            return median_of_worst(space, deviation / np.sqrt(sums.n[kept]), freedom)
+
+    return _curve(run, kept, 2, error_at)
+
+
+def likely_wrong_curve(run: RunData, task: Task) -> Curve:
+    """Return the share of the decisions of ``task`` that is likely wrong."""
+    arms = run.fold.arms
+    gone, every = arms.retired_mask, np.ones(len(run.space), dtype=np.bool_)
+    return _curve(run, every, 1, lambda sums: share_of(chances_of_some(task, sums, gone)))
+
+
+def _curve(
+    run: RunData, is_kept: NDArray[np.bool_], times: int, figure: Callable[[Sums], float]
+) -> Curve:
+    """Return ``figure`` of the ratings of some arms, from so many ``times`` the arms with ratings on."""
+    space, arm, value = run.space, run.arm, values_of(run.judgments)
+    rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
+
+    def sums_of(some: IntArray) -> Sums:
+        powers = (np.bincount(arm[some], value[some] ** power, len(space)) for power in (0, 1, 2))
+        return Sums(*(each.astype(np.float64) for each in powers))
+
+    n = np.bincount(arm[rated], minlength=len(space))
+    calls = _looks(len(rated), times * int((n > 0).sum()), _POINTS)
+    by_arm, place_in_arm = np.argsort(arm[rated], kind="stable"), np.empty(len(rated), np.int64)
+    place_in_arm[by_arm] = np.arange(len(rated)) - np.repeat(np.cumsum(n) - n, n)
+    found = np.empty((2, len(calls)))
+    for place, count in enumerate(calls.tolist()):
+        evenly = float(count / (n > 0).sum())
+        even = _extended(sums_of(rated[place_in_arm < evenly]), evenly)
+        found[:, place] = figure(sums_of(rated[:count])), figure(even)
+    return Curve(calls, *found)
+
+
+def _extended(sums: Sums, n: float) -> Sums:
+    """Return the sums of ``n`` ratings of each arm that has some, with the mean and the variance of those that it has."""
+    freedom, mean = np.maximum(sums.n - 1.0, 0.0), sums.total / np.maximum(sums.n, 1.0)
+    variance = sample_variance(*sums)
+    pooled = np.nansum(freedom * variance) / max(1.0, freedom.sum())  # where there is one rating
+    variance = np.where(np.isnan(variance), pooled, variance)
+    each = np.where(sums.n > 0, n, 0.0)
+    return Sums(each, each * mean, each * mean**2 + np.maximum(each - 1.0, 0.0) * variance)
 
 
 def _looks(ratings: int, first: int, points: int) -> IntArray:
@@ -59,46 +97,3 @@ def _looks(ratings: int, first: int, points: int) -> IntArray:
     if not ratings:
         return np.empty(0, dtype=np.int64)
     return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionCurve:
-    """The share of the decisions that is likely wrong, over ratings received.
-
-    For an even spread it is a projection: every arm with its final proportions of ratings, but with equally many.
-
-    Attributes:
-        calls: ratings received, shape (points,), rising.
-        wrong, even_wrong: the share, shape (points,); nan if unknown.
-    """
-
-    calls: IntArray
-    wrong: FloatArray
-    even_wrong: FloatArray
-
-
-def decision_curve_of(run: RunData, task: Task) -> DecisionCurve:
-    """Return the curve of ``run``, which decides ``task``; empty if no arm has a rating."""
-    space, arm, judgments, given_up = run.space, run.arm, run.judgments, run.fold.arms.retired_mask
-    rated = np.flatnonzero(np.asarray(judgments["rating"].is_valid()))
-    value = values_of(judgments)
-    calls = _looks(len(rated), len(np.unique(arm[rated])), _POINTS)
-
-    def sums_of(some: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        n, total, total_sq = (
-            np.bincount(arm[some], value[some] ** power, len(space)).astype(np.float64)
-            for power in (0, 1, 2)
-        )
-        return n, total, total_sq
-
-    n, total, total_sq = sums_of(rated)
-    wrong, even_wrong = np.full((2, len(calls)), np.nan)
-    for place, count in enumerate(calls):
-        evenly = (n > 0) * (count / np.count_nonzero(n))
-        share = np.divide(evenly, n, out=np.zeros(len(n)), where=n > 0)
-        even = (evenly, share * total, share * total_sq)
-        wrong[place], even_wrong[place] = (
-            share_of(chances_of_some(task, sums[0], sums[1], sums[2], given_up))
-            for sums in (sums_of(rated[:count]), even)
-        )
-    return DecisionCurve(calls, wrong, even_wrong)

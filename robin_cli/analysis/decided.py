@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decisions import Evidence
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.likely_wrong import likely_wrong, share_of
+from robin_cli.analysis.likely_wrong import likely_wrong, score_means, share_of
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
-from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 
 
@@ -68,7 +67,7 @@ class Decided:
 
 def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided:
     """Return the decisions of a run; ``counts`` and ``arms`` are of all its ratings."""
-    means = score_means(task.space, arms.counts, arms.totals)
+    means = score_means(task.space, arms.sums)
     decision = decisions_by(task, means)
     if task.group is None:
         number = task.space.pair[task.contests[:, 0, 0]].astype(np.int64)
@@ -76,12 +75,7 @@ def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided
         number = np.full(len(means), -1)
         rows = rows_of_groups(task)
         number[rows[rows >= 0]] = np.nonzero(rows >= 0)[0]
-    found = Decided(
-        task,
-        decision,
-        number,
-        likely_wrong(task, arms.counts, arms.totals, arms.totals_sq, arms.retired_mask),
-    )
+    found = Decided(task, decision, number, likely_wrong(task, arms.sums, arms.retired_mask))
     if task.decision.error_rate is None:
         return found
     return _with_certified(found, evidence_of(task, counts(), arms), task.decision.error_rate)
@@ -90,7 +84,7 @@ def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided
 def evidence_of(task: Task, counts: LevelCounts, arms: Arms) -> Evidence:
     """Return the evidence for each decision by all ratings of a run."""
     evidence, every = Evidence(task), np.arange(len(task.contests))
-    sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
+    sums = arms.sums.by(lambda column: column[None, :])
     evidence.update(
         np.zeros_like(every),
         every,
@@ -118,12 +112,6 @@ def _with_certified(found: Decided, evidence: Evidence, error_rate: float) -> De
         certified=sure & same & (first != UNDECIDED),
         is_over=bool((sure | evidence.stuck[0]).all()),
     )
-
-
-def score_means(space: ArmSpace, n: IntArray | FloatArray, totals: FloatArray) -> FloatArray:
-    """Return the score of each pair and attribute, shape (rows,): the mean over raters, nan if one gave no rating."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(space.by_rater(totals / n).mean(axis=1))
 
 
 def first_rows(task: Task, decision: NDArray[np.object_]) -> IntArray:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.model.task import Task
@@ -36,9 +36,6 @@ AT_ONCE = 2**16
 
 _MANY = 64.0
 """Times as many ratings as there are stand for as many as one likes."""
-
-Sums = tuple[IntArray | FloatArray, FloatArray, FloatArray]
-"""Ratings of each arm, their sum and that of their squares, shape (runs, K) each."""
 
 CountsAt = Callable[[IntArray, IntArray], FloatArray]
 """How often some arms of some runs got each level, shape (N, levels), given both as numbers, shape (N,); all on one scale."""
@@ -433,7 +430,7 @@ class RunVerdicts:
         is_changed = np.full(self._contests, self._is_new)
         is_changed[contest[asked]] = True
         changed, self._is_new = np.flatnonzero(is_changed), False
-        sums = (arms.counts[None, :], arms.totals[None, :], arms.totals_sq[None, :])
+        sums = arms.sums.by(lambda column: column[None, :])
         given_up = arms.retired_mask[None, :]
         self.evidence.update(
             np.zeros_like(changed),

@@ -42,9 +42,7 @@ def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:
     return log_wealth(counts, np.linspace(0.0, width, counts.shape[1]), np.full(len(counts), m))
 
 
-def certified(
-    log_values: FloatArray, error_rate: float, among: int | None = None
-) -> NDArray[np.bool_]:
+def certified(log_values: FloatArray, error_rate: float) -> NDArray[np.bool_]:
     """Return which decisions can be certified together: at any time, on average at most ``error_rate`` of them are wrong.
 
     By the e-BH procedure they are the k largest, for the largest k with e_(k) ≥ K/(δ k) (Wang and Ramdas, "False discovery rate
@@ -53,12 +51,10 @@ def certified(
     Args:
         log_values: logarithms of the evidence for each decision, shape (…, K); each row a family of its own.
         error_rate: δ, in (0, 1).
-        among: number of all decisions, if these are those that the ratings selected; the others have no evidence.
     """
     falling = -np.sort(-log_values, axis=-1)
     count = falling.shape[-1]
-    enough = falling >= np.log(among or max(1, count)) - np.log(error_rate) - np.log(
-        np.arange(1, count + 1)
-    )
+    shares = np.arange(1, count + 1) / max(1, count)
+    enough = falling >= -np.log(error_rate * shares)
     least = np.where(enough, falling, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
     return np.asarray((log_values >= least) & (least < np.inf))

@@ -15,9 +15,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.moderated import Prior, chance_below, freedom_of_sum, moderated
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
+from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.decision import RELATIONS
+from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 
 DRAWS = 400
@@ -25,34 +26,25 @@ UNKNOWN = 0.5
 """The chance that a decision is wrong of which nothing is known yet."""
 
 _LUCK = 4.0 / 3.0
-_PRIOR = Prior(variance=1.0 / 81.0, weight=4.0)
 _AT_ONCE, _SAMPLE = 2**8, 2**10
 _CLEAR = 5.0
 """A rival that trails by so many standard errors leads in none of the draws."""
 
 
 def likely_wrong(
-    task: Task,
-    n: IntArray | FloatArray,
-    totals: FloatArray,
-    totals_sq: FloatArray,
-    given_up: NDArray[np.bool_],
-    some: slice = slice(None),
+    task: Task, sums: Sums, given_up: NDArray[np.bool_], some: slice = slice(None)
 ) -> FloatArray:
     """Return the chance that each decision is wrong, shape (decisions,): at most 1/2 for thresholds.
 
     It is nan for a decision without a rating that no further call can bring.
 
     Args:
-        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,) each.
         given_up: arms that are asked no more because they cannot be rated, shape (K,).
         some: which decisions to look at.
     """
     space = task.space
-    found = moderated(space, n, totals, totals_sq, prior=_PRIOR)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = space.by_rater(totals / n).mean(axis=1)
-    variances = space.by_rater(found.error_variance)
+    found = moderated(space, sums, lambda scale: (4.0 / 81.0 * (scale.high - scale.low) ** 2, 4.0))
+    means, variances = score_means(space, sums), space.by_rater(found.error_variance)
     is_gone = np.asarray(space.by_rater(given_up).any(axis=1))
     error = variances.sum(axis=1) / space.raters**2
     if task.group is not None:
@@ -63,34 +55,24 @@ def likely_wrong(
     )
 
 
-def chances_of_some(
-    task: Task,
-    n: IntArray | FloatArray,
-    totals: FloatArray,
-    totals_sq: FloatArray,
-    given_up: NDArray[np.bool_],
-) -> FloatArray:
+def score_means(space: ArmSpace, sums: Sums) -> FloatArray:
+    """Return the score of each pair and attribute, shape (rows,): the mean over raters, nan if one gave no rating."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(space.by_rater(sums.total / sums.n).mean(axis=1))
+
+
+def chances_of_some(task: Task, sums: Sums, given_up: NDArray[np.bool_]) -> FloatArray:
     """Return :func:`likely_wrong` of all decisions, or of an even sample if there are many: it takes less time."""
-    step = slice(None, None, -(-task.decisions // _SAMPLE) or 1)
-    return likely_wrong(task, n, totals, totals_sq, given_up, step)
+    return likely_wrong(task, sums, given_up, slice(None, None, -(-task.decisions // _SAMPLE) or 1))
 
 
-def is_good_enough(
-    task: Task,
-    n: IntArray | FloatArray,
-    totals: FloatArray,
-    totals_sq: FloatArray,
-    given_up: NDArray[np.bool_],
-    target: float,
-) -> bool:
+def is_good_enough(task: Task, sums: Sums, given_up: NDArray[np.bool_], target: float) -> bool:
     """Return whether the mean chance is at most ``target``, and every arm that can be rated has a rating.
 
     Of many decisions a sample is looked at first, and all only if it is good enough.
     """
-    if not ((n > 0) | given_up).all():
-        return False
-    return all(
-        share_of(chances(task, n, totals, totals_sq, given_up)) <= target
+    return bool(((sums.n > 0) | given_up).all()) and all(
+        share_of(chances(task, sums, given_up)) <= target
         for chances in (chances_of_some, likely_wrong)
     )
 
@@ -147,16 +129,20 @@ def _of_groups(
     reach = (center[rows] - (center + margins)[of_lead, None]) / np.hypot(
         spread[rows], spread[of_lead, None]
     )
-    is_rival = there & (np.arange(rows.shape[1]) != lead[:, None])
-    near = np.flatnonzero((is_rival & (reach > -_CLEAR)).any(axis=1))
-    chances = np.zeros(len(rows))
-    draws = np.random.default_rng(0).standard_normal((DRAWS, 1, rows.shape[1]))
+    is_rival = there & (np.arange(rows.shape[1]) != lead[:, None]) & (reach > -_CLEAR)
+    draws = np.random.default_rng(0).standard_normal((DRAWS, rows.shape[1])).T.copy()
+    chances, near = np.zeros(len(rows)), np.flatnonzero(is_rival.any(axis=1))
     for start in range(0, len(near), _AT_ONCE):
         mine = near[start : start + _AT_ONCE]
-        some = rows[mine]
-        drawn = np.clip(center[some] + spread[some] * draws, low[some], high[some])
-        best = np.where(there[mine], drawn, -np.inf).max(axis=2)
-        leader = np.take_along_axis(drawn, lead[mine][None, :, None], axis=2)[..., 0]
-        chances[mine] = (best > leader + margins[of_lead[mine]]).mean(axis=0)
+        first = of_lead[mine, None]
+        enough = center[first] + spread[first] * draws[lead[mine]]
+        enough = np.clip(enough, low[first], high[first]) + margins[first]
+        enough[enough >= high[first]] = np.inf  # no true mean is beyond the scale
+        is_wrong = np.zeros(enough.shape, dtype=np.bool_)
+        for place, drawn in enumerate(draws):
+            which = np.flatnonzero(is_rival[mine, place])
+            row = rows[mine[which], place, None]
+            is_wrong[which] |= center[row] + spread[row] * drawn > enough[which]
+        chances[mine] = is_wrong.mean(axis=1)
     has_lead = (there & is_rated[rows]).any(axis=1)
     return np.where(has_lead, chances, np.where(there.any(axis=1), UNKNOWN, np.nan))

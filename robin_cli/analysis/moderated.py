@@ -1,4 +1,4 @@
-"""Variances of few ratings, moderated by those of all pairs, and the likely intervals and errors from them.
+"""Variances of few ratings, moderated by those of all pairs, and the likely intervals from them.
 
 A few equal ratings do not prove that a judge never varies, nor do two different ones prove that it varies much. So each arm's
 variance is drawn toward that of the others, as in limma (Smyth, "Linear models and empirical Bayes methods for assessing
@@ -15,13 +15,12 @@ single pair. :mod:`robin_cli.analysis.intervals` has guarantees. benchmarks/cove
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 
@@ -33,9 +32,6 @@ _BINS = 128
 _EXACT = 80
 _CAUTION = 0.75
 """Standard errors by which the pooled variance may be too small: if means flip together, all intervals miss together."""
-
-_BISECTIONS = 24
-_MOST_TELLING = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,45 +49,22 @@ class Moderated:
     error_variance: FloatArray
 
 
-class Prior(NamedTuple):
-    """The pooled variance before the first repeated rating.
-
-    Attributes:
-        variance: as a share of the squared width of the scale; None for that of a rating drawn evenly from its levels.
-        weight: degrees of freedom that it counts as later.
-    """
-
-    variance: float | None
-    weight: float
-
-
-EVEN = Prior(None, 1.0)
-
-
 def moderated(
-    space: ArmSpace,
-    n: IntArray | FloatArray,
-    totals: FloatArray,
-    totals_sq: FloatArray,
-    prior: Prior = EVEN,
+    space: ArmSpace, sums: Sums, prior: Callable[[Scale], tuple[float, float]] | None = None
 ) -> Moderated:
     """Return the moderated variances of all arms, pooled over those of one attribute and judge.
 
-    g = (Σ SS + w v) / (Σ (n − 1) + w). Before the first repeated rating it is v, the prior's variance, which later counts as w
-    degrees of freedom; so no V is 0. A scale that is guessed from the ratings says nothing: V is nan until two ratings of an arm
-    differ.
+    g = (Σ SS + w v) / (Σ (n − 1) + w). Before the first repeated rating it is v, which later counts as w degrees of freedom, so
+    that no V is 0. A scale that is guessed from the ratings says nothing: V is nan until two ratings of an arm differ.
 
     Args:
-        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (…, K).
+        prior: returns w v and w of a scale; None for its own, the variance of a rating drawn evenly from its levels, once.
     """
-    count = n.astype(np.float64)
+    count, total, total_sq = sums
     with np.errstate(invalid="ignore", divide="ignore"):
-        squares = np.where(n > 1, np.maximum(totals_sq - totals * totals / count, 0.0), 0.0)
-    firsts = [
-        scale.prior if prior is EVEN else (prior.weight * _before(scale, prior), prior.weight)
-        for scale in space.scales
-    ]
-    even, weight = np.repeat(firsts, space.raters, axis=0).T
+        squares = np.where(count > 1, np.maximum(total_sq - total * total / count, 0.0), 0.0)
+    priors = [scale.prior if prior is None else prior(scale) for scale in space.scales]
+    even, weight = np.repeat(priors, space.raters, axis=0).T
     kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
         np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
@@ -100,15 +73,9 @@ def moderated(
     with np.errstate(invalid="ignore", divide="ignore"):
         pooled = np.where(within + even > 0, (within + even) / (freedom + weight), np.nan)
     pooled = pooled[..., space.kind]
-    variance = np.where(n > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
+    variance = np.where(count > 0, (squares + WEIGHT * pooled) / (count + WEIGHT - 1.0), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)
-
-
-def _before(scale: Scale, prior: Prior) -> float:
-    if prior.variance is None:
-        return scale.even_variance
-    return prior.variance * (scale.high - scale.low) ** 2
 
 
 def likely_half_widths(
@@ -176,10 +143,9 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
     weight = np.bincount(place, again.ravel(), _BINS)
     value = np.bincount(place, (again * residuals).ravel(), _BINS)[weight > 0] / weight[weight > 0]
     share = weight[weight > 0] / weight.sum()
+    squares = (again * residuals**2).sum() - (again * residuals**2 / size[:, None]).sum()
     even, beside = scale.prior
-    pooled = (
-        (again * residuals**2).sum() - (again * residuals**2 / size[:, None]).sum() + even
-    ) / ((size - 1.0).sum() + beside)
+    pooled = (squares + even) / ((size - 1.0).sum() + beside)
     kurtosis = share @ value**4 / (share @ value**2) ** 2
     caution = 1.0 + _CAUTION * math.sqrt(max(kurtosis - 1.0, 0.0) / weight.sum())
     sizes = np.concatenate([np.arange(1, _EXACT), _EXACT * 1.1 ** np.arange(34)]).astype(np.int64)
@@ -212,84 +178,3 @@ def chance_below(x: FloatArray, freedom: FloatArray) -> FloatArray:
     from scipy.special import stdtr
 
     return np.asarray(stdtr(freedom, x))
-
-
-def expected_worst_error(
-    space: ArmSpace,
-    is_kept: NDArray[np.bool_],
-    n: IntArray,
-    totals: FloatArray,
-    totals_sq: FloatArray,
-) -> float:
-    """Return the expected error of the worst score from its arm's true mean: the median of the largest of all errors.
-
-    Each error is taken as √(V/n) times Student's t with n + 3 degrees of freedom: Π P(|t| < x / √(V_i/n_i)) = ½.
-
-    Args:
-        is_kept: whether each arm counts, shape (K,).
-        n, totals, totals_sq: ratings of each arm, their sum and the sum of their squares, shape (K,).
-
-    Returns:
-        In the units of ``space``; nan while an arm that counts has no rating (its score is unknown), and without arms.
-    """
-    if not is_kept.any() or not n[is_kept].all():
-        return math.nan
-    found = moderated(space, n, totals, totals_sq)
-    error = np.sqrt(found.error_variance)[is_kept] / space.units[is_kept]
-    return median_of_worst(error, found.freedom[is_kept], space)
-
-
-def median_of_worst(error: FloatArray, freedom: FloatArray, space: ArmSpace) -> float:
-    """Return the median of the largest of K errors, each ``error`` times Student's t; at most the scale; nan if one is inf.
-
-    Args:
-        error: standard errors in the units of ``space``, shape (K,), for K ≥ 1.
-        freedom: degrees of freedom, shape (K,).
-    """
-    if not np.isfinite(error).all():
-        return math.nan
-    # Integer ratings leave few different arms: one complex number holds n and the error.
-    kinds, first, count = np.unique(freedom + 1j * error, return_index=True, return_counts=True)
-    freedom, error = kinds.real, error[first]
-    low, high = space.ends
-    below, above = 0.0, float(((high - low) / space.units).max())
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (below + above)
-        inside = (count * _log_chance_within(freedom, error, middle)).sum()
-        below, above = (middle, above) if inside < math.log(0.5) else (below, middle)
-    return above
-
-
-def is_likely_beyond(
-    space: ArmSpace,
-    is_kept: NDArray[np.bool_],
-    n: IntArray,
-    totals: FloatArray,
-    totals_sq: FloatArray,
-    error: float,
-) -> bool:
-    """Return whether :func:`expected_worst_error` is above ``error``, or unknown, in a small part of its time.
-
-    If not, it is at most ``error`` up to the last step of its search.
-    """
-    if not is_kept.any() or not n[is_kept].all():
-        return True
-    found = moderated(space, n, totals, totals_sq)
-    each, freedom = (
-        np.sqrt(found.error_variance)[is_kept] / space.units[is_kept],
-        found.freedom[is_kept],
-    )
-    if (
-        len(each) > _MOST_TELLING
-    ):  # every factor is at most 1, so that of a part may be too small already
-        most = np.argpartition(each, -_MOST_TELLING)[-_MOST_TELLING:]
-        if _log_chance_within(freedom[most], each[most], error).sum() < math.log(0.5):
-            return True
-    return bool(_log_chance_within(freedom, each, error).sum() < math.log(0.5))
-
-
-def _log_chance_within(freedom: FloatArray, error: FloatArray, x: float) -> FloatArray:
-    """Return ln P(|t| < x / error) = ln (1 − 2 T(−x / error)) of each."""
-    from scipy.special import stdtr
-
-    return np.asarray(np.log1p(-2.0 * stdtr(freedom, -x / error)))

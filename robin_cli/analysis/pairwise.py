@@ -1,4 +1,4 @@
-"""Preferences: scores of the comparisons of a pairwise run, with their evidence, the ranking of systems, and the order effect.
+"""Preferences: scores of the comparisons of a pairwise run, the ranking of systems, and the order effect.
 
 The preference of a comparison is its score: the mean over both orders and all judges of the points of A, as a share of the
 scale, 0 to 1. Orders and judges have equal weight however often each was asked, so the order effect cancels.
@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.intervals import ALPHA, log_sum_evidence
+from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.order_effect import effects_of
 from robin_cli.analysis.ranking import Ranking, ranking
-from robin_cli.analysis.scores import Columns, Scores, rated_parts, told_scores
+from robin_cli.analysis.scores import Columns, Scores, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.bradley_terry import NotConnected
 from robin_cli.model.circles import Circle, circle
@@ -26,31 +25,24 @@ from robin_cli.storage.named import Named
 from robin_cli.storage.reader import RunData
 
 
-def pairwise_scores(
-    run: RunData, *, by_judge: bool = False, alpha: float = ALPHA, error_rate: float | None = None
-) -> Scores:
+def pairwise_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
     """Return the preference of each comparison of ``run`` as it stands: its score, and the columns of comparisons.
 
-    Args:
-        by_judge, alpha: as for :func:`~robin_cli.analysis.scores.score`.
-        error_rate: the largest share of certified rows that is wrong, on average; None for the run's own.
+    ``by_judge``, ``alpha``: as for :func:`~robin_cli.analysis.scores.score`.
     """
     scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
-    rate = error_rate or run.manifest.error_rate
     comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
     preference = scores.numbers("score")
+    sides: list[Sequence[str]] = [[""] * len(scores)] * 2
+    if matches.names:
+        sides = [Named(matches.names, system) for system in matches.system[comparison].T]
     columns: Columns = {
         **scores.columns,
         "preference": preference,
-        "system_a": Named(matches.names, matches.system[comparison, 0])
-        if matches.names
-        else [""] * len(scores),
-        "system_b": Named(matches.names, matches.system[comparison, 1])
-        if matches.names
-        else [""] * len(scores),
+        "system_a": sides[0],
+        "system_b": sides[1],
         "n_ties": _ties(run)[scores.arms].sum(axis=1),
         "order_effect": effects.ravel() if by_judge else effects.mean(axis=1),
-        "certified": certified(_log_evidence(run, scores.arms, preference, rate), rate),
     }
     return replace(scores, columns=columns)
 
@@ -86,20 +78,6 @@ def _were_chosen(run: RunData) -> bool:
     """Return whether earlier verdicts chose which systems were compared: errors of a ranking are then larger than they look."""
     matches = run.inquiry.matches
     return run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
-
-
-def _log_evidence(
-    run: RunData, arms: IntArray, preference: FloatArray, error_rate: float
-) -> FloatArray:
-    """Return the ln of the evidence that each row's leading response is better; 0 or less if none leads."""
-    scale, for_b = run.space.scales[0], (preference < 0.5)[:, None]
-    ((_, parts),) = rated_parts(run, arms)
-    of_leader = [
-        replace(part, counts=np.where(for_b, part.counts[:, ::-1], part.counts)) for part in parts
-    ]
-    # Below 1/δ no row can be certified, however many there are.
-    found = log_sum_evidence(of_leader, 0.5 * (scale.low + scale.high), enough=-np.log(error_rate))
-    return np.where(np.isnan(preference) | (preference == 0.5), 0.0, found)
 
 
 def _ties(run: RunData) -> IntArray:

@@ -10,17 +10,19 @@ of two. e-BH certifies decisions over all prompts together (:func:`~robin_cli.an
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decisions import Certainty, CountsAt, Sums
+from robin_cli.analysis.decisions import Certainty, CountsAt
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.intervals import ALPHA, Part, log_sum_evidence
 from robin_cli.analysis.level_counts import LevelCounts
+from robin_cli.analysis.likely_wrong import share_of
 from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
-from robin_cli.model.arms import Arms, FloatArray, IntArray
+from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
 from robin_cli.model.matches import Matches
 from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
@@ -48,34 +50,32 @@ class Best:
     certified: NDArray[np.bool_] | None = None
     is_over: bool = False
 
+    @property
+    def share_wrong(self) -> float:
+        """The share of the bests that is likely wrong; nan without any."""
+        return share_of(self.likely_wrong)
 
-def best_responses(matches: Matches, arms: Arms, margin: float) -> Best:
+
+def best_responses(rivals: Rivals, arms: Arms, margin: float) -> Best:
     """Return the best response to each prompt by the preferences so far; ``margin``: ε, a probability."""
-    rivals = Rivals(matches)
-    preference = _preferences(matches, arms.counts, arms.totals)
+    matches, sums = rivals.matches, arms.copied_sums()
+    preference = _preferences(matches, sums)
     leader = _leaders(rivals, preference)
     every = np.arange(len(leader))
     is_leader = (rivals.side == leader[:, None, None]) & (rivals.side >= 0)
     place = is_leader.reshape(len(every), -1).argmax(axis=1)
     has_any = np.bincount(rivals.of, ~np.isnan(preference), len(every)) > 0
-    sums = (arms.counts, arms.totals, arms.totals_sq)
     return Best(
         prompt=matches.prompt[rivals.rows[:, 0]],
         leader=np.where(has_any, rivals.responses[every, leader], -1),
         comparison=rivals.rows[every, place // 2],
         side=place % 2,
-        likely_wrong=likely_wrong_bests(rivals, matches, *sums, arms.retired_mask, margin),
+        likely_wrong=likely_wrong_bests(rivals, sums, arms.retired_mask, margin),
     )
 
 
 def likely_wrong_bests(
-    rivals: Rivals,
-    matches: Matches,
-    n: IntArray,
-    totals: FloatArray,
-    totals_sq: FloatArray,
-    given_up: NDArray[np.bool_],
-    margin: float,
+    rivals: Rivals, sums: Sums, given_up: NDArray[np.bool_], margin: float
 ) -> FloatArray:
     """Return the chance that a response is preferred to the leader of its prompt by more than ``margin``, shape (prompts,).
 
@@ -83,9 +83,9 @@ def likely_wrong_bests(
     more than ratings do, so these start at an even spread. One that was not asked, or is not in the data, counts as ½. nan
     if no comparison of a prompt has a preference, and none can be asked any more.
     """
-    space, scale = matches.space, matches.space.scales[0]
-    preference = _preferences(matches, n, totals)
-    varied = moderated(space, n, totals, totals_sq)
+    space, scale = rivals.matches.space, rivals.matches.space.scales[0]
+    preference = _preferences(rivals.matches, sums)
+    varied = moderated(space, sums)
     errors, freedom = (space.by_pair(each) for each in (varied.error_variance, varied.freedom))
     spread = np.sqrt(errors.sum(axis=1)) / errors.shape[1] / (scale.high - scale.low)
     degrees = freedom_of_sum(errors, freedom)
@@ -102,11 +102,11 @@ def likely_wrong_bests(
     return np.where((is_gone[rows] | ~there).all(axis=1), np.nan, 1.0 - chance)
 
 
-def _preferences(matches: Matches, n: IntArray, totals: FloatArray) -> FloatArray:
+def _preferences(matches: Matches, sums: Sums) -> FloatArray:
     """Return the preference for A of each comparison, orders and judges with equal weight; nan if one has no verdict."""
     scale = matches.space.scales[0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        points = (totals / n - scale.low) / (scale.high - scale.low)
+        points = (sums.total / sums.n - scale.low) / (scale.high - scale.low)
     return np.asarray(matches.space.by_pair(points).mean(axis=1))
 
 
@@ -136,7 +136,6 @@ class DuelEvidence(Certainty):
     def __init__(
         self, matches: Matches, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN
     ) -> None:
-        self._matches = matches
         self._rivals = rivals = Rivals(matches)
         self._margin = margin
         super().__init__(
@@ -153,17 +152,17 @@ class DuelEvidence(Certainty):
         sums: Sums,
         given_up: NDArray[np.bool_],
     ) -> None:
-        found = self._leads(contest, counts_at, (sums[0][0], sums[1][0], sums[2][0]), given_up[0])
+        found = self._leads(contest, counts_at, sums.by(itemgetter(0)), given_up[0])
         self.log[run, contest], self.stuck[run, contest] = found.log, found.stuck
 
     def outcome(self, arms: Arms, counts: LevelCounts) -> Best:
         """Return the best response to each prompt, with those that are certified."""
         every = np.arange(len(self._rivals.members))
-        sums = (arms.counts, arms.totals, arms.totals_sq)
-        found = self._leads(every, lambda _run, arm: counts.of_arms(arm), sums, arms.retired_mask)
+        gone = arms.retired_mask
+        found = self._leads(every, lambda _run, arm: counts.of_arms(arm), arms.sums, gone)
         sure = certified(found.log, self.error_rate)
         return replace(
-            best_responses(self._matches, arms, self._margin),
+            best_responses(self._rivals, arms, self._margin),
             certified=sure,
             is_over=bool((sure | found.stuck).all()),
         )
@@ -172,13 +171,10 @@ class DuelEvidence(Certainty):
         self, prompts: IntArray, counts_at: CountsAt, sums: Sums, gone: NDArray[np.bool_]
     ) -> _Lead:
         """Return the leader of each of ``prompts``, shape (N,), with the evidence that none is better."""
-        matches, rivals, margin = self._matches, self._rivals, self._margin
+        rivals, matches, margin = self._rivals, self._rivals.matches, self._margin
         side, rows = rivals.side[prompts], rivals.rows[prompts]
         there = rows >= 0
-        scale = matches.space.scales[0]
-        with np.errstate(invalid="ignore"):
-            points = (sums[1] / sums[0] - scale.low) / (scale.high - scale.low)
-        preference = np.where(there, matches.space.by_pair(points).mean(axis=1)[rows], np.nan)
+        preference = np.where(there, _preferences(matches, sums)[rows], np.nan)
         leader = rivals.leaders(preference, prompts)
         is_a = np.asarray(there & (side[..., 0] == leader[:, None]))
         is_b = np.asarray(there & (side[..., 1] == leader[:, None]))
@@ -210,7 +206,7 @@ class DuelEvidence(Certainty):
         """Return ln of the evidence that A of each comparison, or B, is preferred in more than ½ − ε."""
         if not len(comparison):
             return np.zeros(0)
-        space = self._matches.space
+        space = self._rivals.matches.space
         arms = space.by_pair(np.arange(len(space)))[comparison]
         alone = np.zeros(len(arms), dtype=np.int64)
         parts = []
@@ -229,6 +225,6 @@ def run_best(run: RunData) -> Best:
     own = run.manifest.own_settings
     margin = DEFAULT_MARGIN if own["margin"] is None else float(own["margin"])
     if not own["certify"]:
-        return best_responses(run.matches, run.fold.arms, margin)
+        return best_responses(Rivals(run.matches), run.fold.arms, margin)
     evidence = DuelEvidence(run.matches, error_rate=own["error_rate"], margin=margin)
     return evidence.outcome(run.fold.arms, LevelCounts.of(run))

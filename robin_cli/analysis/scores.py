@@ -102,9 +102,9 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     space, totals = run.space, run.fold.arms
     arms = space.by_judge if by_judge else space.by_rater(np.arange(len(space)))
     first, raters = arms[:, 0], arms.shape[1]
-    found = moderated(space, totals.counts, totals.totals, totals.totals_sq)
+    found = moderated(space, totals.sums)
     n, means = totals.counts[arms], mean(totals.counts, totals.totals)[arms]
-    variances = sample_variance(totals.counts, totals.totals, totals.totals_sq)[arms]
+    variances = sample_variance(*totals.sums)[arms]
     noise = found.error_variance[arms]
     center, error = means.mean(axis=1), noise.sum(axis=1) / raters**2
     freedom = freedom_of_sum(noise, found.freedom[arms])

@@ -29,7 +29,7 @@ from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.run_labels import Labels
 from robin_cli.analysis.scores import Scores
-from robin_cli.model.arms import FloatArray, IntArray, mean
+from robin_cli.model.arms import FloatArray, IntArray, Sums, mean
 from robin_cli.model.records import Ends
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.fold import values_of
@@ -89,7 +89,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
         first = by_arm[n[some[by_arm]] + before < count_first]
         for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
             np.add.at(sums, some[first], each[first])
-    noise = space.by_rater(moderated(space, n, totals, squares).error_variance)
+    noise = space.by_rater(moderated(space, Sums(n, totals, squares)).error_variance)
     means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
     means, errors = means[mine], noise.sum(axis=1)[mine] / space.raters**2
     place = space.attributes.index(attribute)

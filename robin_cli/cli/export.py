@@ -153,7 +153,7 @@ def _table_of(
 
     for_people = given.format == "table"
     options |= {name: getattr(given, name) for name in OF_SCORES}
-    view = View(for_people, **options)
+    view = View(**options)
     if not (for_people and what is What.RANKING):  # where it is printed, its notes stand under it
         view = replace(view, notify=notify)
     return table_of(run, what, view)

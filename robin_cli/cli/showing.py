@@ -116,13 +116,7 @@ def deliver(
     data, for_people = read_run(run), is_for_people(settings)
     messages = messages_for(quiet=settings.quiet)
     try:
-        view = View(
-            for_people,
-            settings.with_text,
-            settings.wide,
-            show=settings.show,
-            guaranteed=settings.guaranteed,
-        )
+        view = View(**{name: getattr(settings, name) for name in OF_SCORES})
         found = goal_of_run(data).found(data)
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
         if for_people:

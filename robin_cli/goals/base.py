@@ -65,6 +65,7 @@ class Goal(ABC):
     simulated: ClassVar[tuple[str, ...]] = ()
     task: Task | None = None
     target_wrong: float = 0.0
+    smaller_target: ClassVar[str] = "--target-wrong with a smaller share, or 0"
     systems: Systems | None = None
     matches: Matches | None = None
 
@@ -81,7 +82,7 @@ class Goal(ABC):
     @property
     def for_more(self) -> str:
         """The setting with which a run goes on that has reached its goal; "" for none."""
-        return ""
+        return self.smaller_target if self.target_wrong else ""
 
     def without_systems(self, why: str) -> list[str]:
         """Return a report's lines if no systems can be compared, because of ``why``; empty if nobody asked for that."""

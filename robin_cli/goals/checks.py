@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems, target_wrong_of
+from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
 from robin_cli.model.errors import InputError, did_you_mean, shown, typed
 from robin_cli.model.groups import check_groups
 from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale
@@ -130,12 +130,6 @@ class Wanted(Inquiry):
             )
         return found
 
-    @property
-    def target_wrong(self) -> float:
-        """The share of likely wrong decisions at which the run ends; 0: never."""
-        session = {name: getattr(self.settings, name) for name in ("target_wrong", "agree")}
-        return target_wrong_of(session, certify=self.settings.certify)
-
     @cached_property
     def groups(self) -> IntArray:
         """Group of each pair, shape (pairs,)."""
@@ -153,7 +147,7 @@ class Wanted(Inquiry):
                 f"{compare}: not with {TABLE['target_error'].flag}, at which calls go where a score is least certain; leave "
                 "one of the two out"
             )
-        for name in ("margin", "target_wrong", "agree"):
+        for name in ("margin", "agree"):
             if getattr(settings, name) is not None:
                 raise InputError(
                     f"{compare}: not with {TABLE[name].flag}, which is for decisions on pairs; leave one of the two out"

@@ -14,6 +14,7 @@ from robin_cli.analysis.pairwise import Ranked, pairwise_scores
 from robin_cli.analysis.pairwise_decisions import Best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import check_view
+from robin_cli.goals.decided import promise
 from robin_cli.goals.found import View, judged_by, larger_budget
 from robin_cli.goals.rows import beside, shown_intervals, with_data
 from robin_cli.model.errors import InputError, typed
@@ -61,12 +62,7 @@ def comparisons_of(
 ) -> Table:
     """Return the table of ``scores``, with the options of ``view``."""
     run, matches, best = found.run, found.matches, found.best
-    hidden = set() if run.manifest.certifies else {"certified"}
-    named = {
-        name: scores.columns[name]
-        for name in COMPARISONS.columns
-        if name in scores.columns and name not in hidden
-    }
+    named = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
     values, intervals = shown_intervals(named, "comparisons", guaranteed=view.guaranteed)
     values |= _named_in_part(run, matches, scores)
     if best is not None:
@@ -83,10 +79,7 @@ def comparisons_of(
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sort=_sort(scores, values),
-        notes=[
-            intervals,
-            *_comparison_notes(scores, run.manifest.error_rate, certifies=run.manifest.certifies),
-        ],
+        notes=[intervals, *_comparison_notes(scores, best, run.manifest.error_rate)],
         footer=[f"judge: {judged_by(run.manifest)}"],
         command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
     )
@@ -99,7 +92,7 @@ def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict
     of = np.searchsorted(best.prompt, matches.prompt)
     values = {"best": which, "likely_wrong": best.likely_wrong[of]}
     if best.certified is not None:
-        values["best_certified"] = best.certified[of]
+        values["certified"] = best.certified[of]
     return {name: each[comparison] for name, each in values.items()}
 
 
@@ -125,12 +118,12 @@ def _sort(scores: Scores, values: Mapping[str, Any]) -> Sort:
     return Sort("the most uncertain prompt first", lambda: chance + (values["best"] != "") * 1e-9)
 
 
-def _comparison_notes(scores: Scores, rate: float, *, certifies: bool) -> list[str]:
+def _comparison_notes(scores: Scores, best: Best | None, rate: float) -> list[str]:
     notes = [
         "order ±: how much more a response is preferred if it comes first, taken out of the preference"
     ]
-    if certifies and np.any(np.asarray(scores.columns["certified"])):
-        notes.append(f"* certified: at most {100 * rate:g} % of these lead wrongly, on average")
+    if best is not None and best.certified is not None:
+        notes.append(f"certified: {promise(rate)}")
     if without := int(np.isnan(np.asarray(scores.columns["preference"])).sum()):
         notes.append(f"{without:,} without a preference: no verdict of every judge in both orders")
     return notes

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robin_cli.analysis.decided import Decided, decide, decisions_by, score_means, tally_of
-from robin_cli.analysis.decisions import Evidence, RunVerdicts
+from robin_cli.analysis.decided import Decided, decide, decisions_by, tally_of
+from robin_cli.analysis.decisions import Certainty, Evidence, RunVerdicts
 from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.likely_wrong import chances_of_some, is_good_enough, share_of
-from robin_cli.goals.watching import Counts, ErrorWatch, Fact, Watch
+from robin_cli.analysis.likely_wrong import is_good_enough, likely_wrong, score_means, share_of
+from robin_cli.goals.watching import Counts, Fact, Watch
 from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.decision import BEST, KEEP, UNDECIDED
 from robin_cli.model.records import number_of
@@ -20,32 +22,41 @@ from robin_cli.model.task import Task
 from robin_cli.planning.stopping import TEST_GROWTH, reached
 from robin_cli.results.words import Bars, finite, share_text
 
-_MANY_ARMS, _MANY_CALLS = 2**15, 2**9
-"""With more arms, a display looks at the chances again only after so many calls: each time takes a tenth of a second."""
-
 
 def decision_facts(decided: Decided, target: float) -> dict[str, Any]:
     """Return the decisions of a run as JSON; ``target``: the share likely wrong at which it ends, 0 for none."""
-    asked, wrong = decided.task.decision, decided.share_wrong
-    facts = {
+    asked = decided.task.decision
+    return {
         "of": decided.decisions,
         "each": _noun(decided.task),
         **decided.tally(),
-        "likely_wrong": float(np.nansum(decided.likely_wrong)),
-        "likely_wrong_share": finite(wrong),
-        "likely_wrong_of": int((~np.isnan(decided.likely_wrong)).sum()),
-        "target_wrong": target,
+        **certainty_facts(decided.likely_wrong, target, decided.certified, asked.error_rate),
         "margins": dict(zip(decided.task.space.attributes, asked.margins, strict=True)),
     }
-    if decided.certified is not None:
-        facts |= {"certified": int(decided.certified.sum()), "error_rate": asked.error_rate}
+
+
+def certainty_facts(
+    chances: FloatArray, target: float, sure: NDArray[np.bool_] | None, error_rate: float | None
+) -> dict[str, Any]:
+    """Return how many decisions are likely wrong, and with --certify how many are certified, as JSON."""
+    facts = {
+        "likely_wrong": float(np.nansum(chances)),
+        "likely_wrong_share": finite(share_of(chances)),
+        "likely_wrong_of": int((~np.isnan(chances)).sum()),
+        "target_wrong": target,
+    }
+    if sure is not None:
+        facts |= {"certified": int(sure.sum()), "error_rate": error_rate}
     return facts
 
 
-def decided_text(decided: Decided) -> str:
-    """Return what was decided, how much of it is likely wrong, and how much is certified."""
-    head = standing_text(decided.task, decided.tally(), decided.likely_wrong)
-    return "; ".join([head, *certified_lines(decided)])
+def decided_lines(decided: Decided) -> list[str]:
+    """Return what is decided and how much of it is likely wrong; with --certify how much is certified."""
+    task, noun = decided.task, "" if decided.task.decision.is_best else "decision"
+    return [
+        f"{kept_text(task, decided.tally())}; {wrong_text(decided.likely_wrong, noun)}",
+        *certified_lines(decided.certified, things(task), task.decision.error_rate),
+    ]
 
 
 def kept_text(task: Task, tally: Mapping[str, int]) -> str:
@@ -76,27 +87,20 @@ def number_wrong(chances: FloatArray, noun: str = "") -> str:
     return f"{number} of the {number_of(len(known), noun) if noun else f'{len(known):,}'}"
 
 
-def standing_text(task: Task, tally: Mapping[str, int], chances: FloatArray) -> str:
-    """Return what was decided, and how much of it is likely wrong."""
-    noun = "" if task.decision.is_best else "decision"
-    return f"{kept_text(task, tally)}; {wrong_text(chances, noun)}"
-
-
-def certified_lines(decided: Decided) -> list[str]:
-    """Return how many decisions are certified, and the promise; empty without --certify."""
-    if decided.certified is None:
+def certified_lines(
+    sure: NDArray[np.bool_] | None, things: str, error_rate: float | None
+) -> list[str]:
+    """Return how many of ``things`` are certified, and the promise; empty without --certify."""
+    if sure is None or error_rate is None:
         return []
-    task, count = decided.task, int(decided.certified.sum())
-    if not count:
-        return [f"none of {things(task)} is certified yet"]
-    return [f"{count:,} of {things(task)} certified ({promise(task)})"]
+    if not sure.any():
+        return [f"none of {things} is certified yet"]
+    return [f"{int(sure.sum()):,} of {things} certified ({promise(error_rate)})"]
 
 
-def promise(task: Task) -> str:
-    """Return the promise of the certified decisions."""
-    rate = task.decision.error_rate
-    assert rate is not None  # noqa: S101  # for the types
-    return f"at most {100 * rate:g} % of these wrong on average"
+def promise(error_rate: float) -> str:
+    """Return the promise of certified decisions."""
+    return f"at most {100 * error_rate:g} % of these wrong on average"
 
 
 def margin_text(task: Task) -> str:
@@ -126,52 +130,73 @@ def _noun(task: Task) -> str:
     return "group" if task.decision.is_best else "pair"
 
 
-class DecisionsWatch(Watch):
-    """Watches the decisions by the ratings so far; with --certify the scheduler adds these to :attr:`verdicts`.
+class DecidingWatch(Watch):
+    """Watches decisions by the ratings so far; with --certify the scheduler adds these to :attr:`verdicts`.
 
     Args:
-        counts: reads all ratings so far, for the evidence of certified decisions.
+        of: the decisions in words, with their number.
+        evidence: for certified decisions; None without --certify.
+        counts: reads all ratings so far, for the evidence.
         target: the share likely wrong at which the run ends; 0 for none.
+        first: calls at which that is tested first.
     """
 
     decides: ClassVar[bool] = True
+    verdicts: RunVerdicts | None = None
 
-    def __init__(self, task: Task, counts: Counts, target: float) -> None:
-        self._task, self._target = task, target
-        self._errors, self._bars = ErrorWatch(task.space), Bars()
-        self._chances, self._looks_at = np.empty(0), 0.0
-        if task.decision.error_rate is not None:
-            self.verdicts = self._verdicts = RunVerdicts(Evidence(task), counts())
+    def __init__(
+        self, of: str, evidence: Certainty | None, counts: Counts, target: float, first: int
+    ) -> None:
+        self._of, self._evidence, self._target, self._bars = of, evidence, target, Bars()
+        if evidence is not None:
+            self.verdicts = RunVerdicts(evidence, counts())
         if target:
-            self.stop = reached(self._is_good_enough, first=len(task.space), growth=TEST_GROWTH)
+            self.stop = reached(self.is_good_enough, first, TEST_GROWTH)
 
-    def _is_good_enough(self, arms: Arms) -> bool:
-        return is_good_enough(self._task, *arms.copied_sums(), arms.retired_mask, self._target)
+    @abstractmethod
+    def is_good_enough(self, arms: Arms) -> bool:
+        """Return whether few enough decisions are likely wrong."""
+
+    @abstractmethod
+    def is_certified(self, arms: Arms, verdicts: RunVerdicts) -> bool:
+        """Return whether every decision that can be certified is."""
+
+    @abstractmethod
+    def decided(self, arms: Arms) -> tuple[str, FloatArray]:
+        """Return what is decided, in words, and the chance that each decision is wrong."""
 
     def is_over(self, arms: Arms) -> bool:
-        if self._target and self._is_good_enough(arms):
+        if self._target and self.is_good_enough(arms):
             return True
-        return (
-            self.verdicts is not None
-            and decide(self._task, lambda: self._verdicts.counts, arms).is_over
-        )
+        return self.verdicts is not None and self.is_certified(arms, self.verdicts)
 
     def standing(self, arms: Arms) -> list[Fact]:
-        """Return what is decided, how much of it is likely wrong, how much is certified, and the error of the worst score."""
-        task, sums, gone = self._task, arms.copied_sums(), arms.retired_mask
-        decision = decisions_by(task, score_means(task.space, *sums[:2]))
-        if arms.spent >= self._looks_at:
-            self._chances = chances_of_some(task, *sums, gone)
-            self._looks_at = arms.spent + _MANY_CALLS * (len(task.space) > _MANY_ARMS)
-        chances, share = self._chances, share_of(self._chances)
-        if len(chances) < task.decisions:
-            chances = np.full(task.decisions, share)
+        """Return what is decided, how much of it is likely wrong, and how much is certified."""
+        kept, chances = self.decided(arms)
+        share = share_of(chances)
         bars = "" if math.isnan(share) else self._bars.with_next(share)
-        facts = [
-            ("decided", kept_text(task, tally_of(task, decision))),
-            ("likely wrong", f"{number_wrong(chances, 'decision')}{bars}"),
-        ]
-        if (rate := task.decision.error_rate) is not None:
-            sure = int(certified(self._verdicts.evidence.log[0], rate).sum())
-            facts.append(("certified", f"{sure:,} of {things(task)}"))
-        return [*facts, *self._errors.standing(arms)]
+        facts = [("decided", kept), ("likely wrong", f"{number_wrong(chances, 'decision')}{bars}")]
+        if self._evidence is not None:
+            sure = int(certified(self._evidence.log[0], self._evidence.error_rate).sum())
+            facts.append(("certified", f"{sure:,} of {self._of}"))
+        return facts
+
+
+class DecisionsWatch(DecidingWatch):
+    """Watches decisions on pairs, or on the best of groups."""
+
+    def __init__(self, task: Task, counts: Counts, target: float) -> None:
+        self._task = task
+        evidence = None if task.decision.error_rate is None else Evidence(task)
+        super().__init__(things(task), evidence, counts, target, len(task.space))
+
+    def is_good_enough(self, arms: Arms) -> bool:
+        return is_good_enough(self._task, arms.copied_sums(), arms.retired_mask, self._target)
+
+    def is_certified(self, arms: Arms, verdicts: RunVerdicts) -> bool:
+        return decide(self._task, lambda: verdicts.counts, arms).is_over
+
+    def decided(self, arms: Arms) -> tuple[str, FloatArray]:
+        task, sums = self._task, arms.copied_sums()
+        tally = tally_of(task, decisions_by(task, score_means(task.space, sums)))
+        return kept_text(task, tally), likely_wrong(task, sums, arms.retired_mask)

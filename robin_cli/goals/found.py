@@ -34,7 +34,6 @@ class View:
     """The options of a table; a table ignores those that do not apply.
 
     Attributes:
-        for_people: whether people see the table.
         with_text: whether files have the texts.
         wide: whether each attribute has columns of its own.
         messages: whether preferences are conversations.
@@ -50,7 +49,6 @@ class View:
         blind: whether labels wanted of several systems have opaque ids.
     """
 
-    for_people: bool = False
     with_text: bool = False
     wide: bool = False
     messages: bool = False

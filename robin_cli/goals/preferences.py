@@ -14,7 +14,7 @@ from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ra
 from robin_cli.analysis.pairwise_decisions import Best, run_best
 from robin_cli.analysis.scores import Scores
 from robin_cli.goals.answers import SHOWN, winners_text
-from robin_cli.goals.bests import best_facts, best_lines, is_good_enough
+from robin_cli.goals.bests import best_facts, best_lines
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
 from robin_cli.goals.found import Builder, Found, View
 from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
@@ -81,7 +81,8 @@ class Preferences(Found):
         """Whether few enough bests are likely wrong, or every one that can be certified is."""
         if self.best is None:
             return False
-        return is_good_enough(self.run, self.best) or self.best.is_over
+        target = self.run.manifest.target_wrong
+        return self.best.is_over or (target > 0 and self.best.share_wrong <= target)
 
     def facts(self) -> dict[str, Any]:
         run, compared, ranked = self.run, self.compared, self.ranked

@@ -16,7 +16,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decision_facts
 from robin_cli.goals.found import Builder, Found
 from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
-from robin_cli.goals.scores import decisions_as_asked, scores_as_asked
+from robin_cli.goals.scores import decision_table, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
@@ -47,7 +47,7 @@ class Rated(Found):
     tables: ClassVar[Mapping[str, Builder]] = {
         "scores": scores_as_asked,
         "judge-scores": partial(scores_as_asked, by_judge=True),
-        "decisions": decisions_as_asked,
+        "decisions": decision_table,
         "preferences": preference_table,
         **OF_PEOPLE,
     }
@@ -73,7 +73,8 @@ class Rated(Found):
         """The expected error of the worst score; nan while unknown."""
         if not self.has_errors:
             return math.nan
-        return worst_error(self.run.space, self.run.fold.arms)
+        arms = self.run.fold.arms
+        return worst_error(self.run.space, arms.sums, ~arms.retired_mask)
 
     @cached_property
     def aim(self) -> Aim | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -23,26 +20,17 @@ from robin_cli.storage.reader import RunData
 
 
 def score_table(
-    scores: Scores,
-    run: RunData,
-    *,
-    with_text: bool = False,
-    wide: bool = False,
-    show: Sequence[str] = (),
-    guaranteed: bool = False,
-    agreed: NDArray[np.bool_] | None = None,
+    scores: Scores, run: RunData, view: View, agreed: NDArray[np.bool_] | None = None
 ) -> Table:
     """Return the scores, of all judges together or of each; files have the data's columns behind those of the contract.
 
+    A row of a wide table is a pair, and each attribute has columns of its own, ``helpfulness_score`` and so on; each attribute
+    and judge, if ``scores`` are those of each judge.
+
     Args:
-        with_text: whether files have prompt and response.
-        wide: a row for each pair, in which each attribute has columns of its own, ``helpfulness_score`` and so on; each
-            attribute and judge, if ``scores`` are those of each judge.
-        show: columns of the data beside each row, for people.
-        guaranteed: whether rows have their guaranteed intervals.
         agreed: the decisions that people agree with.
     """
-    values, intervals = shown_intervals(scores.columns, "pairs", guaranteed=guaranteed)
+    values, intervals = shown_intervals(scores.columns, "pairs", guaranteed=view.guaranteed)
     if agreed is not None and scores.decided is not None:
         values["agreed"] = _of_rows(scores.decided, agreed)
     hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
@@ -53,7 +41,7 @@ def score_table(
         terminal=[name for name in SCORES.terminal if name not in hidden | of_panel],
         html=[name for name in SCORES.html if name not in hidden],
         ids=run.space.pair[scores.arm] + 1,
-        beside=beside(run, run.space.pair[scores.arm], show),
+        beside=beside(run, run.space.pair[scores.arm], view.show),
         bar=np.asarray(scores.columns["n"]),
         dim=scores.retired,
         sort=_sort(scores, run),
@@ -61,27 +49,21 @@ def score_table(
         footer=[f"judge: {judged_by(run.manifest)}"],
         command=f"robin export {typed(run.name)}{by_judge}",
     )
-    pairs = None if wide else run.space.pair[scores.arm]
-    if wide:
+    pairs = None if view.wide else run.space.pair[scores.arm]
+    if view.wide:
         # One decision a pair, whatever its attributes, is shown once; of groups each attribute has its own.
         once = (
             ("pair_id", "group") if "group" in values else ("pair_id", "decision", "likely_wrong")
         )
         table = table.wide(run.space.by_pair(np.arange(len(scores))), scores.facets, once)
-    return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=with_text))
+    return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=view.with_text))
 
 
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
     """Return the scores with the options of ``view``, of all judges together or of each."""
     scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
-    about: dict[str, Any] = {
-        "with_text": view.with_text,
-        "wide": view.wide,
-        "show": view.show,
-        "guaranteed": view.guaranteed,
-    }
-    return score_table(scores, found.run, agreed=agreed, **about)
+    return score_table(scores, found.run, view, agreed)
 
 
 def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -89,18 +71,13 @@ def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray((decided.number >= 0) & agreed[decided.number])
 
 
-def decision_table(
-    scores: Scores,
-    run: RunData,
-    *,
-    with_text: bool = False,
-    agreed: NDArray[np.bool_] | None = None,
-) -> Table:
+def decision_table(found: Found, view: View) -> Table:
     """Return the decisions: a row for each pair with the scores of all attributes, or for the best a row for each score.
 
     Raises:
         InputError: the run decides nothing.
     """
+    scores, run, agreed = found.scores, found.run, found.agreed_in(view)
     if (decided := scores.decided) is None:
         raise InputError(
             f"{run.name}: decides nothing; make a run with --decide (in Python decide=…), such as 'score>=3'"
@@ -125,13 +102,7 @@ def decision_table(
         values = {name: of_pairs[name] for name in of_pairs.column_names}
         of_each = [Column(f"{name}_score", form="number") for name in run.space.attributes]
         table = DECISIONS.of(values | {f"{name}_score": score for name, score in each}, *of_each)
-    return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=with_text))
-
-
-def decisions_as_asked(found: Found, view: View) -> Table:
-    """Return the decisions with the options of ``view``."""
-    agreed = found.agreed_in(view)
-    return decision_table(found.scores, found.run, with_text=view.with_text, agreed=agreed)
+    return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=view.with_text))
 
 
 def _sort(scores: Scores, run: RunData) -> Sort:
@@ -165,5 +136,6 @@ def _decision_notes(scores: Scores) -> list[str]:
     if (decided := scores.decided) is None:
         return []
     task = decided.task
-    said = "" if decided.certified is None else f"; certified: {promise(task)}"
+    rate = task.decision.error_rate
+    said = "" if rate is None else f"; certified: {promise(rate)}"
     return [f"decisions ({task.decision}), {margin_text(task)}{said}"]

@@ -2,16 +2,12 @@
 
 Two scores differ clearly if the difference is more than t √(V_a/n_a + V_b/n_b), with moderated variances and the degrees of
 freedom of Welch and Satterthwaite: right for all such pairs on average, a guarantee for none.
-
-Preferences are certified by bets on the difference, at any time (:func:`robin_cli.analysis.intervals.log_sum_evidence`), over
-all preferences together. The ratings themselves select which response leads and which pairs differ. So e-BH counts all pairs of
-a group as tested, and those without a clear difference as without evidence, which keeps its promise for the listed ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,19 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
 from robin_cli.analysis.pairwise import pairwise_scores
-from robin_cli.analysis.scores import rated_parts
 from robin_cli.datasets.chats import turns_in
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.decision import BEST, MARGIN
+from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, number_of
 from robin_cli.results.columns import PREFERENCES
 from robin_cli.results.tables import Table
-from robin_cli.storage.reader import RunData
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
@@ -46,8 +38,8 @@ class Preferences:
         chosen, rejected: the places of the two pairs in the data, shape (rows,) each.
         attribute: number of the attribute by which they are compared, shape (rows,).
         margin: the chosen one's score less the rejected one's, in points, shape (rows,).
-        certified: whether the chosen one is guaranteed to be better, or worse by less than the run's margin, shape (rows,);
-            None without --certify.
+        certified: whether the chosen one is certified as the best of its group, shape (rows,); None without --decide best and
+            --certify.
         alike: number of rivals of a group's best without a clear difference, or with its very text.
         unrated: number of responses, for each attribute, without a rating, in groups of several.
         alone: number of groups with one response only.
@@ -68,9 +60,9 @@ class Preferences:
 def preferences(ran: Found) -> Preferences:
     """Return the preferences in the scores of a run; a panel's judges have equal weight."""
     run = ran.run
-    space, arms = run.space, run.fold.arms
+    space = run.space
     error_rate = run.manifest.error_rate
-    found = moderated(space, arms.counts, arms.totals, arms.totals_sq)
+    found = moderated(space, run.fold.arms.sums)
     noise, freedom = (space.by_rater(each) for each in (found.error_variance, found.freedom))
     score = ran.scores.numbers("score")
     first = np.flatnonzero(space.judge == 0)
@@ -98,15 +90,11 @@ def preferences(ran: Found) -> Preferences:
         difference > likely_half_widths(error, freedom_of_sum(errors, freedoms), alpha=error_rate)
     ) & ~same
     lead, rival = lead[told], rival[told]
-    sure = None
-    if run.manifest.certifies:
-        tried = len(space.attributes) * int((sizes * (sizes - 1) // 2).sum())
-        sure = certified(_log_evidence(run, lead, rival, attribute[lead]), error_rate, among=tried)
-        decided = ran.scores.decided
-        if decided is not None and decided.certified is not None:
-            # the best of a group is certified against all its rivals
-            of_rows = decided.of_rows(decided.certified, other=False)
-            sure |= (decided.decision[lead] == BEST) & of_rows[rival]
+    sure, decided = None, ran.scores.decided
+    if decided is not None and decided.certified is not None and decided.task.group is not None:
+        sure = (decided.decision == BEST)[lead] & decided.of_rows(decided.certified, other=False)[
+            lead
+        ]
     return Preferences(
         pair[lead],
         pair[rival],
@@ -118,30 +106,6 @@ def preferences(ran: Found) -> Preferences:
         alone=int((sizes == 1).sum()),
         groups=len(sizes),
     )
-
-
-def _log_evidence(run: RunData, lead: IntArray, rival: IntArray, attribute: IntArray) -> FloatArray:
-    """Return ln of the evidence that each mean in ``lead`` is above that in ``rival`` less the margin; shape (rows,)."""
-    of_run = run.manifest.settings.get("margin")
-    margins = [
-        MARGIN * (each.high - each.low) if of_run is None else of_run for each in run.space.scales
-    ]
-    at = -np.array(margins, dtype=np.float64)[attribute]
-    found = np.empty(len(lead))
-    place = np.empty(len(run.space), dtype=np.int64)
-    for rows, parts in rated_parts(run):
-        place[rows] = np.arange(len(rows))
-        mine = np.flatnonzero(np.isin(lead, rows))
-        if len(mine):
-            both: list[Part] = [
-                replace(part, counts=part.counts[place[lead[mine]]]) for part in parts
-            ]
-            both += [
-                replace(part, counts=part.counts[place[rival[mine]]], weight=-part.weight)
-                for part in parts
-            ]
-            found[mine] = log_sum_evidence(both, at[mine])
-    return found
 
 
 _EVEN = 0.5
@@ -204,9 +168,8 @@ def preferred_table(ran: Compared, view: View) -> Table:
     preference, low, high = (
         np.asarray(found[name]) for name in ("preference", "ci_low", "ci_high")
     )
-    told, sure = (low > _EVEN) | (high < _EVEN), None
-    if run.manifest.certifies:
-        sure = np.asarray(found["certified"]) | _is_by_the_best(ran, preference)
+    told, sure = (low > _EVEN) | (high < _EVEN), _is_by_the_best(ran, preference)
+    if sure is not None:
         told |= sure
     known = int((~np.isnan(preference)).sum())
     alike = known - int(told.sum())
@@ -240,11 +203,11 @@ def preferred_table(ran: Compared, view: View) -> Table:
     )
 
 
-def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_]:
-    """Return whether each comparison has a leader that is certified as the best of its prompt, if the run looks for it."""
+def _is_by_the_best(ran: Compared, preference: FloatArray) -> NDArray[np.bool_] | None:
+    """Return whether each comparison has a leader that is certified as the best of its prompt; None without --certify."""
     matches, best = ran.matches, ran.best
     if best is None or best.certified is None:
-        return np.zeros(len(matches), dtype=np.bool_)
+        return None
     leader = np.where(preference > _EVEN, matches.response[:, 0], matches.response[:, 1])
     return np.asarray(
         np.isin(leader, best.leader[best.certified]) & ~np.isnan(preference) & (preference != _EVEN)

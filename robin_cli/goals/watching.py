@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.moderated import expected_worst_error
-from robin_cli.analysis.worst_error import has_reached, worst_error
+from robin_cli.analysis.looks import are_told_apart, last_look, looks_of
+from robin_cli.analysis.worst_error import worst_error
 from robin_cli.model.arms import Arms
 from robin_cli.model.matches import Matches
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.stopping import StoppingRule, Verdicts, reached
+from robin_cli.model.systems import Systems
+from robin_cli.planning.stopping import Standing, StoppingRule, Verdicts, reached
 from robin_cli.results.words import WORST, compared_text, error_text, target_text
 
 Fact = tuple[str, str]
@@ -62,18 +63,17 @@ class ErrorWatch(Watch):
         self._space = space
         self._target = target
         if target is not None:
-            self.stop = reached(lambda arms: has_reached(space, arms, target))
+            self.stop = reached(self.is_over)
 
     def is_over(self, arms: Arms) -> bool:
         """Return whether the target error is reached."""
-        return self._target is not None and worst_error(self._space, arms) <= self._target
+        return self._target is not None and self._error(arms) <= self._target
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return the expected error of the worst score."""
-        kept, sums = ~arms.retired_mask, arms.copied_sums()
-        if unrated := int((sums[0][kept] == 0).sum()):
+        if unrated := int((arms.counts[~arms.retired_mask] == 0).sum()):
             return [(WORST, f"not known ({unrated:,} not rated yet)")]
-        worst = expected_worst_error(self._space, kept, *sums)
+        worst = self._error(arms)
         if math.isnan(worst):
             return [(WORST, "–")]
         return [
@@ -83,11 +83,36 @@ class ErrorWatch(Watch):
             )
         ]
 
+    def _error(self, arms: Arms) -> float:
+        return worst_error(self._space, arms.copied_sums(), ~arms.retired_mask)
+
     @property
     def _aimed(self) -> str:
         if self._target is None:
             return ""
         return f" (target {target_text(self._target, as_share=self._space.has_several_scales)})"
+
+
+class SystemsWatch(ErrorWatch):
+    """Looks at the differences of systems, once for each number of prompts; ``target``: 0 for never."""
+
+    def __init__(self, systems: Systems, target: float) -> None:
+        super().__init__(systems.space)
+        self._systems, self._p = systems, target
+        self._looks, self._are_told = looks_of(systems), False
+        if target and self._looks:
+            self.stop = self._look
+
+    def _look(self, at: Standing) -> bool:
+        if self._looks and at.budget.spent >= self._systems.calls_for(self._looks[0]):
+            look = last_look(self._systems, at.arms)
+            if look >= self._looks[0]:
+                self._are_told = are_told_apart(self._systems, at.arms, self._p)
+                self._looks = [each for each in self._looks if each > look]
+        return self._are_told
+
+    def is_over(self, arms: Arms) -> bool:
+        return are_told_apart(self._systems, arms, self._p)
 
 
 class ComparisonsWatch(Watch):

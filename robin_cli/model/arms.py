@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,19 @@ from robin_cli.model.records import RETIRE_AFTER
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+
+class Sums(NamedTuple):
+    """Ratings of each arm, their sum and that of their squares, shape (…, K) each."""
+
+    n: FloatArray
+    total: FloatArray
+    total_sq: FloatArray
+
+    def by(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Sums:
+        """Return them after the same change of each."""
+        return Sums(change(self.n), change(self.total), change(self.total_sq))
+
 
 _INTS = ("n", "pending", "n_unparsed", "n_failed", "streak", "next_draw")
 _FLOATS = ("total", "total_sq")
@@ -106,19 +119,23 @@ class Arms:
         """Which arms are given up, shape (K,)."""
         return self.streaks >= RETIRE_AFTER
 
-    def copied_sums(self) -> tuple[IntArray, FloatArray, FloatArray]:
+    @property
+    def sums(self) -> Sums:
+        """Ratings received, their sum and that of their squares."""
+        return Sums(self.counts.astype(np.float64), self.totals, self.totals_sq)
+
+    def copied_sums(self) -> Sums:
         """Copy the counts of ratings, their sums and their sums of squares while another thread may write them.
 
         The three numbers of an arm belong together, unless the arms change in each of five tries.
         """
-        sums = n, totals, totals_sq = self.counts.copy(), self.totals.copy(), self.totals_sq.copy()
+        sums = self.sums.by(np.copy)
         for _ in range(_COPIES):
-            changed = np.flatnonzero(
-                (self.counts != n) | (self.totals != totals) | (self.totals_sq != totals_sq)
-            )
+            columns = list(zip(sums, self.sums, strict=True))
+            changed = np.flatnonzero(np.any([copy != now for copy, now in columns], axis=0))
             if not len(changed):
                 break
-            for copy, now in zip(sums, (self.counts, self.totals, self.totals_sq), strict=True):
+            for copy, now in columns:
                 copy[changed] = now[changed]
         return sums
 
@@ -191,7 +208,9 @@ def mean(n: IntArray, total: FloatArray) -> FloatArray:
         return total / n
 
 
-def sample_variance(n: IntArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+def sample_variance(
+    n: IntArray | FloatArray, total: FloatArray, total_sq: FloatArray
+) -> FloatArray:
     """Return the unbiased variances s² = (Σx² − (Σx)²/n) / (n − 1), shape (K,); nan below two ratings."""
     counts = n.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -79,19 +79,15 @@ class Decision:
 
 
 USUAL_TARGET = 0.01
-"""The share of the decisions that may be likely wrong when a run ends, unless it certifies or asks people."""
+"""The share of the decisions that may be likely wrong when a run ends, unless it has another aim."""
 
 
-FOR_MORE = "--target-wrong with a smaller share, or 0"
-"""The setting with which a run goes on that has reached its target."""
-
-
-def target_wrong_of(session: Mapping[str, Any], *, certify: bool) -> float:
-    """Return the share of likely wrong decisions at which a run ends, by a ``session``'s settings; 0: never."""
-    given = session.get("target_wrong")
-    if given is not None:
-        return float(given)
-    return 0.0 if certify or session.get("agree") is not None else USUAL_TARGET
+def target_wrong_of(settings: Mapping[str, Any]) -> float:
+    """Return the share of likely wrong decisions at which a run with these settings ends; 0: never."""
+    if settings.get("target_wrong") is not None:
+        return float(settings["target_wrong"])
+    has_other_aim = settings["certify"] or settings.get("agree") is not None
+    return 0.0 if has_other_aim or is_of_systems(settings["decide"]) else USUAL_TARGET
 
 
 def is_of_systems(decide: str | None) -> bool:

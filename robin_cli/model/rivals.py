@@ -12,6 +12,7 @@ class Rivals:
     """The comparisons of each prompt of a run side by side.
 
     Attributes:
+        matches: the comparisons.
         members: arms, shape (prompts, comparisons, arms of one); −1 if a prompt has fewer comparisons.
         side: which response of the prompt is A, and B, shape (prompts, comparisons, 2); −1 without a comparison.
         of: the prompt of each comparison, shape (all comparisons,).
@@ -22,6 +23,7 @@ class Rivals:
     """
 
     def __init__(self, matches: Matches) -> None:
+        self.matches = matches
         prompts, self.of = np.unique(matches.prompt, return_inverse=True)
         order = np.argsort(self.of, kind="stable")
         sizes = np.bincount(self.of)

@@ -71,12 +71,16 @@ class Systems:
         return _places(self.space.by_pair(np.arange(len(self.space)))[pairs].ravel())
 
     @cached_property
+    def in_order(self) -> IntArray:
+        """The prompts that systems are compared on, in the order of the first calls."""
+        order = np.argsort(self.rank)
+        return order[self.is_shared[order]]
+
+    @cached_property
     def _calls_to(self) -> IntArray:
         """Calls that ask the first prompts in full, for each number of prompts that are compared on."""
-        pairs = np.bincount(self.prompt, minlength=len(self.rank))[np.argsort(self.rank)]
-        return np.asarray(
-            np.cumsum(pairs[self.is_shared[np.argsort(self.rank)]]) * self.space.arms_per_pair
-        )
+        pairs = np.bincount(self.prompt, minlength=len(self.rank))[self.in_order]
+        return np.asarray(np.cumsum(pairs) * self.space.arms_per_pair)
 
     def calls_for(self, prompts: int) -> int:
         """Return the calls that ask the first ``prompts`` in full; at least 1, and no more than are compared on."""
@@ -86,14 +90,19 @@ class Systems:
         """Return the number of prompts that ``calls`` ask in full."""
         return int(np.searchsorted(self._calls_to, calls, side="right"))
 
+    def _left(self, arms: Arms) -> NDArray[np.bool_]:
+        """Return whether an arm of each prompt is still to be asked, shape (prompts,); one that was given up is not."""
+        done = self.space.by_pair((arms.counts > 0) | arms.retired_mask).all(axis=1)
+        return np.bincount(self.prompt, ~done, len(self.rank)) > 0
+
+    def whole_in_order(self, arms: Arms) -> int:
+        """Return how many prompts were asked in full before the first that was not, in their order."""
+        return int(np.append(self._left(arms)[self.in_order], [True]).argmax())
+
     def asked(self, arms: Arms) -> Asked:
-        """Count the prompts asked about; an arm that was given up counts as asked."""
-        is_rated = arms.counts > 0
-        done, begun = (
-            self.space.by_pair(is_rated | arms.retired_mask).all(axis=1),
-            self.space.by_pair(is_rated).any(axis=1),
-        )
-        left, some = (np.bincount(self.prompt, each, len(self.rank)) > 0 for each in (~done, begun))
+        """Count the prompts asked about."""
+        begun = self.space.by_pair(arms.counts > 0).any(axis=1)
+        left, some = self._left(arms), np.bincount(self.prompt, begun, len(self.rank)) > 0
         return Asked(
             whole=int((self.is_shared & ~left).sum()),
             partly=int((self.is_shared & left & some).sum()),

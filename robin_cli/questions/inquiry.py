@@ -65,8 +65,8 @@ class Inquiry:
 
     @property
     def target_wrong(self) -> float:
-        """The share of likely wrong decisions at which a simulated run ends; 0: never."""
-        return target_wrong_of(self.own, certify=self.own["certify"])
+        """The share of likely wrong decisions at which the run ends; 0: never."""
+        return target_wrong_of(self.own)
 
     @property
     def groups(self) -> IntArray:

@@ -30,7 +30,6 @@ _GAP = 2
 """Cells between two columns."""
 _ALL_ROWS = "all rows:"
 """What a note with the command that shows all begins with."""
-_MARK = "*"
 _BAR = 12
 _SHORTEST_BAR = 4
 _FORMS = {"count": "{:,.0f}", "number": "{:z.2f}", "signed": "{:+z.2f}"}
@@ -126,9 +125,6 @@ def _cells_of(data: pa.Table, column: Column) -> list[str]:
             low if low == DASH or (is_one and low == high) else f"{low}{to}{high}"
             for low, high in zip(texts, tops, strict=True)
         ]
-    if column.mark in data.column_names:
-        marks = data[column.mark].to_pylist()
-        return [text + _MARK * mark for text, mark in zip(texts, marks, strict=True)]
     return texts
 
 

@@ -40,7 +40,6 @@ class Column:
         high: the column of the upper end, if this one is the lower end of an interval: people see both as one.
         rank: without enough room, columns go from the highest rank down; those of 0 stay.
         hide: people do not see a column that is ``empty``, or all ``zero``.
-        mark: the flag column whose rows have a star behind the value.
         for_people: whether files leave it out.
         group: the common header above this column and those beside it.
     """
@@ -52,7 +51,6 @@ class Column:
     high: str = ""
     rank: int = 0
     hide: Hide = ""
-    mark: str = ""
     for_people: bool = False
     group: str = ""
 
@@ -232,12 +230,8 @@ def declared(name: str, says: str, row: str, columns: Iterable[Column], **shown:
 
 def _of_facet(column: Column, facet: str) -> Column:
     """Return the column of one facet: its header stays, its name and the names it refers to get the facet's prefix."""
-    name, high, mark = (
-        each and f"{facet}_{each}" for each in (column.name, column.high, column.mark)
-    )
-    return replace(
-        column, name=name, label=column.header, high=high, mark=mark, group=facet, hide=""
-    )
+    name, high = (each and f"{facet}_{each}" for each in (column.name, column.high))
+    return replace(column, name=name, label=column.header, high=high, group=facet, hide="")
 
 
 def _of_lines(key: Callable[[], FloatArray], rows: IntArray) -> Callable[[], FloatArray]:

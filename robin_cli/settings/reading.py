@@ -31,20 +31,11 @@ from robin_cli.settings.trust import Source, check_found_file
 DEFAULT_FILE = "robin.toml"
 SCHEMA_FILE = "robin.schema.json"
 _NOT_TOGETHER = (
-    (
-        "decide",
-        "target_error",
-        "a run ends when few decisions are likely wrong, or when the error is small enough",
-    ),
+    ("decide", "target_error", "a run ends when few decisions are likely wrong, or at an error"),
 )
-_ONLY_WITH = {
-    "margin": "decide",
-    "target_wrong": "decide",
-    "certify": "decide",
-    "error_rate": "certify",
-    "agree": "decide",
-    "confidence": "agree",
-}  # --group names groups for preferences, too
+# --group names groups for preferences, too
+_ONLY_WITH = dict.fromkeys(("margin", "target_wrong", "certify", "agree"), "decide")
+_ONLY_WITH |= {"error_rate": "certify", "confidence": "agree"}
 """Settings that need another one."""
 _EXCERPT = 200
 _FEW = 3

@@ -209,7 +209,7 @@ class Settings:
         metavar="E", default_said="1/40 of the scale", example="0.1",
         check=_above_0(None, "points of the scale, above 0"))
     target_wrong: float | None = _spend("With --decide: stop once this share of the decisions is likely wrong; 0: never.",
-        scope=SESSION, metavar="X", default_said="0.01; with --certify or --agree: never", example="0.05",
+        scope=SESSION, metavar="X", default_said="0.01; with --certify, --agree or system: never", example="0.05",
         check=(lambda value: 0 <= value < 0.5, "a share from 0 to below 0.5, as 0.05"))
     certify: bool = _spend("With --decide: certify decisions, and spend half of the calls on nearly certified ones.",
         default=False, example="true")

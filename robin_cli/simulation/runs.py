@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.court import Court, Snapshot
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import contest_of
 from robin_cli.planning.stopping import LOOK_GROWTH, TEST_GROWTH, next_look, next_test
@@ -138,9 +138,9 @@ class _State:
         self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
         self._court = court
         self._look_growth = look_growth
-        certifies, ends = court is not None and court.certifies, court is not None and court.target
+        certifies = court is not None and court.certifies
         self._looks_at = next_look(0, self._pairs) if certifies else np.inf
-        self._tests_at = self._pairs if ends else np.inf
+        self._tests_at = court.first if court is not None and court.target else np.inf
         turn = np.arange(self._pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
         self._contests = policy.contests
@@ -192,21 +192,19 @@ class _State:
     def snapshot(self, budget: int) -> Snapshot:
         """Return all runs as they stand at ``budget`` calls, or at fewer if everything was decided before."""
         with np.errstate(invalid="ignore"):
-            estimates = (
-                self.total / self.n if self._court is None else self._court.means(self._sums())
-            )
+            estimates = self.total / self.n
         truth = self._ratings.means.reshape(-1, self._pairs)[self._world]
         errors = np.abs(estimates - truth)
         if self._ratings.units is not None:
             errors /= self._ratings.units.reshape(-1, self._pairs)[self._world]
-        verdict = None if self._court is None else self._court.verdict(self._sums(), truth)
+        measured = {} if self._court is None else self._court.measured(self._sums(), truth)
         return Snapshot(
             budget,
             self.n.astype(np.int64),
             estimates,
             errors.max(axis=1),
             errors.mean(axis=1),
-            verdict,
+            measured,
         )
 
     def _add(self, run: IntArray, pair: IntArray, rating: FloatArray) -> None:
@@ -227,9 +225,8 @@ class _State:
             self._refit_at = next_refit(self._budget, self._first_fit)
             self._urgency = None
         if self._court is not None and self._budget >= self._tests_at:
-            self._tests_at = next_test(
-                self._budget, self._pairs, max(TEST_GROWTH, self._look_growth)
-            )
+            growth = max(TEST_GROWTH, self._look_growth)
+            self._tests_at = next_test(self._budget, self._court.first, growth)
             self._court.test(self._sums())
         if self._court is not None and self._budget >= self._looks_at:
             self._looks_at = next_look(self._budget, self._pairs, self._look_growth)
@@ -298,6 +295,6 @@ class _State:
             is_settled = self._court.settled[run, pair]
             self._urgency[run, pair] = np.where(is_settled, NEVER, self._urgency[run, pair])
 
-    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _sums(self) -> Sums:
         """Return n, Σx and Σx², shape (runs, K)."""
-        return self.n, self.total, self.total_sq
+        return Sums(self.n, self.total, self.total_sq)

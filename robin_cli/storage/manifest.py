@@ -196,13 +196,13 @@ class Manifest:
     @property
     def target_wrong(self) -> float:
         """The share of likely wrong decisions at which the last session ends; 0: never."""
-        return target_wrong_of(self.last_session, certify=self.certifies)
+        return target_wrong_of({**self.own_settings, **self.last_session})
 
     def target_of(self, settings: Settings) -> float | None:
         """Return the error, or the share of likely wrong decisions, at which a session ends; None for none."""
         if self.own_settings["decide"] is None:
             return settings.target_error
-        return target_wrong_of(recorded(settings, Scope.SESSION), certify=self.certifies) or None
+        return target_wrong_of({**self.own_settings, **recorded(settings, Scope.SESSION)})
 
     @property
     def is_pairwise(self) -> bool:

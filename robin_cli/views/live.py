@@ -105,7 +105,7 @@ def standing_of(session: Session) -> Standing:
     most = most[np.argsort(-n[most], kind="stable")]
     variance = sample_variance(n[most], totals[most], totals_sq[most])
     names = [_name(session, int(arm)) for arm in most]
-    asked = list(zip(names, n[most].tolist(), variance.tolist(), strict=True))
+    asked = list(zip(names, n[most].astype(int).tolist(), variance.tolist(), strict=True))
     return Standing(session.watch.standing(session.arms), asked)
 
 
@@ -141,6 +141,10 @@ class LiveView:
                     one_line(f"this view failed ({type(error).__name__}: {error}); the run goes on")
                 )
             )
+
+    def finish(self) -> None:
+        """Have the last picture, which is due then, say how the run ended."""
+        self._due = 0.0
 
     def _rendered(self) -> Panel:
         standing = self._refreshed()

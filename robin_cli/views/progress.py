@@ -45,6 +45,7 @@ def shown(session: Session, messages: Messages, *, quiet: bool) -> Iterator[None
             get_renderable=picture, console=console, refresh_per_second=REFRESH_HZ, transient=True
         ):
             yield
+            view.finish()
     else:
         pace = Pace()
         with lines_now_and_then(lambda: progress_line(session, pace), messages.note):

@@ -124,7 +124,7 @@ def _against(row: Row, evenly: Row) -> str:
     if "right" in row.measured:
         return f"{_percent(row, 'right', '.1f')} right against {_percent(evenly, 'right', '.1f')}"
     wrong = f"{_percent(row)} wrong against {_percent(evenly)}"
-    if "any" in row.measured:
+    if "likely_wrong" not in row.measured:
         return f"{wrong}, any in {row.figure('any_mean'):.0%} of the runs against {evenly.figure('any_mean'):.0%}"
     stated, calls = _percent(row, "likely_wrong"), row.figure("calls_mean")
     ended = f", ended after {calls:,.0f} calls" if calls < row.budget else ""

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.analysis import curve as curve_module
-from robin_cli.analysis.curve import curve_of
+from robin_cli.analysis.curve import error_curve
 from robin_cli.analysis.intervals import Part, sum_intervals
 from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.side_by_side import side_by_side
@@ -68,16 +68,15 @@ def test_says_how_sure_each_run_was_as_its_calls_were_spent(
     }
     monkeypatch.setattr(curve_module, "_POINTS", 3)
     run = run_of(tmp_path, ratings)
-    curve = curve_of(run)
+    curve = error_curve(run)
     arms = run.fold.arms
-    found = moderated(run.space, arms.counts, arms.totals, arms.totals_sq)
+    found = moderated(run.space, arms.sums)
     deviation, freedom = np.sqrt(found.variance[:2]), found.freedom[:2]
     # from twice the arms that have ratings up to all ratings, evenly in logarithms; the answers came arm by arm
     assert curve.calls.tolist() == [4, round(math.sqrt(4 * 15)), 15]
-    assert curve.arms == 2
     for at, calls in enumerate(curve.calls.tolist()):
         n = np.array([min(calls, 12), calls - min(calls, 12)])
-        for error, spread in ((curve.error, n), (curve.even_error, calls / 2)):
+        for error, spread in ((curve.run, n), (curve.even, calls / 2)):
             if np.all(spread):  # the median of the larger of two errors
                 inside = 1 - 2 * stats.t.sf(error[at] / (deviation / np.sqrt(spread)), freedom)
                 assert np.prod(inside) == pytest.approx(0.5, abs=1e-4)
@@ -87,16 +86,17 @@ def test_says_how_sure_each_run_was_as_its_calls_were_spent(
 
 def test_counts_errors_in_shares_where_there_are_several_scales(tmp_path: Path) -> None:
     ratings: Rated = {("p0", "style", "a"): [1, 5, 3], ("p0", "stars", "a"): [1, 10, 4, 5]}
-    curve = curve_of(run_of(tmp_path, ratings))
-    assert 0 < curve.error[-1] < 1
+    curve = error_curve(run_of(tmp_path, ratings))
+    assert 0 < curve.run[-1] < 1
 
 
 def test_has_twelve_points_where_there_are_ratings_enough(tmp_path: Path) -> None:
     assert (
-        len(curve_of(run_of(tmp_path, {("p0", "style", "a"): [1, 2, 3, 4, 5] * 100})).calls) == 12
+        len(error_curve(run_of(tmp_path, {("p0", "style", "a"): [1, 2, 3, 4, 5] * 100})).calls)
+        == 12
     )
 
 
 def test_has_no_curve_where_nothing_was_rated(tmp_path: Path) -> None:
-    curve = curve_of(run_of(tmp_path, {("p0", "style", "a"): [None, None]}))
-    assert (len(curve.calls), len(curve.error), curve.arms) == (0, 0, 0)
+    curve = error_curve(run_of(tmp_path, {("p0", "style", "a"): [None, None]}))
+    assert (len(curve.calls), len(curve.run)) == (0, 0)

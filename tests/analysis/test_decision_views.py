@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.curve import decision_curve_of
+from robin_cli.analysis.curve import likely_wrong_curve
 from robin_cli.analysis.decided import decide
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.likely_wrong import DRAWS, likely_wrong
@@ -48,7 +48,7 @@ def arms_of(ratings: list[list[int]]) -> WritableArms:
 
 
 def chances_of(task: Task, arms: WritableArms) -> FloatArray:
-    return likely_wrong(task, arms.counts, arms.totals, arms.totals_sq, arms.retired_mask)
+    return likely_wrong(task, arms.sums, arms.retired_mask)
 
 
 def moments_of(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -170,7 +170,7 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     arm = np.tile(np.arange(len(task.space)), 80)
     rating = level[arm] + rng.integers(0, 2, len(arm))
     run = run_of(task, arm.tolist(), rating.tolist())
-    curve = decision_curve_of(run, task)
+    curve = likely_wrong_curve(run, task)
 
     arms = WritableArms(len(task.space))
     for each, value in zip(arm.tolist(), rating.tolist(), strict=True):
@@ -178,10 +178,8 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     counts = LevelCounts.by(task.space, counts_by_scale(task.space, run.arm, run.judgments))
     found = decide(task, lambda: counts, arms)
     assert curve.calls[-1] == len(arm)
-    assert curve.wrong[0] > curve.wrong[-1]
-    assert (
-        curve.wrong[-1] == pytest.approx(found.share_wrong) == pytest.approx(curve.even_wrong[-1])
-    )
+    assert curve.run[0] > curve.run[-1]
+    assert curve.run[-1] == pytest.approx(found.share_wrong) == pytest.approx(curve.even[-1])
 
 
 def test_the_curve_shows_what_an_even_spread_would_have_left_wrong() -> None:
@@ -191,9 +189,9 @@ def test_the_curve_shows_what_an_even_spread_would_have_left_wrong() -> None:
     arm = np.concatenate([np.tile(np.arange(10), 14), np.zeros(1_000, dtype=np.int64)])
     near = rng.choice([2, 3, 4], len(arm), p=[0.1, 0.5, 0.4])
     rating = np.where(arm == 0, near, np.where(arm % 2, 4, 1))
-    curve = decision_curve_of(run_of(task, arm.tolist(), rating.tolist()), task)
-    assert curve.wrong[0] > curve.wrong[-1]
-    assert curve.wrong[7] < 0.01 * curve.even_wrong[7]
-    assert np.abs(np.diff(curve.wrong[-4:])).max() < 0.02, "without a jump at the end"
+    curve = likely_wrong_curve(run_of(task, arm.tolist(), rating.tolist()), task)
+    assert curve.run[0] > curve.run[-1]
+    assert curve.run[7] < 0.01 * curve.even[7]
+    assert np.abs(np.diff(curve.run[-4:])).max() < 0.02, "without a jump at the end"
     few = replace(task, decision=decision_of("a>=3", ("a",), [FIVE], margin=0.01, error_rate=0.05))
-    assert len(decision_curve_of(run_of(few, [], []), few).calls) == 0
+    assert len(likely_wrong_curve(run_of(few, [], []), few).calls) == 0

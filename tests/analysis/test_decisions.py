@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from robin_cli.analysis.court import Court
+from robin_cli.analysis.court import DecisionCourt
 from robin_cli.analysis.decided import Decided, decide, decisions_by
 from robin_cli.analysis.decisions import Evidence, RunVerdicts
 from robin_cli.analysis.evidence import log_evidence
@@ -244,11 +244,12 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
     task, _, _ = made(text, [[]] * 6, group=group, error_rate=0.5)
     policy = make_policy(scheduler, Setup(6, 60, SHORT, task=task))
 
-    (early, late) = simulate(Ratings.of(rows), policy, [12, 60], 9, rng, court=partial(Court, task))
+    (early, late) = simulate(
+        Ratings.of(rows), policy, [12, 60], 9, rng, court=partial(DecisionCourt, task)
+    )
 
     truth = [float(row.mean()) for row in rows]
     for snapshot in (early, late):
-        assert snapshot.verdict is not None
         for run in range(9):
             estimates = snapshot.estimates[run]
             if group is None:
@@ -267,8 +268,8 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
                     truth[best[0]] < max(truth[:2]) - MARGIN,
                     truth[best[1]] < max(truth[2:5]) - MARGIN,
                 ]
-            assert snapshot.verdict.wrong[run] == pytest.approx(np.mean(wrong))
-            assert snapshot.verdict.calls[run] == snapshot.n[run].sum() <= snapshot.budget
+            assert snapshot.measured["wrong"][run] == pytest.approx(np.mean(wrong))
+            assert snapshot.measured["calls"][run] == snapshot.n[run].sum() <= snapshot.budget
 
 
 def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None:
@@ -279,12 +280,11 @@ def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None
     policy = make_policy("auto", Setup(5, 1000, SHORT, task=task))
 
     (snapshot,) = simulate(
-        ratings, policy, [1000], 6, np.random.default_rng(0), court=partial(Court, task)
+        ratings, policy, [1000], 6, np.random.default_rng(0), court=partial(DecisionCourt, task)
     )
 
-    assert snapshot.verdict is not None
-    assert snapshot.verdict.calls.max() < 100
-    assert snapshot.verdict.certified.tolist() == [1.0] * 6
+    assert snapshot.measured["calls"].max() < 100
+    assert snapshot.measured["certified"].tolist() == [1.0] * 6
     assert snapshot.budget == 1000
 
 
@@ -296,15 +296,12 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
             text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group
         )
         verdicts.look(arms, Policy())
-        court = Court(task, 2)
+        court = DecisionCourt(task, 2)
         for arm, each in enumerate(ratings):
             for rating in each:
                 court.add(np.array([1]), np.array([arm]), np.array([float(rating)]))
-        sums = tuple(
-            np.stack([np.zeros(12), each.astype(float)])
-            for each in (arms.counts, arms.totals, arms.totals_sq)
-        )
-        court.look(sums, Policy())  # type: ignore[arg-type]
+        sums = arms.sums.by(lambda column: np.stack([np.zeros(12), column]))
+        court.look(sums, Policy())
 
         evidence = court._evidence
         assert court.settled is not None

@@ -10,18 +10,16 @@ import pytest
 from scipy import optimize, stats
 
 from robin_cli.analysis.moderated import (
-    expected_worst_error,
     freedom_of_sum,
     likely_half_widths,
     likely_intervals,
     moderated,
     skewed,
 )
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.analysis.worst_error import worst_error
+from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-
-Sums = tuple[IntArray, FloatArray, FloatArray]
 
 
 def space_of(pairs: int, *scales: Scale, judges: int = 1) -> ArmSpace:
@@ -32,10 +30,8 @@ def space_of(pairs: int, *scales: Scale, judges: int = 1) -> ArmSpace:
 
 
 def sums(ratings: Sequence[Sequence[float]]) -> Sums:
-    n, total, total_sq = (
-        np.array([float(sum(x**power for x in each)) for each in ratings]) for power in (0, 1, 2)
-    )
-    return n.astype(np.int64), total, total_sq
+    powers = ([float(sum(x**power for x in each)) for each in ratings] for power in (0, 1, 2))
+    return Sums(*map(np.array, powers))
 
 
 # Of two pairs the ratings on 0-4 by two judges, then on 1-10 by the same two.
@@ -57,7 +53,7 @@ def likely_ends(
     space: ArmSpace, sums: Sums, skew: FloatArray, *, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
     """The likely intervals of arms, where only the scale itself is guaranteed."""
-    found = moderated(space, *sums)
+    found = moderated(space, sums)
     with np.errstate(invalid="ignore"):
         center = sums[1] / sums[0]
     return likely_intervals(
@@ -66,7 +62,7 @@ def likely_ends(
 
 
 def test_moderates_each_variance_by_that_of_all_pairs_of_its_attribute_and_judge() -> None:
-    found = moderated(SPACE, *sums(RATINGS))
+    found = moderated(SPACE, sums(RATINGS))
     for arm, ratings in enumerate(RATINGS):
         if not ratings:
             assert math.isnan(found.variance[arm])
@@ -77,17 +73,16 @@ def test_moderates_each_variance_by_that_of_all_pairs_of_its_attribute_and_judge
 
 
 def test_sees_no_certainty_in_ratings_that_all_agree() -> None:
-    found = moderated(space_of(2, Scale(0, 4)), *sums([[4, 4, 4], [2, 2, 2]]))
+    found = moderated(space_of(2, Scale(0, 4)), sums([[4, 4, 4], [2, 2, 2]]))
     assert np.all(found.variance > 0)
     # an even draw's
     assert np.all(
-        moderated(space_of(2, Scale(0, 4)), *sums([[4], [2]])).variance == pytest.approx(2.0)
+        moderated(space_of(2, Scale(0, 4)), sums([[4], [2]])).variance == pytest.approx(2.0)
     )
 
 
 def test_likely_intervals_are_students_within_the_scale() -> None:
-    n, total, total_sq = sums(RATINGS)
-    low, high = likely_ends(SPACE, (n, total, total_sq), np.ones((2, 8)), alpha=0.1)
+    low, high = likely_ends(SPACE, sums(RATINGS), np.ones((2, 8)), alpha=0.1)
     for arm, ratings in enumerate(RATINGS):
         if not ratings:
             assert math.isnan(low[arm])
@@ -121,7 +116,7 @@ def test_the_expected_worst_error_is_the_median_of_the_largest() -> None:
     ]
     freedom = [len(RATINGS[arm]) + 3 for arm in rated]
 
-    told = expected_worst_error(SPACE, kept, *sums(RATINGS))
+    told = worst_error(SPACE, sums(RATINGS), kept)
 
     def no_larger(x: float) -> float:
         return math.prod(
@@ -135,24 +130,24 @@ def test_the_expected_worst_error_is_the_median_of_the_largest() -> None:
 
 def test_the_expected_worst_error_counts_arms_that_are_alike_each() -> None:
     many, one = space_of(500, Scale(0, 4)), [1, 2, 2, 2]
-    told = expected_worst_error(many, np.ones(500, dtype=bool), *sums([one] * 500))
-    spread = math.sqrt(moderated(many, *sums([one] * 500)).error_variance[0])
+    told = worst_error(many, sums([one] * 500), np.ones(500, dtype=bool))
+    spread = math.sqrt(moderated(many, sums([one] * 500)).error_variance[0])
     assert told == pytest.approx(spread * stats.t.ppf(0.5 + 0.5 * 0.5 ** (1 / 500), 7), abs=1e-5)
 
 
 def test_the_expected_worst_error_is_no_wider_than_the_scale_and_known_once_all_are_rated() -> None:
     space = space_of(2, Scale(10, 18))
     both = np.ones(2, dtype=bool)
-    assert expected_worst_error(space, both, *sums([[18], [10]])) <= 8.0
-    assert math.isnan(expected_worst_error(space, both, *sums([[18], []])))
-    assert expected_worst_error(space, np.array([True, False]), *sums([[18], []])) > 0
-    assert math.isnan(expected_worst_error(space, ~both, *sums([[18], [10]])))
+    assert worst_error(space, sums([[18], [10]]), both) <= 8.0
+    assert math.isnan(worst_error(space, sums([[18], []]), both))
+    assert worst_error(space, sums([[18], []]), np.array([True, False])) > 0
+    assert math.isnan(worst_error(space, sums([[18], [10]]), ~both))
 
 
 def test_numbers_that_changed_while_they_were_read_make_no_small_error() -> None:
     space, both = space_of(2, Scale(0, 4)), np.ones(2, dtype=bool)
-    n, total, total_sq = np.array([2, 50]), np.array([4.0, 300.0]), np.array([16.0, 900.0])
-    assert expected_worst_error(space, both, n, total, total_sq) > 0.5
+    changed = Sums(np.array([2.0, 50.0]), np.array([4.0, 300.0]), np.array([16.0, 900.0]))
+    assert worst_error(space, changed, both) > 0.5
 
 
 @pytest.mark.parametrize("calls", [3, 5, 20])
@@ -162,9 +157,9 @@ def test_likely_intervals_hold_on_average_over_pairs(calls: int) -> None:
     p = rng.dirichlet(np.full(5, 0.5), 2000)
     counts = rng.multinomial(calls, p)
     levels = np.arange(5.0)
-    n, total, total_sq = counts.sum(axis=1), counts @ levels, counts @ levels**2
+    some = Sums(counts.sum(axis=1).astype(float), counts @ levels, counts @ levels**2)
     space = space_of(2000, Scale(0, 4))
-    low, high = likely_ends(space, (n, total, total_sq), np.ones((2, 2000)), alpha=0.05)
+    low, high = likely_ends(space, some, np.ones((2, 2000)), alpha=0.05)
     covered = (low <= p @ levels) & (p @ levels <= high)
     assert 0.94 < covered.mean() < 0.99
 
@@ -209,9 +204,7 @@ def test_holds_most_means_where_all_pairs_flip_at_the_same_low_rate() -> None:
     rng, space, covered = np.random.default_rng(3), space_of(300, Scale(0, 4)), []
     for _ in range(5):
         counts = rng.multinomial(50, [0.03, 0, 0, 0, 0.97], size=300).astype(float)
-        n, total, total_sq = counts.sum(axis=1), counts[:, 4] * 4, counts[:, 4] * 16
-        low, high = likely_ends(
-            space, (n, total, total_sq), skewed(counts, Scale(0, 4), alpha=0.05), alpha=0.05
-        )
+        some = Sums(counts.sum(axis=1), counts[:, 4] * 4, counts[:, 4] * 16)
+        low, high = likely_ends(space, some, skewed(counts, Scale(0, 4), alpha=0.05), alpha=0.05)
         covered.append(((low <= 4 * 0.97) & (high >= 4 * 0.97)).mean())
     assert np.mean(covered) > 0.88  # by t alone .79

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.intervals import Part, log_sum_evidence, sum_intervals
+from robin_cli.analysis.intervals import Part, sum_intervals
 from robin_cli.analysis.moderated import skewed
 from robin_cli.analysis.order_effect import order_effects
 from robin_cli.analysis.pairwise import order_means, pairwise_scores, preferences_of, run_ranking
@@ -199,23 +198,6 @@ def test_scores_each_judge_by_itself(tmp_path: Path) -> None:
         assert np.asarray(scores.columns["guaranteed_low"])[row] == pytest.approx(low[0])
         assert np.asarray(scores.columns["guaranteed_high"])[row] == pytest.approx(high[0])
     assert list(scores.columns["given_up"])[-1] == "b-first · y: missing"
-
-
-def test_certifies_the_better_response_whichever_it_is_by_bets_of_all_comparisons(
-    tmp_path: Path,
-) -> None:
-    points: dict[tuple[str, str, str], Given] = {}
-    for name, (first, second) in {"c0": (2, 2), "c1": (0, 0), "c2": (2, 0), "c3": (0, 1)}.items():
-        points[name, "a-first", "x"], points[name, "b-first", "x"] = [first] * 14, [second] * 14
-    run = run_of(tmp_path, points, dict.fromkeys(("c0", "c1", "c2", "c3"), ("one", "two")))
-    scores = pairwise_scores(run)
-    # c0, c1 and c3, of the leader
-    counts = np.array([[[0, 0, 14], [0, 0, 14]]] * 2 + [[[0, 14, 0], [0, 0, 14]]])
-    evidence = log_sum_evidence([Part(counts[:, side], 0.0, 1.0, 0.5) for side in (0, 1)], 0.5)
-    expected = certified(np.array([evidence[0], evidence[1], 0.0, evidence[2]]), 0.05)
-    assert np.asarray(scores.columns["certified"]).tolist() == expected.tolist()
-    assert expected.tolist() == [True, True, False, True]
-    assert not np.asarray(pairwise_scores(run, error_rate=1e-9).columns["certified"]).any()
 
 
 def test_reads_votes_without_ties_and_expected_ratings(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import ORDERS, PREFERENCE
+from robin_cli.model.rivals import Rivals
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy
 from tests.planning.comparing import (
@@ -138,7 +139,7 @@ def test_a_best_is_wrong_by_the_tails_of_its_own_comparisons() -> None:
         for rating in ratings:
             arms.add_rating(arm, float(rating))
     margin = 0.05
-    best = best_responses(matches, arms, margin)
+    best = best_responses(Rivals(matches), arms, margin)
 
     met = [k for k in range(3) if best.leader[0] in matches.response[k]]
     squares = [2 / 3, 0.5, 0.0, 2.0]
@@ -173,7 +174,7 @@ def test_as_many_bests_are_wrong_as_a_run_says() -> None:
         for arm in range(len(matches.space)):
             for won in rng.random(calls) < chance[arm // 2]:
                 arms.add_rating(arm, 2.0 * won)
-        best = best_responses(matches, arms, 0.025)
+        best = best_responses(Rivals(matches), arms, 0.025)
         for prompt, leader in zip(best.prompt, best.leader, strict=True):
             met = (matches.prompt == prompt) & (responses == leader).any(axis=1)
             of_leader = np.where(responses[met, 0] == leader, chance[met], 1 - chance[met])

@@ -20,7 +20,7 @@ from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.analysis.scores import score
-from robin_cli.goals.decided import decided_text, decision_facts
+from robin_cli.goals.decided import decided_lines, decision_facts
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
@@ -144,7 +144,7 @@ def test_says_what_is_decided_and_only_if_asked_what_is_certified(
     if certify:
         said += "; 3 of 5 pairs certified (at most 5 % of these wrong on average)"
         assert (facts["certified"], facts["error_rate"]) == (3, 0.05)
-    assert decided_text(decided) == said
+    assert "; ".join(decided_lines(decided)) == said
 
     status = status_of(run.path)
     assert status.facts["decide"] == "helpfulness>=3"
@@ -272,7 +272,7 @@ def test_the_live_view_has_the_course_of_what_is_likely_wrong_and_ends_as_the_su
     then = dict(session.watch.standing(run.fold.arms))
     assert then["likely wrong"] == "fewer than 1 of the 4 decisions █▁"
     assert session.watch.is_over(run.fold.arms)
-    summary = decided_text(decided_by(run))
+    summary = "; ".join(decided_lines(decided_by(run)))
     assert summary == f"{then['decided']}; fewer than 1 of the 4 decisions is likely wrong"
 
 
@@ -317,7 +317,8 @@ def test_python_has_the_best_of_each_group(tmp_path: Path) -> None:
     facts = decision_facts(decided, 0.0)
     assert (facts["of"], facts["best"], facts["undecided"]) == (2, 2, 0)
     assert (
-        decided_text(decided) == "found the best of 2 groups; fewer than 1 of the 2 is likely wrong"
+        "; ".join(decided_lines(decided))
+        == "found the best of 2 groups; fewer than 1 of the 2 is likely wrong"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from robin_cli.analysis.court import Snapshot
 from robin_cli.goals.base import Goal, Words
-from robin_cli.goals.own.decide import Threshold
+from robin_cli.goals.own.decide import Deciding
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.goals.own.prefer import Preferred, Rank
 from robin_cli.model.arms import FloatArray
@@ -63,9 +63,9 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
             {"worst_error": 0.5, "mean_error": 0.1},
             "the expected error of the worst score is about 0.5, of the average one 0.1",
         ),
-        (Threshold, {"wrong": 0.004, "decisions": 400.0}, "0.4 % of the decisions are wrong"),
+        (Deciding, {"wrong": 0.004, "decisions": 400.0}, "0.4 % of the decisions are wrong"),
         (
-            Threshold,
+            Deciding,
             {"wrong": 0.0, "decisions": 750.0},
             "fewer than 0.4 % of the decisions are wrong",
         ),

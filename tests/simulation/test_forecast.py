@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.goals.base import Goal
-from robin_cli.goals.own.decide import Best, Threshold
+from robin_cli.goals.own.decide import Deciding
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import decision_of
@@ -44,7 +44,7 @@ def deciding(pairs: int, text: str, group: IntArray | None = None) -> Goal:
     task = Task(
         decision_of(text, ["helpfulness"], [SCALE], margin=0.5, error_rate=0.1), space, group
     )
-    return (Threshold if group is None else Best)(space, task)
+    return Deciding(space, task)
 
 
 def by(name: str) -> Callable[[int, World], Policy]:

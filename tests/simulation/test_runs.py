@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robin_cli.analysis.court import Court
+from robin_cli.analysis.court import DecisionCourt
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.decided import DecisionsWatch
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
@@ -113,7 +113,9 @@ TARGET = 0.02
 def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_decided(
     kind: str, name: str, judges: int, error_rate: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Court, "verdict", lambda *_: None)  # not after every call, which takes long
+    monkeypatch.setattr(
+        DecisionCourt, "measured", lambda *_: {}
+    )  # not after every call, which takes long
     text, group = TASKS[kind]
     scales = (SHORT, LONG)
     worlds = WORLDS if judges == 1 else 1
@@ -148,7 +150,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         worlds,
         np.random.default_rng(3),
         worlds=worlds,
-        court=partial(Court, task, target=0.0 if error_rate else TARGET),
+        court=partial(DecisionCourt, task, target=0.0 if error_rate else TARGET),
     )
     n = np.array([each.n for each in every])
     total = np.nan_to_num(np.array([each.estimates for each in every])) * n

@@ -27,12 +27,12 @@ from tests.storage.test_store import SETTINGS, judgment, manifest
 
 def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchReader:
     """The scores as files have them."""
-    return score_table(scores, run, **options).rows()
+    return score_table(scores, run, View(**options)).rows()
 
 
 def print_scores(console: Console, scores: Scores, run: RunData, **options: Any) -> None:
     """Print the scores as a command does."""
-    print_table(console, score_table(scores, run, **options))
+    print_table(console, score_table(scores, run, View(**options)))
 
 
 def page_of(

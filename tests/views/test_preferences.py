@@ -6,7 +6,6 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ import pytest
 from scipy import stats
 
 import robin_cli
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.intervals import Part, log_sum_evidence
 from robin_cli.datasets.chats import named_turns, turns_in
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.training import preferences
@@ -98,20 +95,17 @@ def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path
     ]  # the best, its rivals, and last what has none
 
 
-@pytest.mark.parametrize(
-    ("settings", "error_rate", "margin"),
-    [({}, 0.05, 0.1), ({"error_rate": 0.2, "margin": 0.6}, 0.2, 0.6)],
-)
-def test_certifies_what_bets_on_the_difference_guarantee(
-    tmp_path: Path, settings: dict[str, float], error_rate: float, margin: float
+@pytest.mark.parametrize("decide", [None, "best"])
+def test_prefers_by_clear_differences_and_certifies_those_of_certified_bests(
+    tmp_path: Path, decide: str | None
 ) -> None:
     rng = np.random.default_rng(3)
     pairs = [pair(f"{group}/{k}", f"prompt {group}") for group in range(12) for k in range(4)]
-    ratings = [rng.binomial(4, rng.uniform(0.2, 0.9), rng.integers(4, 40)).tolist() for _ in pairs]
-    run = rated(tmp_path, pairs, ratings, certify=True, **settings)
-    found = preferences(goal_of_run(run).found(run))
+    ratings = [rng.binomial(4, rng.uniform(0.2, 0.9), rng.integers(4, 80)).tolist() for _ in pairs]
+    run = rated(tmp_path, pairs, ratings, decide=decide, certify=decide is not None)
+    ran = goal_of_run(run).found(run)
+    found = preferences(ran)
 
-    counts = np.array([np.bincount(each, minlength=5) for each in ratings])
     means, variances = [float(np.mean(each)) for each in ratings], moderated(ratings)
     rows = []
     for group in range(12):
@@ -121,58 +115,19 @@ def test_certifies_what_bets_on_the_difference_guarantee(
             freedom = (a + b) ** 2 / (
                 a**2 / (len(ratings[lead]) + 3) + b**2 / (len(ratings[rival]) + 3)
             )
-            if means[lead] - means[rival] > stats.t.ppf(1 - error_rate / 2, freedom) * math.sqrt(
-                a + b
-            ):
-                parts = [Part(counts[[lead]], 0, 4, 1.0), Part(counts[[rival]], 0, 4, -1.0)]
-                rows.append((lead, rival, log_sum_evidence(parts, -margin)[0]))
-    tried = 12 * len(list(combinations(range(4), 2)))
-    log_e = np.array([each for *_, each in rows])
-    # e-BH by its definition: the largest k of which each has e at least tried/(δ k)
-    largest = max(
-        (
-            k
-            for k in range(1, len(rows) + 1)
-            if np.sort(log_e)[-k] >= math.log(tried / (error_rate * k))
-        ),
-        default=0,
-    )
-    guaranteed = {rows[at][:2] for at in np.argsort(-log_e)[:largest]}
-    assert sorted(zip(found.chosen.tolist(), found.rejected.tolist(), strict=True)) == sorted(
-        row[:2] for row in rows
-    )
+            if means[lead] - means[rival] > stats.t.ppf(0.975, freedom) * math.sqrt(a + b):
+                rows.append((lead, rival))
+    assert sorted(zip(found.chosen.tolist(), found.rejected.tolist(), strict=True)) == rows
     assert found.alike == 36 - len(rows)
+    if decide is None:
+        assert found.certified is None
+        return
+    decided = ran.scores.decided
+    assert decided is not None
+    assert decided.certified is not None
     assert found.certified is not None
-    sure = zip(
-        found.chosen.tolist(), found.rejected.tolist(), found.certified.tolist(), strict=True
-    )
-    assert {(a, b) for a, b, is_sure in sure if is_sure} == guaranteed
-    assert 0 < len(guaranteed) < len(rows)
-
-
-def test_counts_all_that_were_tried_where_some_are_named() -> None:
-    log_e = np.log([700.0, 250.0, 1.0])
-    assert certified(log_e, 0.05).tolist() == [True, True, False]
-    assert certified(log_e, 0.05, among=12).tolist() == [True, True, False]
-    assert certified(log_e, 0.05, among=30).tolist() == [True, False, False]
-    assert certified(log_e, 0.05, among=36).tolist() == [False, False, False]
-    assert certified(np.array([]), 0.05, among=3).tolist() == []
-
-
-def test_seldom_names_a_preference_where_there_is_none(tmp_path: Path) -> None:
-    """The worst of responses to certify among: all are equally good, and the best by chance is picked."""
-    rng = np.random.default_rng(8)
-    pairs = [pair(f"{group}/{k}", f"prompt {group}") for group in range(60) for k in range(6)]
-    run = rated(
-        tmp_path,
-        pairs,
-        [rng.binomial(4, 0.6, 20).tolist() for _ in pairs],
-        margin=1e-9,
-        certify=True,
-    )
-    found = preferences(goal_of_run(run).found(run))
-    assert found.certified is not None
-    assert not found.certified.any()
+    assert found.certified.tolist() == decided.certified[found.chosen // 4].tolist()
+    assert 0 < found.certified.sum() < len(rows)
 
 
 def test_leaves_out_responses_without_a_rating_and_of_the_same_text(tmp_path: Path) -> None:

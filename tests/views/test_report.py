@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robin_cli.analysis.curve import curve_of
+from robin_cli.analysis.curve import error_curve
 from robin_cli.analysis.scores import score
 from robin_cli.analysis.worst_error import worst_error
 from robin_cli.model.errors import InputError
@@ -595,10 +595,11 @@ def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
 def test_ends_the_course_where_the_run_stands(tmp_path: Path) -> None:
     pairs = [Pair(f"p{k}", "x", "y") for k in range(4)]
     run = make_run(tmp_path / "r", pairs, [[0, 4] * 10, [2] * 20, [3, 4] * 10, [1] * 20])
-    curve = curve_of(run)
+    curve = error_curve(run)
     assert curve.calls[-1] == 80
-    assert curve.error[-1] == worst_error(run.space, run.fold.arms)
-    assert curve.even_error[-1] == pytest.approx(curve.error[-1])  # it was spread evenly
+    kept = ~run.fold.arms.retired_mask
+    assert curve.run[-1] == worst_error(run.space, run.fold.arms.sums, kept)
+    assert curve.even[-1] == pytest.approx(curve.run[-1])  # it was spread evenly
 
 
 def test_shows_a_run_without_a_single_rating(tmp_path: Path, opened: Open) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from robin_cli.analysis.looks import are_told_apart, looks_of
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.answers import at_most
 from robin_cli.goals.differences import better_lines, each_of, letters_of, next_step, table_of
 from robin_cli.goals.found import Found, View
 from robin_cli.goals.rating import Rated, Rating
-from robin_cli.goals.watching import Counts, ErrorWatch, Watch
+from robin_cli.goals.watching import Counts, SystemsWatch, Watch
 from robin_cli.model.decision import SYSTEM
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
@@ -59,7 +60,22 @@ class Comparison(Rated):
         ]
 
     def lines(self) -> dict[str, str]:
-        return {"prompts": self.asides[0], **super().lines(), "scores on average": self.mean_text}
+        return {
+            "prompts": self.asides[0],
+            **({"target": self._target_text()} if self.target else {}),
+            **super().lines(),
+            "scores on average": self.mean_text,
+        }
+
+    def _target_text(self) -> str:
+        looks = number_of(len(looks_of(self.goal.systems)), "look")
+        stands = "reached" if self.is_over else "not reached"
+        return f"every one-sided p at most {self.target:g}, over {looks} together: {stands}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every two systems are told apart at the last look."""
+        return are_told_apart(self.goal.systems, self.run.fold.arms, self.target)
 
     @property
     def is_open(self) -> bool:
@@ -123,7 +139,11 @@ class Compare(Rating):
             "drawn at random, with all responses to each; the other pairs get no score"
         )
 
+    @property
+    def for_more(self) -> str:
+        return self.smaller_target
+
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
-        """Watch the expected error of the worst score, which ends nothing."""
-        del counts, own, target  # settings refuse an error to stop at beside a comparison
-        return ErrorWatch(self.space)
+        """Watch the expected error of the worst score, and end once every two systems are told apart."""
+        del counts, own
+        return SystemsWatch(self.systems, target or 0.0)

@@ -8,22 +8,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from robin_cli.analysis.court import Court, Snapshot, Verdict
+from robin_cli.analysis.court import Court, DecisionCourt, Snapshot
 from robin_cli.analysis.decided import Decided
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same
-from robin_cli.goals.decided import (
-    DecisionsWatch,
-    certified_lines,
-    decided_text,
-    margin_text,
-    standing_text,
-    target_line,
-)
+from robin_cli.goals.decided import DecisionsWatch, decided_lines, margin_text, target_line
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.decision import FOR_MORE, MARGIN, UNDECIDED
+from robin_cli.model.decision import MARGIN, UNDECIDED
 from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
@@ -45,11 +38,9 @@ class Decisions(Rated):
 
         If the run asked whether people agree, that comes first.
         """
-        decided, task = self.decided, self.decided.task
-        head = standing_text(task, decided.tally(), decided.likely_wrong)
-        winners = [self._winners()] if task.decision.is_best else []
-        lines = [*self.agreed_lines(), head, *winners, *certified_lines(decided)]
-        return lines[:MOST_LINES]
+        head, *sure = decided_lines(self.decided)
+        winners = [self._winners()] if self.decided.task.decision.is_best else []
+        return [*self.agreed_lines(), head, *winners, *sure][:MOST_LINES]
 
     def _winners(self) -> str:
         """Return the first leading responses, by their systems if these have names."""
@@ -85,7 +76,7 @@ class Decisions(Rated):
     def lines(self) -> dict[str, str]:
         decided, target = self.decided, self.target
         return {
-            "decided": f"{decided_text(decided)}; {margin_text(decided.task)}",
+            "decided": "; ".join([*decided_lines(decided), margin_text(decided.task)]),
             **({"target": target_line(decided.share_wrong, target)} if target else {}),
             **super().lines(),
             "scores on average": self.mean_text,
@@ -97,13 +88,8 @@ class Deciding(Rating):
     """Decisions by the judges' mean ratings; a wrong one is off by more than the margin."""
 
     asked_by: ClassVar[str] = "--decide"
-    columns: ClassVar[tuple[str, ...]] = (
-        "wrong_mean",
-        "wrong_sem",
-        "likely_wrong_mean",
-        "likely_wrong_sem",
-        "calls_mean",
-        "calls_sem",
+    columns: ClassVar[tuple[str, ...]] = tuple(
+        f"{name}_{part}" for name in ("wrong", "likely_wrong", "calls") for part in ("mean", "sem")
     )
     figures: ClassVar[Mapping[str, str]] = {
         "calls": "calls_mean",
@@ -120,14 +106,18 @@ class Deciding(Rating):
     target_wrong: float = 0.0
     """The share likely wrong at which simulated runs end; 0 for none."""
 
+    @classmethod
+    def of(cls, source: Inquiry) -> Self | None:
+        """Return the goal if the run decides on pairs or groups. InputError for groups that are too large."""
+        if (task := source.task) is None:
+            return None
+        _ = task.contests  # refuses groups that are too large
+        return cls(source.space, task, source.target_wrong)
+
     @property
     def ends(self) -> bool:
         """Whether a run ends once few decisions are likely wrong, or all are certified."""
         return bool(self.target_wrong) or self.task.decision.error_rate is not None
-
-    @property
-    def for_more(self) -> str:
-        return FOR_MORE if self.task.decision.error_rate is None else ""
 
     @property
     def recorded(self) -> Mapping[str, Any]:
@@ -153,17 +143,12 @@ class Deciding(Rating):
         return replace(self, space=space, task=replace(self.task, space=space, group=groups))
 
     def court(self, runs: int) -> Court:
-        return Court(self.task, runs, self.target_wrong)
+        return DecisionCourt(self.task, runs, self.target_wrong)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         """Return the shares of wrong and of likely wrong decisions, the calls spent, and all decisions."""
         del truth
-        assert found.verdict is not None  # noqa: S101  # a court decides in every run
-        measured = {name: getattr(found.verdict, name) for name in Verdict.__slots__}
-        if self.task.decision.error_rate is None:
-            del measured["certified"], measured["certified_wrong"]
-        measured["decisions"] = np.full(len(found.n), self.task.decisions)
-        return {name: np.asarray(values, np.float64) for name, values in measured.items()}
+        return {**found.measured, "decisions": np.full(len(found.n), float(self.task.decisions))}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         """Return the share of wrong decisions in words; no share is less than the simulation can show."""
@@ -172,30 +157,3 @@ class Deciding(Rating):
         bound = share_text(3.0 / row["decisions"])
         wrong = share_text(row["wrong"]) if row["wrong"] else f"fewer than {bound}"
         return f"{wrong} of the decisions are wrong"
-
-
-class Threshold(Deciding):
-    """The pairs that are kept because their mean ratings meet thresholds."""
-
-    @classmethod
-    def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal if the run names thresholds."""
-        task = source.task
-        return (
-            None
-            if task is None or task.decision.is_best
-            else cls(source.space, task, source.target_wrong)
-        )
-
-
-class Best(Deciding):
-    """The response of each group with the highest mean rating."""
-
-    @classmethod
-    def of(cls, source: Inquiry) -> Self | None:
-        """Return the goal if the run looks for the best of each group. InputError for groups that are too large."""
-        task = source.task
-        if task is None or not task.decision.is_best:
-            return None
-        _ = task.contests  # refuses groups that are too large
-        return cls(source.space, task, source.target_wrong)

@@ -9,14 +9,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from robin_cli.analysis.court import Court, DuelCourt, Snapshot
 from robin_cli.goals.bests import DuelsWatch
 from robin_cli.goals.preferring import Preferring, share_wrong
 from robin_cli.goals.watching import Counts, Watch
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
-from robin_cli.model.decision import FOR_MORE
 from robin_cli.model.rivals import Rivals
+from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.questions.inquiry import Inquiry
+
+_ROUNDING = 1e-9
 
 
 class Prefer(Preferring):
@@ -40,15 +43,22 @@ class Preferred(Preferring):
 
     what: ClassVar[str] = "prompts"
     asks_each: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = (
+        *Preferring.columns,
+        *("likely_wrong_mean", "likely_wrong_sem", "calls_sem"),
+    )
+
+    margin: float = DEFAULT_MARGIN
+    target_wrong: float = 0.0
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if the run looks for the best response to each prompt."""
-        return (
-            cls(source.space, source.matches)
-            if source.is_pairwise and source.own["decide"] is not None
-            else None
-        )
+        own = source.own
+        if not source.is_pairwise or own["decide"] is None:
+            return None
+        margin = own["margin"] or DEFAULT_MARGIN
+        return cls(source.space, source.matches, margin, source.target_wrong)
 
     @property
     def fewest(self) -> tuple[int, str]:
@@ -59,28 +69,30 @@ class Preferred(Preferring):
         return DuelsWatch(self.matches, counts, own, target or 0.0)
 
     @property
-    def for_more(self) -> str:
-        return FOR_MORE
-
-    @property
     def has_win_rates(self) -> bool:
         """Whether win rates are reported: systems are not ranked."""
         return False
 
+    def court(self, runs: int) -> Court:
+        return DuelCourt(self._rivals, self.margin, runs, self.target_wrong)
+
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        """Return also the share likely wrong, and the calls spent until the run ended."""
+        return {**super().loss(found, truth), **found.measured}
+
     def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
-        """Return the share of prompts with another best response."""
-        return float((self._best(preference) != self._best(truth)).mean())
+        """Return the share of prompts with no leader, or with a response preferred to it by more than the margin."""
+        rows, side = self._rivals.rows, self._rivals.side
+        of_prompts = np.where(rows >= 0, preference[rows], np.nan)
+        leader = self._rivals.leaders(of_prompts, np.arange(len(rows)))[:, None]
+        ahead = np.where(side[..., 0] == leader, 0.5 - truth[rows], -np.inf)
+        ahead = np.where(side[..., 1] == leader, truth[rows] - 0.5, ahead)
+        is_behind = (np.where(rows >= 0, ahead, -np.inf) > self.margin + _ROUNDING).any(axis=1)
+        return float((is_behind | np.isnan(of_prompts).all(axis=1)).mean())
 
     @cached_property
     def _rivals(self) -> Rivals:
         return Rivals(self.matches)
-
-    def _best(self, preference: FloatArray) -> IntArray:
-        """Return the place of the leading response to each prompt; −1 if nothing is known of any."""
-        rows = self._rivals.rows
-        of_prompts = np.where(rows >= 0, preference[rows], np.nan)
-        leader = self._rivals.leaders(of_prompts, np.arange(len(of_prompts)))
-        return np.where(np.isnan(of_prompts).all(axis=1), -1, leader)
 
 
 class Rank(Preferring):

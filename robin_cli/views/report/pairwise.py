@@ -148,7 +148,7 @@ def _listing(run: RunData, found: Preferences, view: View) -> Listing:
     if found.best is None or table.sort is None:
         orders[Order("order of the data")] = None
     else:
-        orders = {Order("those with the best response first"): table.sort.key(), **orders}
+        orders = {Order("most uncertain prompt"): table.sort.key(), **orders}
     return Listing(
         table.of({**values, "a_first": by_order[:, 0], "b_first": by_order[:, 1]}),
         orders,

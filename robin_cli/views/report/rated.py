@@ -8,7 +8,7 @@ import numpy as np
 
 from robin_cli.analysis.agreement import Agreement
 from robin_cli.analysis.calibration import Level, bins_of
-from robin_cli.analysis.curve import curve_of, decision_curve_of
+from robin_cli.analysis.curve import error_curve, likely_wrong_curve
 from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.goals.decided import things
@@ -149,28 +149,28 @@ def _step(mine: Subject) -> str:
 
 
 def _course(found: Rated) -> Iterator[Chart]:
-    curve = curve_of(found.run)
+    curve = error_curve(found.run)
     if len(curve.calls) < 2:
         return
     single = " of single judges" if found.is_panel else ""
-    own, even = (found.error_text(float(each[-1])) for each in (curve.error, curve.even_error))
+    own, even = (found.error_text(float(each[-1])) for each in (curve.run, curve.even))
     yield chart(
         "How sure is the least certain score?",
-        f"The {WORST_ERROR}, over {curve.arms:,} scores{single}. {_EVEN} At the end {own} against {even}.",
-        charts.course(curve.calls, curve.error, curve.even_error, WORST_ERROR),
+        f"The {WORST_ERROR}, over all scores{single}. {_EVEN} At the end {own} against {even}.",
+        charts.course(curve.calls, curve.run, curve.even, WORST_ERROR),
     )
 
 
 def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
-    curve = decision_curve_of(run, decided.task)
+    curve = likely_wrong_curve(run, decided.task)
     if len(curve.calls) < 2:
         return
-    ran, even = (share_text(float(each[-1])) for each in (curve.wrong, curve.even_wrong))
+    ran, even = (share_text(float(each[-1])) for each in (curve.run, curve.even))
     yield chart(
         "How many decisions are likely wrong?",
         f"The share of {things(decided.task)} whose decision is likely wrong, by an estimate. {_EVEN} At the end {ran} "
         f"against {even}.",
-        charts.course(curve.calls, 100 * curve.wrong, 100 * curve.even_wrong, "likely wrong, %"),
+        charts.course(curve.calls, 100 * curve.run, 100 * curve.even, "likely wrong, %"),
     )
 
 

@@ -84,7 +84,7 @@ def _mean_line(name: str, scores: FloatArray, mean: Summary) -> Tile:
 
 def _listing(run: RunData, scores: Scores, view: View) -> Listing:
     scales, pair = run.manifest.scales, run.space.pair[scores.arm]
-    table = score_table(scores, run, show=view.show, guaranteed=view.guaranteed)
+    table = score_table(scores, run, view)
     has_human = "human" in {column.name for column in table.shown(["human"])}
     along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""
     ring = ", the ring the human rating" if has_human else ""

@@ -1,0 +1,57 @@
+"""When systems are told apart: the end of a run with --decide system and --target-wrong.
+
+A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on. A run that looked whenever it
+pleased would find a difference where there is none; so the chance of that is split evenly over the looks (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from robin_cli.analysis.likely_wrong import score_means
+from robin_cli.analysis.paired import Responses, by_prompt, difference
+from robin_cli.model.arms import Arms
+from robin_cli.model.systems import Systems
+
+_FIRST = 20
+
+
+def looks_of(systems: Systems) -> list[int]:
+    """Return the numbers of prompts to look at, of those that systems are compared on."""
+    shared = int(systems.is_shared.sum())
+    return [_FIRST << times for times in range(shared.bit_length()) if _FIRST << times <= shared]
+
+
+def last_look(systems: Systems, arms: Arms) -> int:
+    """Return the largest of these numbers whose prompts were asked in full; 0 for none."""
+    whole = systems.whole_in_order(arms)
+    return max((look for look in looks_of(systems) if look <= whole), default=0)
+
+
+def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
+    """Return whether the last look told every two systems apart, by each attribute; False before the first.
+
+    Each one-sided p of the paired test is at most ``target`` over the number of looks.
+    """
+    look = last_look(systems, arms)
+    if not look or not target:
+        return False
+    space, scores = systems.space, score_means(systems.space, arms.copied_sums())
+    row_of, level = space.by_pair(np.arange(len(scores))), target / len(looks_of(systems))
+    is_near = np.isin(systems.prompt, systems.in_order[:look])
+    for rows, scale in zip(row_of.T, space.scales, strict=True):
+        mine = np.flatnonzero(is_near & ~np.isnan(scores[rows]))
+        score, ones = scores[rows][mine], np.ones(len(mine))
+        responses = Responses(
+            *(score, 0.0 * ones, ones, systems.prompt[mine], systems.system[mine]),
+            *(float(scale.low), float(scale.high)),
+        )
+        by_system = [by_prompt(responses, system) for system in range(len(systems.names))]
+        for a, b in combinations(range(len(by_system)), 2):
+            of_two = by_system[a], by_system[b]
+            found = difference(a, b, *of_two, reach=scale.high - scale.low, knows_noise=False)
+            if not found.p / 2 <= level:
+                return False
+    return True
