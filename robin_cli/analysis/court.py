@@ -10,10 +10,12 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.decided import rows_of_groups
 from robin_cli.analysis.decisions import Evidence, all_decided
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.likely_wrong import is_good_enough, likely_wrong, share_of
 from robin_cli.analysis.pairwise_decisions import likely_wrong_bests
+from robin_cli.analysis.row_scores import endless_scores, row_scores
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.rivals import Rivals
@@ -30,7 +32,8 @@ class Snapshot:
     Attributes:
         budget: calls spent by each run.
         n: ratings of each pair, shape (runs, K).
-        estimates: mean ratings, shape (runs, K); nan for a pair not asked yet.
+        estimates: mean ratings, shape (runs, K); nan for an arm not asked yet.
+        scores: by which decisions go, shape (runs, rows); without any, the estimates.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
         measured: what is known of the decisions, see :meth:`Court.measured`; empty without any.
@@ -39,6 +42,7 @@ class Snapshot:
     budget: int
     n: IntArray
     estimates: FloatArray
+    scores: FloatArray
     wce: FloatArray
     mean_error: FloatArray
     measured: Mapping[str, FloatArray] = field(default_factory=dict)
@@ -67,6 +71,11 @@ class Court(ABC):
     @abstractmethod
     def chances(self, sums: Sums) -> FloatArray:
         """Return the chance that each decision of one run is wrong; ``sums``: of all its arms, shape (K,)."""
+
+    def scores(self, sums: Sums) -> FloatArray:
+        """Return the scores by which decisions go, shape (runs, rows)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return sums.total / sums.n
 
     def is_good_enough(self, sums: Sums) -> bool:
         """Return whether few enough decisions of one run are likely wrong."""
@@ -120,7 +129,7 @@ class DecisionCourt(Court):
     """Decisions on pairs, or on the best of groups; with an error rate they are certified."""
 
     def __init__(self, task: Task, runs: int, target: float = 0.0) -> None:
-        super().__init__(runs, target, len(task.space))
+        super().__init__(runs, target, task.space.first_fit)
         low, high = task.space.ends
         self._task = task
         self._evidence = None if task.decision.error_rate is None else Evidence(task, runs)
@@ -153,6 +162,9 @@ class DecisionCourt(Court):
     def chances(self, sums: Sums) -> FloatArray:
         return likely_wrong(self._task, sums, self._given_up)
 
+    def scores(self, sums: Sums) -> FloatArray:
+        return row_scores(self._task.space, self._task, sums).score
+
     def is_good_enough(self, sums: Sums) -> bool:
         return is_good_enough(self._task, sums, self._given_up, self.target)
 
@@ -162,9 +174,8 @@ class DecisionCourt(Court):
         A pair within the margin of a threshold, or of the best, is never wrong. ``certified_wrong`` is a share of the
         certified decisions.
         """
-        with np.errstate(invalid="ignore", divide="ignore"):
-            side = _side_of(self._task, sums.total / sums.n)
-        wrong_if, found = _wrong_sides(self._task, truth), super().measured(sums, truth)
+        side, found = _side_of(self._task, self.scores(sums)), super().measured(sums, truth)
+        wrong_if = _wrong_sides(self._task, endless_scores(self._task, sums, truth))
         found["wrong"] = _of_side(wrong_if, side).mean(axis=1)
         if (evidence := self._updated(sums)) is not None:
             sure = certified(evidence.log, evidence.error_rate)
@@ -191,23 +202,23 @@ def _of_side(by_side: NDArray[np.bool_], side: IntArray) -> NDArray[np.bool_]:
     return np.take_along_axis(by_side, side[..., None], axis=2)[..., 0]
 
 
-def _by_judges(task: Task, means: FloatArray) -> FloatArray:
-    """Return the means of competing responses over their judges, shape (runs, contests, responses); −inf for none."""
-    arms = task.contests
-    return np.asarray(np.where(arms >= 0, means[:, arms], -np.inf).mean(axis=3))
+def _of_groups(task: Task, scores: FloatArray) -> FloatArray:
+    """Return the scores of competing responses, shape (runs, decisions, responses); −inf for none."""
+    rows = rows_of_groups(task)
+    return np.where((rows >= 0) & ~np.isnan(scores[:, rows]), scores[:, rows], -np.inf)
 
 
-def _side_of(task: Task, means: FloatArray) -> IntArray:
-    """Return each decision by these means, shape (runs, decisions): as :attr:`Evidence.side`."""
+def _side_of(task: Task, scores: FloatArray) -> IntArray:
+    """Return each decision by these scores, shape (runs, decisions): as :attr:`Evidence.side`."""
     if task.group is not None:
-        return np.asarray(_by_judges(task, means)[:, : task.decisions].argmax(axis=2))
-    return np.asarray(_hold(task, means, 0.0).all(axis=2), dtype=np.int64)
+        return np.asarray(_of_groups(task, scores).argmax(axis=2))
+    return np.asarray(_hold(task, scores, 0.0).all(axis=2), dtype=np.int64)
 
 
 def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
-    """Return whether each side is wrong, given the true means, shape (runs, decisions, sides)."""
+    """Return whether each side is wrong, given the true scores, shape (runs, decisions, sides)."""
     if task.group is not None:
-        of_groups = _by_judges(task, truth)[:, : task.decisions]
+        of_groups = _of_groups(task, truth)
         margin = task.margin[task.contests[: task.decisions, 0, 0]]
         return np.asarray(
             of_groups < of_groups.max(axis=2, keepdims=True) - margin[:, None] - _ROUNDING
@@ -217,9 +228,9 @@ def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
     return np.stack([dropped_wrongly, kept_wrongly], axis=2)
 
 
-def _hold(task: Task, means: FloatArray, margins: float) -> NDArray[np.bool_]:
+def _hold(task: Task, scores: FloatArray, margins: float) -> NDArray[np.bool_]:
     """Return whether each threshold holds, shape (runs, pairs, criteria), by at least ``margins`` margins."""
-    by_pair = _by_judges(task, means)[:, :, 0].reshape(len(means), task.decisions, -1)
+    by_pair = scores.reshape(len(scores), task.decisions, -1)
     names = list(task.space.attributes)
     found = []
     for each in task.decision.criteria:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decisions import Evidence
 from robin_cli.analysis.evidence import certified
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.likely_wrong import likely_wrong, score_means, share_of
+from robin_cli.analysis.likely_wrong import likely_wrong, share_of
+from robin_cli.analysis.row_scores import judge_scores, row_scores
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
 from robin_cli.model.task import Task
@@ -67,7 +68,7 @@ class Decided:
 
 def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided:
     """Return the decisions of a run; ``counts`` and ``arms`` are of all its ratings."""
-    means = score_means(task.space, arms.sums)
+    means = row_scores(task.space, task, arms.sums).score
     decision = decisions_by(task, means)
     if task.group is None:
         number = task.space.pair[task.contests[:, 0, 0]].astype(np.int64)
@@ -112,6 +113,19 @@ def _with_certified(found: Decided, evidence: Evidence, error_rate: float) -> De
         certified=sure & same & (first != UNDECIDED),
         is_over=bool((sure | evidence.stuck[0]).all()),
     )
+
+
+def differing(task: Task, arms: Arms) -> list[tuple[int, int]]:
+    """Return how often each other judge decides otherwise than the first, of the sampled decisions that both make."""
+    first, *others = (decisions_by(task, means) for means in judge_scores(task, arms.sums).T)
+    rows = first_rows(task, first)
+    pair = task.space.pair[:: task.space.raters][rows]
+    asked = np.isin(pair, task.sample[0]) & (first[rows] != UNDECIDED)
+    found = []
+    for other in others:
+        both = asked & (other[rows] != UNDECIDED)
+        found.append((int((both & (first[rows] != other[rows])).sum()), int(both.sum())))
+    return found
 
 
 def first_rows(task: Task, decision: NDArray[np.object_]) -> IntArray:

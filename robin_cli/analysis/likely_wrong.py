@@ -15,10 +15,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.moderated import chance_below, freedom_of_sum, moderated
+from robin_cli.analysis.moderated import chance_below, ninth
+from robin_cli.analysis.row_scores import row_scores
 from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.decision import RELATIONS
-from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 
 DRAWS = 400
@@ -43,22 +43,12 @@ def likely_wrong(
         some: which decisions to look at.
     """
     space = task.space
-    found = moderated(space, sums, lambda scale: (4.0 / 81.0 * (scale.high - scale.low) ** 2, 4.0))
-    means, variances = score_means(space, sums), space.by_rater(found.error_variance)
-    is_gone = np.asarray(space.by_rater(given_up).any(axis=1))
-    error = variances.sum(axis=1) / space.raters**2
+    found = row_scores(space, task, sums, prior=ninth)
+    is_gone = space.by_rater(given_up)[:, 0]
     if task.group is not None:
-        return _of_groups(task, means, error, is_gone, some)
-    freedom = freedom_of_sum(variances, space.by_rater(found.freedom))
-    return _of_pairs(
-        task, *(space.by_pair(each)[some] for each in (means, error, freedom, is_gone))
-    )
-
-
-def score_means(space: ArmSpace, sums: Sums) -> FloatArray:
-    """Return the score of each pair and attribute, shape (rows,): the mean over raters, nan if one gave no rating."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(space.by_rater(sums.total / sums.n).mean(axis=1))
+        return _of_groups(task, found.score, found.error, is_gone, some)
+    columns = (found.score, found.error, found.freedom, is_gone)
+    return _of_pairs(task, *(space.by_pair(each)[some] for each in columns))
 
 
 def chances_of_some(task: Task, sums: Sums, given_up: NDArray[np.bool_]) -> FloatArray:
@@ -67,11 +57,11 @@ def chances_of_some(task: Task, sums: Sums, given_up: NDArray[np.bool_]) -> Floa
 
 
 def is_good_enough(task: Task, sums: Sums, given_up: NDArray[np.bool_], target: float) -> bool:
-    """Return whether the mean chance is at most ``target``, and every arm that can be rated has a rating.
+    """Return whether the mean chance is at most ``target``, and every arm of ``task.starts`` that can be rated has a rating.
 
     Of many decisions a sample is looked at first, and all only if it is good enough.
     """
-    return bool(((sums.n > 0) | given_up).all()) and all(
+    return bool(((sums.n > 0) | given_up)[task.starts].all()) and all(
         share_of(chances(task, sums, given_up)) <= target
         for chances in (chances_of_some, likely_wrong)
     )

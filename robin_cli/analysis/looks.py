@@ -10,8 +10,8 @@ from itertools import combinations
 
 import numpy as np
 
-from robin_cli.analysis.likely_wrong import score_means
 from robin_cli.analysis.paired import Responses, by_prompt, difference
+from robin_cli.analysis.row_scores import row_scores
 from robin_cli.model.arms import Arms
 from robin_cli.model.systems import Systems
 
@@ -38,7 +38,7 @@ def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
     look = last_look(systems, arms)
     if not look or not target:
         return False
-    space, scores = systems.space, score_means(systems.space, arms.copied_sums())
+    space, scores = systems.space, row_scores(systems.space, None, arms.copied_sums()).score
     row_of, level = space.by_pair(np.arange(len(scores))), target / len(looks_of(systems))
     is_near = np.isin(systems.prompt, systems.in_order[:look])
     for rows, scale in zip(row_of.T, space.scales, strict=True):

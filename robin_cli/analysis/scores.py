@@ -2,7 +2,7 @@
 
 A score is the mean over its raters: every variant of the question by every judge. They have equal weight, however often each
 was asked. Its noise is that of the raters' means, Σ A_j / J², A_j being the error variances. Without a rating of each rater
-there is none.
+there is none. Judges of a decision are pooled instead, see :mod:`robin_cli.model.second_opinion`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decided import Decided, decide
 from robin_cli.analysis.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.moderated import freedom_of_sum, likely_intervals, moderated, skewed
+from robin_cli.analysis.moderated import likely_intervals, skewed
+from robin_cli.analysis.row_scores import row_scores
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -102,20 +103,22 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     space, totals = run.space, run.fold.arms
     arms = space.by_judge if by_judge else space.by_rater(np.arange(len(space)))
     first, raters = arms[:, 0], arms.shape[1]
-    found = moderated(space, totals.sums)
+    pooling = None if by_judge else run.task
+    found = row_scores(space, pooling, totals.sums, arms=arms)
     n, means = totals.counts[arms], mean(totals.counts, totals.totals)[arms]
     variances = sample_variance(*totals.sums)[arms]
-    noise = found.error_variance[arms]
-    center, error = means.mean(axis=1), noise.sum(axis=1) / raters**2
-    freedom = freedom_of_sum(noise, found.freedom[arms])
     counted = list(counts_by_scale(space, run.arm, run.judgments))
-    skew = _skew_of(space, counted, noise, arms, alpha)
+    skew = _skew_of(space, counted, found.parts, arms, alpha)
     guaranteed = np.empty((2, len(first)))
     for rows, parts in _parts(space, counted, arms):
         guaranteed[:, rows] = _guaranteed(parts, alpha)
     known = np.array([ends.are_known for ends in run.manifest.known_ends])[space.attribute[first]]
     guaranteed = np.where(known, guaranteed, np.nan)
-    low, high = likely_intervals(center, error, freedom, skew, guaranteed, alpha=alpha)
+    if pooling is not None and raters > 1:  # pooled scores have no guarantee but the scale
+        guaranteed = np.array(space.ends)[:, first]
+    low, high = likely_intervals(
+        found.score, found.error, found.freedom, skew, guaranteed, alpha=alpha
+    )
     retired = totals.retired_mask[arms]
     has_retired = np.asarray(retired.any(axis=1))
     unrated = np.full(len(run.pair_ids), np.nan)
@@ -124,10 +127,10 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "pair_id": Named(space.pair_ids, space.pair[first]),
         "attribute": Named(space.attributes, space.attribute[first]),
         "judge": Named(space.judges, space.judge[first]),
-        "score": center,
+        "score": found.score,
         "n": n.sum(axis=1),
         "variance": variances.mean(axis=1),
-        "std_error": np.sqrt(error),
+        "std_error": np.sqrt(found.error),
         "ci_low": low,
         "ci_high": high,
         "guaranteed_low": guaranteed[0],
@@ -159,7 +162,7 @@ def _skew_of(
     """Return the factors by which each row's interval is wider than by t, below and above its score, shape (2, rows).
 
     Args:
-        noise: error variances of ``arms``, shape (rows, raters), the weights of a row's raters.
+        noise: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
     """
     factors = np.ones((2, len(space)))
     for scale, mine, counts in counted:

@@ -26,10 +26,10 @@ from robin_cli.analysis.clustered import clusters_of, mean_bounds, student_bound
 from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.labelled import Corrected, corrected
-from robin_cli.analysis.moderated import moderated
+from robin_cli.analysis.row_scores import row_scores
 from robin_cli.analysis.run_labels import Labels
 from robin_cli.analysis.scores import Scores
-from robin_cli.model.arms import FloatArray, IntArray, Sums, mean
+from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Ends
 from robin_cli.policies.registry import traits_of
 from robin_cli.storage.fold import values_of
@@ -89,9 +89,10 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
         first = by_arm[n[some[by_arm]] + before < count_first]
         for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
             np.add.at(sums, some[first], each[first])
-    noise = space.by_rater(moderated(space, Sums(n, totals, squares)).error_variance)
-    means = space.by_rater(mean(n.astype(np.int64), totals)).mean(axis=1)
-    means, errors = means[mine], noise.sum(axis=1)[mine] / space.raters**2
+    # The other judges of a decision are asked where it is in doubt.
+    arms = space.by_rater(np.arange(count))[:, : 1 if is_final else None]
+    of_rows = row_scores(space, None, Sums(n, totals, squares), arms=arms)
+    means, errors = of_rows.score[mine], of_rows.error[mine]
     place = space.attributes.index(attribute)
     scale, told = run.manifest.scales[place], run.manifest.told_scales[place]
     if told != scale:

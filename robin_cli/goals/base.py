@@ -99,8 +99,17 @@ class Goal(ABC):
         """Facts about the data that the manifest records for this goal."""
         return {}
 
+    @property
+    def least_calls(self) -> int:
+        """The calls before which there is no result."""
+        return len(self.space) if self.asks_all else 1
+
     def setup(
-        self, own: Mapping[str, Any], budget: int, variances: FloatArray | None = None
+        self,
+        own: Mapping[str, Any],
+        budget: int,
+        variances: FloatArray | None = None,
+        prices: FloatArray | None = None,
     ) -> Setup:
         """Return the facts about the run that a policy may need.
 
@@ -108,6 +117,7 @@ class Goal(ABC):
             own: the run's own settings, by name.
             budget: B, calls in all; an estimate for a budget in money.
             variances: of each arm, shape (K,), 1/n; None if unknown.
+            prices: see :class:`Setup`.
         """
         return Setup(
             arms=len(self.space),
@@ -119,13 +129,16 @@ class Goal(ABC):
             task=self.task,
             systems=self.systems,
             matches=self.matches,
+            prices=prices,
             margin=own["margin"] or DEFAULT_MARGIN,
         )
 
-    def policy(self, manifest: Manifest, variances: FloatArray | None) -> Policy:
+    def policy(
+        self, manifest: Manifest, variances: FloatArray | None, prices: FloatArray | None = None
+    ) -> Policy:
         """Return the policy of a run by its manifest. InputError for settings that it refuses."""
         own = manifest.own_settings
-        setup = self.setup(own, manifest.budget, variances)
+        setup = self.setup(own, manifest.budget, variances, prices)
         return policy_by_scale(own["scheduler"], setup, self.space.by_scale())
 
     @abstractmethod

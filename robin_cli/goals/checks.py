@@ -123,7 +123,16 @@ class Wanted(Inquiry):
     @cached_property
     def decision(self) -> Decision | None:
         """The decision; None without one."""
-        found = super().decision
+        found, judges = super().decision, len(self.space.judges)
+        if found is not None and judges > 1 and self.is_pairwise:
+            raise InputError(
+                "--decide best: with --pairwise takes one judge; leave one --model, or judge ratings, where others give a "
+                "second opinion"
+            )
+        if found is not None and judges > 1 and self.settings.certify:
+            raise InputError(
+                "--certify: promises what one judge's own mean would say; leave one --model, or leave --certify out"
+            )
         if found is not None and self.settings.group is not None and not found.is_best:
             raise InputError(
                 "--group: is for --decide best; thresholds are for each pair by itself"

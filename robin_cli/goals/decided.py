@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from robin_cli.analysis.decided import Decided, decide, decisions_by, tally_of
 from robin_cli.analysis.decisions import Certainty, Evidence, RunVerdicts
 from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.likely_wrong import is_good_enough, likely_wrong, score_means, share_of
+from robin_cli.analysis.likely_wrong import is_good_enough, likely_wrong, share_of
+from robin_cli.analysis.row_scores import row_scores
 from robin_cli.goals.watching import Counts, Fact, Watch
 from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.decision import BEST, KEEP, UNDECIDED
@@ -188,7 +189,7 @@ class DecisionsWatch(DecidingWatch):
     def __init__(self, task: Task, counts: Counts, target: float) -> None:
         self._task = task
         evidence = None if task.decision.error_rate is None else Evidence(task)
-        super().__init__(things(task), evidence, counts, target, len(task.space))
+        super().__init__(things(task), evidence, counts, target, task.space.first_fit)
 
     def is_good_enough(self, arms: Arms) -> bool:
         return is_good_enough(self._task, arms.copied_sums(), arms.retired_mask, self._target)
@@ -198,5 +199,5 @@ class DecisionsWatch(DecidingWatch):
 
     def decided(self, arms: Arms) -> tuple[str, FloatArray]:
         task, sums = self._task, arms.copied_sums()
-        tally = tally_of(task, decisions_by(task, score_means(task.space, sums)))
+        tally = tally_of(task, decisions_by(task, row_scores(task.space, task, sums).score))
         return kept_text(task, tally), likely_wrong(task, sums, arms.retired_mask)

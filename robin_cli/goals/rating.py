@@ -252,14 +252,13 @@ class Rating(Goal):
     says: ClassVar[type[Found]] = Rated
 
     def check_reach(self, budget: int) -> None:
-        """Raise InputError if ``budget`` calls do not reach every arm once."""
-        space = self.space
-        arms = len(space)
-        if budget < arms:
-            what = things_rated(arms, len(space.attributes), len(space.judges))
+        """Raise InputError if ``budget`` calls do not reach every arm once that must be asked."""
+        space, fewest = self.space, self.least_calls
+        if budget < fewest:
+            what = things_rated(fewest, len(space.attributes), len(space.judges))
             raise InputError(
-                f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {arms} or more, or take fewer pairs "
-                f"with --limit {max(1, budget // space.arms_per_pair)}"
+                f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {fewest} or more, or take fewer pairs "
+                f"with --limit {max(1, budget * len(space.pair_ids) // fewest)}"
             )
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated
 from robin_cli.analysis.pairwise import pairwise_scores
+from robin_cli.analysis.row_scores import row_scores
 from robin_cli.datasets.chats import turns_in
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST
@@ -58,12 +58,11 @@ class Preferences:
 
 
 def preferences(ran: Found) -> Preferences:
-    """Return the preferences in the scores of a run; a panel's judges have equal weight."""
+    """Return the preferences in the scores of a run."""
     run = ran.run
     space = run.space
     error_rate = run.manifest.error_rate
-    found = moderated(space, run.fold.arms.sums)
-    noise, freedom = (space.by_rater(each) for each in (found.error_variance, found.freedom))
+    found = row_scores(space, run.task, run.fold.arms.sums)
     score = ran.scores.numbers("score")
     first = np.flatnonzero(space.judge == 0)
     pair, attribute = (
@@ -81,14 +80,8 @@ def preferences(ran: Found) -> Preferences:
     lead, rival = lead[rival != lead], rival[rival != lead]
 
     difference = score[lead] - score[rival]
-    errors, freedoms = (
-        np.concatenate([each[lead], each[rival]], axis=1) for each in (noise, freedom)
-    )
-    error = errors.sum(axis=1) / space.raters**2
     same = run.responses[pair[lead]] == run.responses[pair[rival]]
-    told = (
-        difference > likely_half_widths(error, freedom_of_sum(errors, freedoms), alpha=error_rate)
-    ) & ~same
+    told = (difference > found.half_widths(lead, rival, alpha=error_rate)) & ~same
     lead, rival = lead[told], rival[told]
     sure, decided = None, ran.scores.decided
     if decided is not None and decided.certified is not None and decided.task.group is not None:

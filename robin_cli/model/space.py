@@ -48,11 +48,13 @@ class ArmSpace:
 
     @property
     def first_fit(self) -> int:
-        """Number of ratings of all arms at the first fit of a pooled policy: that of arms.
+        """Number of ratings of all arms at the first fit of a pooled policy: one of each pair and attribute.
 
         With several variants, where not all arms need be asked, it is a few dozen.
         """
-        return min(len(self), _FIRST_OF_COMPARISONS) if self.together > 1 else len(self)
+        if self.together > 1:
+            return min(len(self), _FIRST_OF_COMPARISONS)
+        return len(self) // len(self.judges)
 
     @property
     def together(self) -> int:

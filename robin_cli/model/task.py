@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Decision
@@ -14,6 +15,9 @@ from robin_cli.model.space import ArmSpace
 
 MOST_IN_A_GROUP = 1_000
 """The most responses in a group."""
+
+_SAMPLED, _SAMPLED_PART = 20, 20
+"""Pairs that all judges rate: so many, or one in so many if that is more."""
 
 _MOST_PLACES = 10_000_000
 """The most places of a table with a row for each group, as wide as the largest, if over nine in ten would be empty."""
@@ -77,6 +81,26 @@ class Task:
         if self.group is None:
             return len(self.space.pair_ids)
         return int((np.bincount(self.group) >= 2).sum()) * len(self.space.attributes)
+
+    @cached_property
+    def sample(self) -> tuple[IntArray, IntArray]:
+        """The random pairs that all judges rate, group by group, and where each group begins: all are one for thresholds."""
+        pairs = len(self.space.pair_ids)
+        group = np.arange(pairs) if self.group is None else self.group
+        order = np.random.default_rng(0).permutation(int(group.max(initial=-1)) + 1)
+        by_group = order[group].argsort(kind="stable")
+        enough = min(pairs, max(_SAMPLED, -(-pairs // _SAMPLED_PART)))
+        place = order[group][by_group]
+        sampled = by_group[place <= place[enough - 1]]
+        if self.group is None:
+            return sampled, np.zeros(1, dtype=np.int64)
+        return sampled, np.flatnonzero(np.diff(group[sampled], prepend=-1))
+
+    @cached_property
+    def starts(self) -> NDArray[np.bool_]:
+        """Whether each arm is asked before any is chosen: those of the first judge and of the sample, shape (K,)."""
+        first = self.space.judge == 0
+        return np.asarray(first | np.isin(self.space.pair, self.sample[0]))
 
     @cached_property
     def threshold(self) -> FloatArray:

@@ -53,6 +53,7 @@ class Setup:
         task: the decision; None without one.
         systems: the systems to compare; None without any.
         matches: the comparisons of a pairwise run; None for other runs.
+        prices: of a call of each judge, in any unit, shape (judges,); None if they are not known.
         margin: in a pairwise run, a probability: a smaller difference of two preferences does not matter for the best response.
     """
 
@@ -66,6 +67,7 @@ class Setup:
     task: Task | None = None
     systems: Systems | None = None
     matches: Matches | None = None
+    prices: FloatArray | None = None
     margin: float = DEFAULT_MARGIN
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from robin_cli.goals.base import Goal
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, batch_share, price_of
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
@@ -96,6 +97,12 @@ def dollars_of_call(prices: Sequence[Price | None], prompt: float, answer: float
     return sum(costs) / _PRICED / len(costs)
 
 
+def relative_prices(prices: Sequence[Price | None]) -> FloatArray | None:
+    """Return the price of a usual call of each judge, shape (judges,); None if one is unknown or free."""
+    costs = [price.cost(_PRICED, int(TOKENS_OF_AN_ANSWER)) for price in prices if price is not None]
+    return np.array(costs) if len(costs) == len(prices) and all(costs) else None
+
+
 def calls_paid_for(
     settings: Settings,
     goal: Goal,
@@ -126,9 +133,9 @@ def calls_paid_for(
         raise InputError(
             "--max-cost: calls cost nothing at these prices, so it would never be spent; give --budget"
         )
-    fewest = len(space) if goal.asks_all else 1
+    fewest = goal.least_calls
     if fewest * least > limit:
-        what = things_rated(len(space), len(space.attributes), len(space.judges))
+        what = things_rated(fewest, len(space.attributes), len(space.judges))
         raise InputError(
             f"--max-cost {limit:g}: does not pay for one call for each of {what} (${fewest * least:.3g} for the prompts "
             f"alone); raise it to ${fewest * usually:.2g} or more, or take fewer pairs with --limit"

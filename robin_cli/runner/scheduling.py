@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watching import Watch
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.planning.asking import reopen_arms
 from robin_cli.planning.planner import Planner
@@ -39,12 +40,19 @@ def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Setting
 
 
 def planner_of(
-    store: RunStore, fold: Fold, goal: Goal, watch: Watch, settings: Settings, rounds: int | None
+    store: RunStore,
+    fold: Fold,
+    goal: Goal,
+    watch: Watch,
+    settings: Settings,
+    rounds: int | None,
+    prices: FloatArray | None,
 ) -> tuple[Planner, int]:
     """Make the planner of a session.
 
     Args:
         rounds: the number of rounds; None if each call is chosen by all answers so far.
+        prices: of the judges, see :class:`Setup`.
 
     Returns:
         The planner, and the number of ratings per arm that are asked before any are looked at.
@@ -56,7 +64,7 @@ def planner_of(
     by_money = manifest.budget_usd is not None
     check_spent(store.path, manifest, fold.arms.spent)
     reopen_arms(fold.writable, space.judge, fold.set_aside)
-    policy = goal.policy(manifest, store.variances)
+    policy = goal.policy(manifest, store.variances, prices)
     if (
         policy.refits and fold.fitted
     ):  # on the ratings of its last fit, as in a run that never stopped

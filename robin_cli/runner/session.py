@@ -13,7 +13,7 @@ from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
 from robin_cli.runner.health import STALL_S, Health
 from robin_cli.runner.inputs import recorded_prompts
-from robin_cli.runner.money import lost_before, money_of, spent_before
+from robin_cli.runner.money import lost_before, money_of, relative_prices, spent_before
 from robin_cli.runner.scheduling import planner_of
 from robin_cli.runner.stop import Stop
 from robin_cli.settings.table import Settings
@@ -97,8 +97,9 @@ class Session:
             manifest.own_settings,
             manifest.target_of(settings),
         )
+        prices = relative_prices(carrying.prices)
         self.planner, first = planner_of(
-            store, fold, self.goal, self.watch, settings, carrying.rounds
+            store, fold, self.goal, self.watch, settings, carrying.rounds, prices
         )
         self.budget = self.planner.budget
         self._desk = RunDesk(store, fold, prompts, notify)

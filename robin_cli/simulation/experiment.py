@@ -224,7 +224,7 @@ def _one(job: _Job) -> list[Row]:
             scheduler=name,
             budget=budget,
             runs=settings.runs,
-            measured=world.measured(snapshot) | subject.found_right(snapshot.estimates),
+            measured=world.measured(snapshot) | subject.found_right(snapshot.scores),
             columns=world.goal.columns + ("right_mean", "right_sem") * (subject.right is not None),
             what=world.goal.what,
             correlations=_correlations(snapshot.estimates, subject.human),

@@ -197,11 +197,13 @@ class _State:
         errors = np.abs(estimates - truth)
         if self._ratings.units is not None:
             errors /= self._ratings.units.reshape(-1, self._pairs)[self._world]
-        measured = {} if self._court is None else self._court.measured(self._sums(), truth)
+        court, sums = self._court, self._sums()
+        measured = {} if court is None else court.measured(sums, truth)
         return Snapshot(
             budget,
             self.n.astype(np.int64),
             estimates,
+            estimates if court is None else court.scores(sums),
             errors.max(axis=1),
             errors.mean(axis=1),
             measured,

@@ -146,9 +146,8 @@ def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     space = ArmSpace(
         pair_ids, manifest.attributes, manifest.judges, manifest.scales, manifest.kind.variants
     )
-    if len(space) > (
-        min(manifest.budget, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS
-    ):
+    reached = manifest.budget * len(space.judges)  # a second opinion is not asked of all pairs
+    if len(space) > (min(reached, _MOST_ARMS) if asks_all(manifest.own_settings) else _MOST_ARMS):
         raise StorageError(
             f"the run's {PAIRS} and {FILE} make {len(space):,} pairs × attributes × judges: more than its budget of "
             f"{manifest.budget:,} reaches, or than a run can have ({_MOST_ARMS:,}); restore these files from a copy"

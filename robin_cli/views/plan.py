@@ -160,7 +160,7 @@ class Plan:
     def _budgets(self) -> list[int]:
         """The budgets of the table; theory mode has no smaller one than its own."""
         multiples = (1.0,) if self.config.mode == "theory" else _MULTIPLES
-        least = len(self.space) if self.goal.asks_all else 1
+        least = self.goal.least_calls
         return sorted({max(least, round(self.budget * each)) for each in multiples})
 
     def _calls_for_goal(self) -> int:

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning import planner
+from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Policy, Seen, Setup
 from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.of_goals.apt import Apt
 from robin_cli.policies.registry import chosen, make_policy
 from tests.planning.played import play
 
@@ -103,7 +105,7 @@ def test_asks_next_where_the_threshold_is_the_nearest_in_standard_errors(
 
 
 @given(st.lists(FEW, min_size=4, max_size=4))
-def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(
+def test_asks_the_judge_of_a_panel_whose_call_makes_their_pooled_score_surest(
     arms: list[list[int]],
 ) -> None:
     task = task_for("a>=3", 2, judges=2)
@@ -115,12 +117,62 @@ def test_asks_the_judge_of_a_panel_whose_call_makes_their_mean_surest(
 
     found = policy.priority(n, np.zeros_like(n), total, total_sq, members)
 
-    v = np.array([variance(each, 2.0) for each in arms]).reshape(2, 2)
-    counts = n.reshape(2, 2)
-    mean = (total / n).reshape(2, 2).mean(axis=1)
-    index = ((v / counts).sum(axis=1) / 4) / (np.abs(mean - 3) + 0.2) ** 2
-    gain = v / (counts * (counts + 1))
-    assert found[:, 0, :] == pytest.approx(index[:, None] * gain / gain.max(axis=1, keepdims=True))
+    least = 0.1 * 4**2 / 81  # the variance of the judges' difference before any is known
+    of_judges = (0.35 * least, 0.65 * least)
+    for pair in range(2):
+        mine = arms[2 * pair : 2 * pair + 2]
+        v = [
+            (sum((x - sum(each) / len(each)) ** 2 for x in each) + 4 * (4 / 9) ** 2)
+            / (len(each) + 3)
+            for each in mine
+        ]
+
+        def weights(*more: int, v: list[float] = v, mine: list[list[int]] = mine) -> list[float]:
+            return [
+                1 / (b + each / (len(ratings) + extra))
+                for b, each, ratings, extra in zip(of_judges, v, mine, more, strict=True)
+            ]
+
+        w = weights(0, 0)
+        share = [each / sum(w) for each in w]
+        score = sum(a * sum(each) / len(each) for a, each in zip(share, mine, strict=True))
+        error = sum(
+            a**2 * each / len(ratings) + (a - endless) ** 2 * b
+            for a, each, ratings, endless, b in zip(
+                share, v, mine, (0.65, 0.35), of_judges, strict=True
+            )
+        )
+        gain = [1 / sum(w) - 1 / sum(weights(*more)) for more in ((1, 0), (0, 1))]
+        index = error / (abs(score - 3) + 0.2) ** 2
+        assert found[pair, 0] == pytest.approx([index * each / max(gain) for each in gain])
+
+
+def test_a_judge_of_twice_the_price_must_bring_twice_as_much() -> None:
+    task = task_for("a>=3", 1, judges=2)
+    n, total, total_sq = (each[None, None] for each in sums([[2, 3], [2, 3]]))
+    setup = Setup(2, 1000, SHORT, task=task, prices=np.array([2.0, 1.0]))
+
+    even, dear = (
+        each.priority(n, np.zeros_like(n), total, total_sq, np.array([[[0, 1]]]))[0, 0]
+        for each in (policy_for(task), Apt.of(setup))
+    )
+
+    assert dear[0] / dear[1] == pytest.approx(even[0] / even[1] / 2)
+
+
+def test_the_first_judge_rates_everything_and_all_judges_a_sample_before_any_choice() -> None:
+    task = task_for("a>=3", 30, judges=2)
+    planner = Planner(WritableArms(60), policy_for(task), judge=task.space.judge, budget=300)
+    asked = []
+    for _ in range(50):
+        (ticket,) = planner.plan()
+        asked.append(ticket.arm)
+        planner.tell(ticket, (3.0,))
+
+    of_second = [arm for arm in asked if arm % 2]
+    assert len(set(asked)) == 50
+    assert len(of_second) == 20  # the least sample
+    assert of_second != sorted(range(1, 60, 2))[:20]  # at random
 
 
 def nearest_rival(arms: list[list[int]], group: list[int]) -> tuple[float, int, int]:
@@ -306,11 +358,11 @@ def test_chooses_among_many_arms_as_among_few(name: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("runs", [1, 3])
-def test_pools_variances_by_attribute_and_judge_in_each_run(runs: int) -> None:
-    task = task_for("a>=3,b<5", 3, judges=2, scales=(SHORT, LONG))
+def test_pools_variances_by_attribute_in_each_run(runs: int) -> None:
+    task = task_for("a>=3,b<5", 3, scales=(SHORT, LONG))
     rng = np.random.default_rng(0)
     arms = [
-        [rng.integers(0, 5, rng.integers(1, 6)).tolist() for _ in range(12)] for _ in range(runs)
+        [rng.integers(0, 5, rng.integers(1, 6)).tolist() for _ in range(6)] for _ in range(runs)
     ]
     n, total, total_sq = (np.stack(each) for each in zip(*(sums(run) for run in arms), strict=True))
     policy = policy_for(task)
@@ -318,8 +370,8 @@ def test_pools_variances_by_attribute_and_judge_in_each_run(runs: int) -> None:
     fitted = policy.fitted(n, total, total_sq)
 
     for run in range(runs):
-        for kind, even in enumerate((2.0, 2.0, 8.25, 8.25)):
-            mine = [arms[run][4 * pair + kind] for pair in range(3)]
+        for kind, even in enumerate((2.0, 8.25)):
+            mine = [arms[run][2 * pair + kind] for pair in range(3)]
             squares = sum(sum((x - sum(each) / len(each)) ** 2 for x in each) for each in mine)
             expected = (squares + even) / (sum(len(each) - 1 for each in mine) + 1)
             assert fitted.pooled[0, run, kind] == pytest.approx(expected)  # type: ignore[attr-defined]

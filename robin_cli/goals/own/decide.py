@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from robin_cli.analysis.court import Court, DecisionCourt, Snapshot
-from robin_cli.analysis.decided import Decided
+from robin_cli.analysis.decided import Decided, differing
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same
 from robin_cli.goals.decided import DecisionsWatch, decided_lines, margin_text, target_line
@@ -40,7 +40,20 @@ class Decisions(Rated):
         """
         head, *sure = decided_lines(self.decided)
         winners = [self._winners()] if self.decided.task.decision.is_best else []
-        return [*self.agreed_lines(), head, *winners, *sure][:MOST_LINES]
+        return [*self.agreed_lines(), head, *winners, *self._opinions(), *sure][:MOST_LINES]
+
+    def _opinions(self) -> list[str]:
+        """Return the calls of each judge, and how often the others decide otherwise than the first."""
+        if not self.is_panel:
+            return []
+        first, *others = (f"{each.judge} {each.spent:,}" for each in self.judges)
+        differ = [
+            f"{other} (differs in {count:,} of {of:,} sampled decisions)"
+            for other, (count, of) in zip(
+                others, differing(self.decided.task, self.run.fold.arms), strict=True
+            )
+        ]
+        return [f"calls: {', '.join([first, *differ])}"]
 
     def _winners(self) -> str:
         """Return the first leading responses, by their systems if these have names."""
@@ -118,6 +131,10 @@ class Deciding(Rating):
     def ends(self) -> bool:
         """Whether a run ends once few decisions are likely wrong, or all are certified."""
         return bool(self.target_wrong) or self.task.decision.error_rate is not None
+
+    @property
+    def least_calls(self) -> int:
+        return int(self.task.starts.sum())
 
     @property
     def recorded(self) -> Mapping[str, Any]:

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray, IntArray, Sums
+from robin_cli.model.second_opinion import Opinions, gain_of_call, opinions_of, pooled
 from robin_cli.model.task import Task
 from robin_cli.policies.base import (
+    WARM_UP,
     Policy,
     Seen,
     Setup,
@@ -41,6 +43,9 @@ _PARTS = 64
 _AT_ONCE = 2**13
 """Contests whose course is computed together: intermediate results take twenty numbers for each."""
 
+_FIRST = WARM_UP / 4.0
+"""The priority of the calls that come before all choices, if there are several judges."""
+
 _ENOUGH_ARMS = 50
 _NINTH = 9.0
 _LEAST = 0.1
@@ -66,12 +71,18 @@ class Deciding(Policy):
     .2, no call goes there. They get s = min(13/32 + f/2, 45/32 − f) of the calls left: less if each decision takes many,
     or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
 
+    With several judges there is no warm-up: the first judge rates everything once, and all judges a random sample. From then on
+    scores are pooled (:mod:`robin_cli.model.second_opinion`), and a call is of the judge that lowers the variance of the pooled
+    score most for its price.
+
     Attributes:
         task: the decision; its arms are those of the run, in simulation those of each world.
         low, high: the ends of each arm's scale, shape (K,).
         pooled: g by ``task.space.kind``, shape (1, kinds), in simulation (1, runs, kinds). If it is a function of the mean,
             (4, …): the coefficients of 1, u and u², and its lower bound; u is the mean on a scale from −1 to 1.
         horizon: the budget, in calls, for f and s.
+        prices: of a call of each judge, in any unit, shape (judges,).
+        opinions: how the judges differ.
     """
 
     by_budget: ClassVar[bool] = True
@@ -81,18 +92,26 @@ class Deciding(Policy):
     high: FloatArray
     pooled: FloatArray
     horizon: int
+    prices: FloatArray
+    opinions: Opinions
     warm_up: int = 2
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
         """Return the policy for the decision of the run."""
-        assert setup.task is not None  # noqa: S101  # the goal decides
+        task = setup.task
+        assert task is not None  # noqa: S101  # the goal decides
+        judges = len(task.space.judges)
         warm_up = 1 if setup.budget < _ENOUGH_FOR_TWO * setup.arms else 2
+        if judges > 1:
+            warm_up = 0
         return cls(
-            setup.task,
-            *setup.task.space.ends,
-            _before(setup.task, warm_up)[None],
+            task,
+            *task.space.ends,
+            _before(task, warm_up)[None],
             setup.budget,
+            np.ones(judges) if setup.prices is None else setup.prices,
+            Opinions.before(task),
             warm_up,
         )
 
@@ -110,7 +129,10 @@ class Deciding(Policy):
     ) -> FloatArray:
         """Return the priority of :meth:`course`."""
         own = arm % len(self.low)
-        return self.course(Columns(n, pending, total, total_sq, own)).priority
+        found = self.course(Columns(n, pending, total, total_sq, own)).priority
+        if self.warm_up:
+            return found
+        return np.where(self.task.starts[own] & (n + pending < 1), _FIRST, found)
 
     def priorities(
         self,
@@ -187,6 +209,8 @@ class Deciding(Policy):
         moderated = (total_sq - total * total / n + PRIOR_WEIGHT * pooled) / (
             n + (PRIOR_WEIGHT - 1.0)
         )
+        if not self.warm_up:
+            return np.asarray(moderated)
         return root(flat_variance(n, total, total_sq, low, high) * moderated)
 
     def _known(
@@ -214,17 +238,26 @@ class Deciding(Policy):
             mine = self.task.space.kind == kind
             # np.compress, as x[..., mine] may have another memory order, and sums in another order differ in their last bits.
             freedom, squares, where = (np.compress(mine, each, axis=-1) for each in columns)
-            if self.warm_up != 1:
+            if self.warm_up > 1:
                 found.append(
                     np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None]
                 )
             else:
                 found.append(_by_mean(freedom, squares, where, first))
-        return replace(self, pooled=rounded(np.stack(found, axis=-1)))
+        fitted = replace(self, pooled=rounded(np.stack(found, axis=-1)))
+        if self.warm_up:
+            return fitted
+        count = np.maximum(n, 1.0)
+        arm = np.broadcast_to(np.arange(len(self.low)), n.shape)
+        errors = fitted.variance(count, total, total_sq, arm) / count
+        opinions = opinions_of(self.task, Sums(n, total, total_sq), errors)
+        return replace(fitted, opinions=Opinions(*map(rounded, opinions)))
 
     def responses(self, arms: Columns) -> Responses:
-        """Return the competing responses: the mean of each over its judges, and the gain by a call of each of its arms."""
+        """Return the competing responses: the score of each, and the gain by a call of each of its arms."""
         n, pending, total, total_sq, arm = arms
+        if n.shape[-1] > 1:
+            return self._pooled(arms)
         there, count = n > 0, n
         is_whole = np.count_nonzero(n) == n.size
         if not is_whole:
@@ -233,17 +266,24 @@ class Deciding(Policy):
         if not is_whole:
             variance = np.where(there, variance, 0.0)
         mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
-        if n.shape[-1] == 1:  # one judge, as in nearly all runs
-            return Responses(there[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
-        judges = np.maximum(there.sum(axis=-1), 1)
-        gain /= (judges**2)[..., None]
-        return Responses(
-            there=np.asarray(there.any(axis=-1)),
-            mean=np.where(there, mean, 0.0).sum(axis=-1) / judges,
-            error=error.sum(axis=-1) / judges**2,
-            gain=gain,
-            most=gain.max(axis=-1),
-        )
+        return Responses(there[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
+
+    def _pooled(self, arms: Columns) -> Responses:
+        """Return the responses by several judges. One without a rating is taken to vary as its mean by the others says."""
+        n, pending, total, total_sq, arm = arms
+        is_rated, count = n > 0, np.maximum(n, 1.0)
+        offset, between = (of_arms(each, self.task.space.kind[arm]) for each in self.opinions)
+        by_others = total.sum(axis=-1, keepdims=True) / np.maximum(n.sum(axis=-1), 1.0)[..., None]
+        usual = np.where(is_rated, total, by_others), np.where(is_rated, total_sq, by_others**2)
+        variance, made = self.variance(count, *usual, arm), n + pending
+        with np.errstate(divide="ignore"):
+            errors = np.where(is_rated, variance / made, np.inf)
+        found = pooled(total / count - offset, errors, between)
+        gain = gain_of_call(errors, variance / (made + 1.0), between) / self.prices
+        there = np.asarray(is_rated.any(axis=-1))
+        gain = np.where(there[..., None], gain, 0.0)
+        mean, error = (np.where(there, each, 0.0) for each in (found.score, found.error))
+        return Responses(there, mean, error, gain, gain.max(axis=-1))
 
 
 class Columns(NamedTuple):
@@ -295,9 +335,9 @@ class Responses(NamedTuple):
 
     Attributes:
         there: whether each has a rating, shape (…, responses).
-        mean: the mean over the judges of the mean rating, shape (…, responses).
-        error: the variance of that mean, calls under way included, shape (…, responses).
-        gain: its reduction by one more call of each arm, shape (…, responses, judges).
+        mean: the mean rating, or the pooled score of several judges, shape (…, responses).
+        error: its variance, calls under way included, shape (…, responses).
+        gain: the value of one more call of each arm, shape (…, responses, judges): by how much it lowers the variance.
         most: the largest gain, shape (…, responses).
     """
 
@@ -306,11 +346,6 @@ class Responses(NamedTuple):
     error: FloatArray
     gain: FloatArray
     most: FloatArray
-
-
-def over_judges(column: FloatArray) -> FloatArray:
-    """Return the sum of ``column``, shape (…, judges), over the judges."""
-    return column[..., 0] if column.shape[-1] == 1 else np.asarray(column.sum(axis=-1))
 
 
 def _affordable(

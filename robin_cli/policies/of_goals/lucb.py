@@ -13,7 +13,6 @@ from robin_cli.policies.of_goals.deciding import (
     Course,
     Deciding,
     Look,
-    over_judges,
 )
 
 _OF_SQUARE, _AT_FIRST = 0.35, 2.5
@@ -59,7 +58,7 @@ class Lucb(Deciding):
         rival = starts + urgency.argmax(axis=-1)
         has_rival = rival != lead
         both = np.array((lead, rival))
-        calls, of_look = (over_judges(each).take(both) for each in (arms.n + arms.pending, look.n))
+        calls, of_look = (each[..., 0].take(both) for each in (arms.n + arms.pending, look.n))
         made, then = (each[0] + has_rival * each[1] for each in (calls, of_look))
         by_z = _OF_SQUARE / np.maximum(urgency.take(rival), _TINY)
         log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)
