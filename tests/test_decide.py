@@ -206,21 +206,45 @@ def test_keeps_what_meets_all_thresholds_and_says_the_same_in_all_rows_of_a_pair
 
 
 @pytest.mark.parametrize("decide", ["score>=2", "best"])
-def test_decides_by_the_mean_of_a_panel(tmp_path: Path, decide: str) -> None:
-    with serving(rated(shift=-0.4)) as harsh, serving(rated(shift=0.4)) as mild:
-        asked = judging(
-            harsh.url, "--model", f"other@{mild.url}", "--decide", decide, "--concurrency", "16"
-        )
+def test_a_second_judge_gives_a_second_opinion(tmp_path: Path, decide: str) -> None:
+    with serving(rated()) as first, serving(rated(shift=1.0)) as mild:
+        second = ("--model", f"other@{mild.url}", "--decide", decide, "--target-wrong", "0")
+        asked = [each for each in judging(first.url, *second, budget=120) if each != "--certify"]
         done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
-        assert scores["certified"].all()
         kept = [k in BEST for k in range(12)] if decide == "best" else KEPT
+        # the threshold is on the first judge's scale, although the other is one point milder
         assert [each in {"keep", "best"} for each in scores["decision"]] == kept
-        assert len(harsh.bodies) + len(mild.bodies) == scores["n"].sum() < 3_000
+        assert len(first.bodies) + len(mild.bodies) == scores["n"].sum() == 120
+        assert len(first.bodies) > 12
+        assert len(mild.bodies) > 12
+        assert re.search(
+            rf"^calls: m {len(first.bodies)}, other {len(mild.bodies)} \(differs in \d of \d+ sampled",
+            done.stderr,
+            re.MULTILINE,
+        )
+        assert "certified" not in scores
         resumed = robin("resume", "r", cwd=tmp_path)
         assert "nothing was sent" in resumed.stderr
+        refused = robin(*asked, "--certify", "--run", "other", cwd=tmp_path, exits=2)
+        assert "--certify: promises what one judge's own mean would say" in refused.stderr
     each = scores_in(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout)
     assert not {"decision", "likely_wrong", "certified"} & set(each.columns)
+    assert each["n"].sum() == 120
+
+
+def test_a_second_opinion_is_asked_of_a_sample_and_where_it_is_worth_most(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", 60)
+    means = [2.0 if k < 6 else 0.2 for k in range(60)]
+    with serving(rated(means)) as first, serving(rated(means)) as second:
+        more = ("--model", f"other@{second.url}", "--decide", "score>=2", "--target-wrong", "0")
+        asked = [each for each in judging(first.url, *more, budget=150) if each != "--certify"]
+        robin(*asked, cwd=tmp_path, exits=0)
+
+    of_second = pd.Series([asked_of(body) for body in second.bodies]).value_counts()
+    assert len({asked_of(body) for body in first.bodies}) == 60
+    assert 20 <= len(of_second) < 40
+    assert of_second.index[0] < 6
 
 
 def test_decides_by_log_probabilities(tmp_path: Path) -> None:

@@ -154,6 +154,34 @@ def test_says_how_often_the_best_is_the_right_one_where_the_pool_knows_it(tmp_pa
     assert "right" not in of_thresholds.stdout
 
 
+def test_simulates_a_second_opinion_by_a_better_judge(tmp_path: Path) -> None:
+    draws = np.random.default_rng(0)
+    truth = draws.integers(2, 9, (60, 4))
+    truth[:, 0] = 9  # the right one
+    rows = [
+        f"{judge},{group}/{place},{group},{min(10, max(1, round(true + own + draws.normal(0, 1))))},{int(not place)}"
+        for judge, apart in (("weak", 2.5), ("strong", 0.5))
+        for group, of_group in enumerate(truth.tolist())
+        for place, true in enumerate(of_group)
+        for own in [draws.normal(0, apart)]
+        for _ in range(6)
+    ]
+    head = "attribute,pair_id,group,rating,right"
+    (tmp_path / "pool.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    asked = ("simulate", "pool.csv", "--decide", "best", "--budget", "480", "--runs", "4")
+    asked = (*asked, "--schedulers", "auto", "--model", "weak")
+
+    alone, both = (
+        pd.read_csv(io.StringIO(robin(*asked, *more, cwd=tmp_path, exits=0).stdout)).iloc[0]
+        for more in ((), ("--model", "strong"))
+    )
+
+    assert both["attribute"] == "weak + strong"
+    assert alone["budget"] == both["budget"] == 480
+    assert both["right_mean"] > alone["right_mean"] + 0.05
+    assert both["likely_wrong_sem"] >= 0
+
+
 def test_exports_the_agreement_with_people_its_uncertainty_and_human_ratings_by_score(
     tmp_path: Path,
 ) -> None:
@@ -359,6 +387,8 @@ def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> 
         ((RATINGS, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
         ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
         ((RATINGS, *SMALL, "--delta", "2"), "at most 1"),
+        ((POOL, *SMALL, "--model", "gpt"), "--model: a second opinion is for decisions"),
+        ((POOL, *SMALL, "--decide", "score>=2", "--model", "gpt"), '--model "gpt": not in'),
         ((RATINGS, "--pairwise", "--budget", "100"), "name a run of robin judge --pairwise"),
     ],
 )

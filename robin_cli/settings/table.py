@@ -368,6 +368,8 @@ class SimulationSettings:
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
     attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",
         (), by_commas=True, default_said="all")
+    model: tuple[str, ...] = _simulated("With --decide: a set of the pool that is a judge; {again}, a second opinion.",
+        metavar="NAME")
     limit: int | None = _simulated("Take the first K pairs of each.", metavar="K", check=_COUNT)
     scale: str | None = _simulated("As 0-4.", default_said="from the ratings")
     delta: float = _simulated("ROBIN-HOOD's.", 0.007)

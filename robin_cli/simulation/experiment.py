@@ -103,21 +103,27 @@ class Subject:
     human: FloatArray | None = None
     right: NDArray[np.bool_] | None = None
 
-    def found_right(self, means: FloatArray) -> dict[str, FloatArray]:
-        """Return ``right``: the share of groups whose highest mean is a right answer's, shape (runs,); empty without any.
+    @property
+    def recorded(self) -> FloatArray:
+        """The mean of each pair's recorded ratings, over its judges, shape (1, pairs)."""
+        means = Ratings.of(self.ratings).means
+        return np.asarray(self.goal.space.by_rater(means).mean(axis=1))[None]
 
-        If several share the highest mean, the share of these that are right counts: the order of the pairs has no effect.
+    def found_right(self, scores: FloatArray) -> dict[str, FloatArray]:
+        """Return ``right``: the share of groups whose highest score is a right answer's, shape (runs,); empty without any.
+
+        If several share the highest score, the share of these that are right counts: the order of the pairs has no effect.
 
         Args:
-            means: of each arm, shape (runs, K); none is nan.
+            scores: of each pair, shape (runs, pairs); nan for none, which is as good as any other without one.
         """
         group = self.goal.groups
         if self.right is None or group is None:
             return {}
-        runs = np.arange(len(means))[:, None]
-        best = np.full((len(means), group.max() + 1), -np.inf)
-        np.maximum.at(best, (runs, group), means)
-        is_best = means >= best[:, group] - _ROUNDING
+        runs, scores = np.arange(len(scores))[:, None], np.where(np.isnan(scores), -np.inf, scores)
+        best = np.full((len(scores), group.max() + 1), -np.inf)
+        np.maximum.at(best, (runs, group), scores)
+        is_best = scores >= best[:, group] - _ROUNDING
         found, of = np.zeros((2, *best.shape))
         np.add.at(found, (runs, group), is_best & self.right)
         np.add.at(of, (runs, group), is_best)
@@ -227,7 +233,7 @@ def _one(job: _Job) -> list[Row]:
             measured=world.measured(snapshot) | subject.found_right(snapshot.scores),
             columns=world.goal.columns + ("right_mean", "right_sem") * (subject.right is not None),
             what=world.goal.what,
-            correlations=_correlations(snapshot.estimates, subject.human),
+            correlations=_correlations(snapshot.scores, subject.human),
         )
         for budget, snapshot in spend(
             world, policy_at, (*settings.budget, *reference), settings.runs, rng

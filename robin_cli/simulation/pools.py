@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,14 @@ def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subje
     if settings.group is not None and not wants_best:
         raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
     pools = load_pools(settings.pool or "", settings.group, grouped=wants_best)
-    return [subject_of(pool, settings, scale) for pool in _wanted(pools, settings)]
+    if not settings.model:
+        return [subject_of(pool, settings, scale) for pool in _wanted(pools, settings)]
+    if settings.decide is None:
+        raise InputError(
+            "--model: a second opinion is for decisions; add --decide, or leave it out"
+        )
+    first, *others = _named(pools, replace(settings, attribute=settings.model), "not", "--model")
+    return [subject_of(first, settings, scale, others)]
 
 
 def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence[Pool]:
@@ -126,28 +133,39 @@ def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence
     return found
 
 
-def _named(pools: Mapping[str, Any], settings: SimulationSettings, what: str) -> list[Any]:
+def _named(
+    pools: Mapping[str, Any], settings: SimulationSettings, what: str, flag: str = "--attribute"
+) -> list[Any]:
     for name in settings.attribute:
         if name not in pools:
             raise InputError(
-                f'--attribute "{name}": {what} in {settings.pool}; it has {", ".join(pools)}'
+                f'{flag} "{name}": {what} in {settings.pool}; it has {", ".join(pools)}'
             )
-    return [
-        pool for name, pool in pools.items() if not settings.attribute or name in settings.attribute
-    ]
+    return [pools[name] for name in dict.fromkeys(settings.attribute or pools)]
 
 
-def subject_of(pool: Pool, settings: SimulationSettings, scale: Scale | None = None) -> Subject:
+def subject_of(
+    pool: Pool,
+    settings: SimulationSettings,
+    scale: Scale | None = None,
+    others: Sequence[Pool] = (),
+) -> Subject:
     """Return a pool of ratings as a subject.
 
     Args:
         scale: that of the ratings; None for their range.
+        others: those of further judges, of whose pairs the common ones are taken.
 
     Raises:
         InputError: ratings outside the scale; one rating for each pair, so that nothing varies; no groups with a best.
     """
-    ratings, human = pool.ratings[: settings.limit], pool.human
-    ids = [str(number) for number in range(len(ratings))]
+    judges = [dict(zip(each.pair_ids, each.ratings, strict=True)) for each in (pool, *others)]
+    kept = [at for at, name in enumerate(pool.pair_ids) if all(name in each for each in judges)]
+    kept = kept[: settings.limit]
+    ratings = tuple(each[pool.pair_ids[at]] for at in kept for each in judges)
+    if not ratings:
+        raise InputError(f"--model: {' and '.join(settings.model)} have no pair in common")
+    ids = [str(number) for number in range(len(kept))]
     values = np.concatenate(ratings)
     low, high = int(values.min()), int(values.max())
     scale = scale or Scale(low, max(high, low + 1))
@@ -160,9 +178,10 @@ def subject_of(pool: Pool, settings: SimulationSettings, scale: Scale | None = N
             f"{pool.name}: has one rating for each pair, so nothing varies; a pool needs several for each pair"
         )
     short = pool.name.rpartition("/")[2]
-    space = ArmSpace(ids, [short], ["judge"], [scale])
-    group_of = None if pool.groups is None else pool.groups[: settings.limit]
-    goal = goal_of(_recorded(settings, pool.name, space, group_of=group_of))
-    human = None if human is None else human[: settings.limit]
-    right = None if pool.right is None or goal.groups is None else pool.right[: settings.limit]
-    return Subject(pool.name, ratings, goal, human, right)
+    name = " + ".join(each.name for each in (pool, *others))
+    space = ArmSpace(ids, [short], [each.name for each in (pool, *others)], [scale])
+    group_of = None if pool.groups is None else np.unique(pool.groups[kept], return_inverse=True)[1]
+    goal = goal_of(_recorded(settings, name, space, group_of=group_of))
+    human = None if pool.human is None else pool.human[kept]
+    right = None if pool.right is None or goal.groups is None else pool.right[kept]
+    return Subject(name, ratings, goal, human, right)

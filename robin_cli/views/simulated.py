@@ -90,10 +90,10 @@ def notes(
         once = sum(len(each) == 1 for each in subject.ratings)
         if once and subject.goal.space.raters == 1:
             yield f"{subject.attribute}: {once:,} of {len(subject.ratings):,} pairs have one rating, and never vary"
-        for share in subject.found_right(Ratings.of(subject.ratings).means[None]).values():
+        for share in subject.found_right(subject.recorded).values():
             yield f"{subject.attribute}: {100 * share.item():.1f} % of the best by all recorded ratings are right"
     evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
-    arms = {subject.attribute: len(subject.ratings) for subject in subjects}
+    pairs = {subject.attribute: subject.recorded.size for subject in subjects}
     others = [row for row in rows if row.scheduler != BASELINE and row.budget in settings.budget]
     is_scoring = "wce" in rows[0].measured
     if not evenly or (is_scoring and not settings.plot):
@@ -112,7 +112,7 @@ def notes(
         else:
             gain = _against(row, evenly[row.attribute, row.budget])
         each = (
-            f" ({row.budget / arms[row.attribute]:.2g} a response)"
+            f" ({row.budget / pairs[row.attribute]:.2g} a response)"
             if "right" in row.measured
             else ""
         )
@@ -239,10 +239,10 @@ def _curves(
 def _right(rows: Sequence[Row], subject: Subject) -> Panel:
     """Return the curve of right decisions by calls for each response, and the level of all recorded ratings' means."""
     lines = [
-        replace(each, x=np.divide(each.x, len(subject.ratings)))
+        replace(each, x=np.divide(each.x, subject.recorded.size))
         for each in _curves(rows, "right", "", (None, None)).series
     ]
-    known = subject.found_right(Ratings.of(subject.ratings).means[None])["right"].item()
+    known = subject.found_right(subject.recorded)["right"].item()
     label = f"right, %, {rows[0].runs} runs (dashed: all recorded)"
     return Panel(
         lines,
