@@ -7,6 +7,7 @@ before these has the worst error of mean ratings over that of who knows the vari
 
 Pools that say which response of a group is right have tables of their own, "The first call": how often the best by the mean
 ratings is the right one, and how often a pair is on the wrong side of a threshold, from one call a response up.
+Then every two of their sets decide together, one judge and a second opinion.
 
 Of the other pools, last, how often everything is decided within the calls that a plan says, by a pilot of some calls a pair.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +27,9 @@ from robin_cli.policies.registry import BASELINE
 from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulation.experiment import Row, conduct
 from robin_cli.simulation.pools import subject_of
-from robin_cli.simulation.runs import Ratings
 
 PAIRS, RUNS, CALLS = 1_000, 5, (1.25, 1.5, 2.0, 2.5, 5.0, 10.0)
+OPINIONS = (1.25, 1.5, 2.0)
 TARGETS, TARGET_RUNS = (0.05, 0.01), 10
 ESTIMATED, ESTIMATES = 300, (3, 5, 10, 20, 50, 100)
 THRESHOLD, FIRST, SEEDS = "score>=6", (1.0, 1.2, 1.5, 2.0, 3.0, 8.0), 5
@@ -86,10 +88,7 @@ def first_calls(pools: list[Pool]) -> None:
             )
             subject = subject_of(pool, settings, scale_of(pool))
             rows = conduct([subject], settings, lambda *_: None)
-            known = [
-                each.item()
-                for each in subject.found_right(Ratings.of(pool.ratings).means[None]).values()
-            ]
+            known = [each.item() for each in subject.found_right(subject.recorded).values()]
             for calls, *both in zip(FIRST, rows, rows[len(FIRST) :], strict=False):
                 (even, its), (own, sem) = (
                     [100 * each.figure(f"{measure}_{part}") for part in ("mean", "sem")]
@@ -110,6 +109,35 @@ def first_calls(pools: list[Pool]) -> None:
                     sep="  ",
                     flush=True,
                 )
+
+
+def second_opinions(pools: list[Pool]) -> None:
+    """Print how often the best is the right one by one judge, and with a second opinion for as many calls."""
+    print(
+        f"\nA second opinion: right bests, %, {SEEDS} runs, ± one standard error of the draws, simulated\n"
+        "first → second  calls a response  first alone  with the second  gain  wrong  likely wrong"
+    )
+    for first, second in permutations(pools, 2):
+        settings = SimulationSettings(
+            schedulers=("auto",), runs=SEEDS, decide="best", target_wrong=0.0
+        )
+        both = subject_of(first, settings, scale_of(first), [second])
+        alone = subject_of(first, settings, scale_of(first))
+        pairs = both.recorded.size
+        settings = replace(settings, budget=tuple(round(each * pairs) for each in OPINIONS))
+        rows = conduct([alone, both], settings, lambda *_: None)
+        for calls, one, two in zip(OPINIONS, rows, rows[len(OPINIONS) :], strict=False):
+            means, errors = (
+                [100 * each.figure(f"right_{part}") for each in (one, two)]
+                for part in ("mean", "sem")
+            )
+            cells = [f"{m:.1f} ± {e:.1f}" for m, e in zip(means, errors, strict=True)]
+            gain = f"{means[1] - means[0]:+.1f} ± {np.hypot(*errors):.1f}"
+            stated = [
+                f"{100 * two.figure(f'{name}_mean'):.1f}" for name in ("wrong", "likely_wrong")
+            ]
+            couple = f"{first.name} → {second.name}"
+            print(couple, calls, *cells, gain, *stated, sep="  ", flush=True)
 
 
 def stated_and_true(pools: list[Pool], what: str, policy: str) -> None:
@@ -182,7 +210,9 @@ def _decide(pool: Pool, what: str) -> str:
 def main(pools: list[Path]) -> None:
     """Print the tables of all sets of the pools."""
     there = [pool for path in pools for pool in load_pools(path).values()]
-    first_calls([pool for pool in there if pool.right is not None])
+    with_right = [pool for pool in there if pool.right is not None]
+    first_calls(with_right)
+    second_opinions(with_right)
     pools_there = [grouped(pool) for pool in there if pool.right is None]
     if not pools_there:
         return

@@ -168,8 +168,8 @@ def test_simulates_a_second_opinion_by_a_better_judge(tmp_path: Path) -> None:
     ]
     head = "attribute,pair_id,group,rating,right"
     (tmp_path / "pool.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
-    asked = ("simulate", "pool.csv", "--decide", "best", "--budget", "480", "--runs", "4")
-    asked = (*asked, "--schedulers", "auto", "--model", "weak")
+    spend = ("--decide", "best", "--budget", "480", "--runs", "4", "--schedulers", "auto")
+    asked = ("simulate", "pool.csv", *spend, "--model", "weak")
 
     alone, both = (
         pd.read_csv(io.StringIO(robin(*asked, *more, cwd=tmp_path, exits=0).stdout)).iloc[0]
