@@ -23,7 +23,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("pair_id", "The pair's id.", "id", "pair"),
     Column("attribute", "The attribute.", "name"),
     Column("judge", "With `--what judge-scores`: the judge.", "name"),
-    Column("score", "The mean of the ratings; of a panel the mean over judges.", "number"),
+    Column("score", "The mean of the ratings; of a panel the mean over judges, with --decide a weighted one.", "number"),
     Column("n", "Ratings.", "count", "ratings", rank=6),
     Column("variance", "Variance of the ratings; empty below two.", "number", rank=8),
     Column("std_error", "Standard error, by a variance drawn toward that of other pairs.", "number"),

@@ -166,7 +166,7 @@ class Settings:
         "Address of an OpenAI-compatible endpoint, also from OPENAI_BASE_URL; {again}, the calls are spread over all.",
         (), scope=SESSION, metavar="URL", variables=("OPENAI_BASE_URL",), example='"https://api.openai.com/v1"',
         of_question=True, tidy=checked_urls)
-    model: tuple[str, ...] = _data("The judge's model name, or NAME@URL; {again}, a panel of judges.",
+    model: tuple[str, ...] = _data("The judge's model name, or NAME@URL; {again}, a panel, or with --decide a second opinion.",
         (), scope=SESSION, metavar="NAME", example='"gpt-6-luna"', of_question=True)
     judge: str = _data("Kind of judge: openai, or one that a package adds.",
         AT_ENDPOINTS, scope=RUN, metavar="NAME")
