@@ -78,7 +78,7 @@ class Decisions(Rated):
         """Whether few enough decisions are likely wrong, or every decision that can be certified is."""
         decided, target, arms = self.decided, self.target, self.run.fold.arms
         if target and decided.share_wrong <= target:
-            return bool(((arms.counts > 0) | arms.retired_mask).all())
+            return bool(((arms.counts > 0) | arms.retired_mask)[decided.task.starts].all())
         return decided.is_over
 
     @property
