@@ -39,6 +39,11 @@ def check_pairwise(settings: Settings) -> None:
                 f"--pairwise: not with {TABLE[name].flag}, which {why}; leave one of the two out"
             )
     check_verdicts(settings.decide, settings.margin)
+    if settings.decide is not None and len(settings.model) > 1:
+        raise InputError(
+            "--pairwise: --decide best takes one judge there; leave one --model, or judge ratings, where others give a "
+            "second opinion"
+        )
     if settings.mode != TABLE["mode"].default:
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
@@ -124,11 +129,6 @@ class Wanted(Inquiry):
     def decision(self) -> Decision | None:
         """The decision; None without one."""
         found, judges = super().decision, len(self.space.judges)
-        if found is not None and judges > 1 and self.is_pairwise:
-            raise InputError(
-                "--decide best: with --pairwise takes one judge; leave one --model, or judge ratings, where others give a "
-                "second opinion"
-            )
         if found is not None and judges > 1 and self.settings.certify:
             raise InputError(
                 "--certify: promises what one judge's own mean would say; leave one --model, or leave --certify out"

@@ -136,12 +136,17 @@ class Forecast:
         return World(Ratings(values, np.full(len(values), QUANTILES), units), goal, RUNS)
 
     def _ratings(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Return ratings of all arms of ``pairs`` as quantiles, shape (arms, QUANTILES), pair by pair."""
-        space = self._goal.space
-        of_each = [
-            quantiles(draw_distributions(each.counts[pairs], each.weights, rng), space.scale_of(at))
-            for at, each in enumerate(self._known)
-        ]
+        """Return ratings of all arms of ``pairs`` as quantiles, shape (arms, QUANTILES), pair by pair.
+
+        A judge of which nothing is known rates as the first one does.
+        """
+        space, of_each = self._goal.space, list[FloatArray]()
+        for at, each in enumerate(self._known):
+            if (judge := space.judge.item(at)) and not each.counts.any():
+                of_each.append(of_each[at - judge])
+                continue
+            drawn = draw_distributions(each.counts[pairs], each.weights, rng)
+            of_each.append(quantiles(drawn, space.scale_of(at)))
         return np.stack(of_each, axis=1).reshape(-1, QUANTILES)
 
     def _worst_of_all(self, worst: FloatArray, simulated: Goal) -> FloatArray:

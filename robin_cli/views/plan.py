@@ -141,7 +141,9 @@ class Plan:
         asked = self.space.attributes
         rated = asked if set(asked) <= set(_PAPER_RATED) else _PAPER_RATED
         alike = "; the responses of a group are no more alike than others"
-        return f"as those of the paper's two judges do, at {', '.join(rated)}{alike * (self.goal.groups is not None)}"
+        agree = "; the judges differ by noise alone" * (len(self.space.judges) > 1)
+        known = f"as those of the paper's two judges do, at {', '.join(rated)}"
+        return f"{known}{alike * (self.goal.groups is not None)}{agree}"
 
     @cached_property
     def _forecast(self) -> Forecast:
