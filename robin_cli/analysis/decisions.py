@@ -215,7 +215,7 @@ class Evidence(Certainty):
             mine = np.flatnonzero(attribute == place)
             if len(mine):
                 above, below = self._of_threshold(
-                    run[mine], self.task.contests[contest[mine]][:, 0], counts_at
+                    run[mine], self.task.contests[contest[mine]][:, 0, 0], counts_at
                 )
                 good, bad = (above, below) if each.above else (below, above)
                 self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = (
@@ -265,30 +265,14 @@ class Evidence(Certainty):
     def _of_threshold(
         self, run: IntArray, arms: IntArray, counts_at: CountsAt
     ) -> tuple[FloatArray, FloatArray]:
-        """ln of the evidence that means are above a threshold, and below; ``arms`` a row each and a column a judge."""
-        task, first = self.task, arms[0, 0]
+        """ln of the evidence that means are above a threshold, and below."""
+        task, first = self.task, arms[0]
         scale, at, margin = (
             task.space.scale_of(int(first)),
             task.threshold[first],
             task.margin[first],
         )
-        if arms.shape[1] == 1:
-            return log_evidence(counts_at(run, arms[:, 0]), scale.low, scale.high, at, margin)
-        share = 1.0 / arms.shape[1]
-        counts = [counts_at(run, mine) for mine in arms.T]
-        # with several thresholds, evidence below that level counts too
-        enough = self.needed if len(task.decision.criteria) == 1 else -math.inf
-        above = log_sum_evidence(
-            [Part(each, scale.low, scale.high, share) for each in counts],
-            at - margin,
-            enough=enough,
-        )
-        below = log_sum_evidence(
-            [Part(each, scale.low, scale.high, -share) for each in counts],
-            -(at + margin),
-            enough=enough,
-        )
-        return above, below
+        return log_evidence(counts_at(run, arms), scale.low, scale.high, at, margin)
 
     def _update_best(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.analysis.court import DecisionCourt
@@ -104,29 +104,6 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
         keep, drop = min(above, under), math.log((math.exp(below) + math.exp(over)) / 2)
         assert verdicts.evidence.log[0, pair] == pytest.approx(max(keep, drop))
         assert side_of(verdicts)[0, pair] == (keep >= drop)
-
-
-@example([[4] * 9, [4] * 9, [1] * 9, [2] * 9])
-@given(st.lists(RATINGS, min_size=4, max_size=4))
-@settings(max_examples=12)
-def test_bets_on_the_mean_of_a_panel(ratings: list[list[int]]) -> None:
-    _, verdicts, arms = made("a<3", ratings, judges=2)
-
-    verdicts.look(arms, Policy())
-
-    for pair in range(2):
-        first, second = counted(ratings[2 * pair]), counted(ratings[2 * pair + 1])
-        above, below = (
-            log_sum_evidence([Part(each, 0, 4, weight) for each in (first, second)], at)[0]
-            for weight, at in ((0.5, 3 - MARGIN), (-0.5, -(3 + MARGIN)))
-        )
-        if (
-            max(above, below) < verdicts.evidence.needed
-        ):  # how much less certifies nothing either way
-            assert verdicts.evidence.log[0, pair] < verdicts.evidence.needed
-            continue
-        assert verdicts.evidence.log[0, pair] == pytest.approx(max(above, below))
-        assert side_of(verdicts)[0, pair] == (below >= above)
 
 
 def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a_bet_that_pays_for_all_of_them() -> (
