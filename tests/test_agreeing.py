@@ -70,7 +70,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> robin.Run:
 
 def test_certifies_what_people_agree_with_and_keeps_their_labels(tmp_path: Path) -> None:
     file = labels(tmp_path / "labels.csv", list(QUALITY)[:120])
-    run = made(tmp_path, agree=0.9, labels=str(file))
+    run = made(tmp_path, agree=0.86, labels=str(file))
     scores = run.scores()
     assert (
         (tmp_path / "run" / "labels.csv")
@@ -80,7 +80,7 @@ def test_certifies_what_people_agree_with_and_keeps_their_labels(tmp_path: Path)
     facts = run.status()["agreed"]
     assert facts["agreed"] == scores["agreed"].sum() > 40
     assert (facts["promise"], facts["confidence"], facts["labels"], facts["of"]) == (
-        0.9,
+        0.86,
         0.9,
         120,
         160,
@@ -90,7 +90,7 @@ def test_certifies_what_people_agree_with_and_keeps_their_labels(tmp_path: Path)
         for row in scores.itertuples()
         if row.agreed
     ]
-    assert sum(right) >= 0.9 * len(right)
+    assert sum(right) >= 0.86 * len(right)
     gap = (scores["score"] - 2).abs()
     assert gap[scores["agreed"]].mean() > gap[~scores["agreed"]].mean(), "the clearest first"
 
@@ -143,7 +143,7 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(
     ):
         run.scores(agree=0.6, labels=str(labels(tmp_path / "one-each.csv", names[::4])))
     assert not run.scores(agree=0.9, labels=str(some))["agreed"].any()
-    assert "might, more than there are decisions: ask for less" in capfd.readouterr().err
+    assert "more might, more than there are decisions: ask for less" in capfd.readouterr().err
     best.write_text(f"group,best\n{groups[0]},{names[5]}\n")
     with pytest.raises(InputError, match=r'best.csv:2: "answer 5" is no response of the group'):
         run.scores(agree=0.6, labels=str(best))

@@ -1,10 +1,10 @@
 """Decisions that people would agree with, as many as some labels can promise.
 
-The decisions are ordered, the surest first. The labelled ones among the m surest show how often people disagree with these. The
-exact binomial tail tests whether they disagree with more than 1 − P, for few decisions first, then for more. The first test
-that fails ends it. So the ones before hold with confidence C, and many tests need no correction (fixed-sequence testing, as in
-Jung, Brahman and Choi, "Trust or Escalate", arXiv:2407.18370). The steps depend on the order, and on which decisions are
-labelled; on the labels' values only as far as those of one prompt are alike.
+The decisions are ordered by how likely they are wrong. The labelled ones among the surest 20, 40, 60, 80 and 100 % show how
+often people disagree with these. Five exact binomial tests, each at a fifth of 1 − C (Bonferroni), ask whether people disagree
+with more than 1 − P; the largest part that passes is agreed. So one disagreement among the surest does not end it, and the
+promise holds with confidence C. The parts depend on the order, and on which decisions are labelled; on the labels' values only
+as far as those of one prompt are alike.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ CONFIDENCE = 0.9
 FEWEST = 25
 """Labelled decisions that a promise needs."""
 
-_STEPS = 50
-"""The most tests: each takes a fiftieth of the decisions more."""
+_PARTS = 5
+"""Tests: of the surest fifth of the decisions, of two fifths, and so on to all."""
 
 _MOST_LABELS = 100_000
 
@@ -72,35 +72,28 @@ def agreed(stances: Stances, promise: float, confidence: float = CONFIDENCE) -> 
     order = order[: len(known) - int(np.isnan(stances.doubt).sum())]
     effect = design_effect(stances.agrees[known] > 0.5, np.ones(labelled), stances.prompt[known])
     against = np.where(known, 1.0 - np.nan_to_num(stances.agrees, nan=1.0), 0.0)
-    steps = np.unique(np.ceil(len(order) * np.arange(1, _STEPS + 1) / _STEPS).astype(np.int64))
-    count, wrong = (each[order].cumsum()[steps - 1] for each in (known, against))
-    n, share = count / effect, np.divide(wrong, count, out=np.zeros(len(steps)), where=count > 0)
-    can_pass = chance_of_so_few(np.zeros(len(steps)), n, most) <= 1.0 - confidence
-    passes = chance_of_so_few(share * n, n, most) <= 1.0 - confidence
-    failed = np.flatnonzero(can_pass & ~passes)
-    passed = np.flatnonzero(can_pass[: failed[0] if len(failed) else None])
+    ends = np.ceil(len(order) * np.arange(1, _PARTS + 1) / _PARTS).astype(np.int64)
+    count, wrong = (each[order].cumsum()[ends - 1] for each in (known, against))
+    n, share = count / effect, np.divide(wrong, count, out=np.zeros(_PARTS), where=count > 0)
+    level = (1.0 - confidence) / _PARTS
+    passed = np.flatnonzero(chance_of_so_few(share * n, n, most) <= level)
     if not len(passed):
-        return none(_too_few(n, share, most, confidence, labelled, len(known)))
-    found[order[: steps[passed[-1]]]] = True
+        return none(_too_few(n, share, most, level, labelled, len(known)))
+    found[order[: ends[passed[-1]]]] = True
     return Agreed(promise, confidence, found, labelled, round(float(against[found & known].sum())))
 
 
 def _too_few(
-    n: FloatArray, share: FloatArray, most: float, confidence: float, labelled: int, decisions: int
+    n: FloatArray, share: FloatArray, most: float, level: float, labelled: int, decisions: int
 ) -> str:
-    """Say how many labels a promise might take: at the rates so far, with one more disagreement at each step."""
-    times = np.geomspace(1.1, _MOST_LABELS / labelled, 200)
-    one_more = np.minimum((share * n + 1.0) / (n + 1.0), 1.0)
+    """Say how many more labels a promise might take, if people go on to disagree as often as in the labels so far."""
+    times = np.geomspace(1.0, _MOST_LABELS / labelled, 2_000)
     then = np.outer(times, n)
-    enough = np.flatnonzero(
-        (chance_of_so_few(then * one_more, then, most) <= 1.0 - confidence).any(axis=1)
-    )
+    enough = np.flatnonzero((chance_of_so_few(then * share, then, most) <= level).any(axis=1))
     if not len(enough):
         return "people disagree too often even with the surest; ask for less, or take a better judge or rubric"
-    takes = math.ceil(times[enough[0]] * labelled)
-    said = f"{number_of(labelled, 'label')} cannot carry the promise; about {takes:,} might"
-    return (
-        said
-        if takes <= decisions
-        else f"{said}, more than there are decisions: ask for less, or judge more prompts"
-    )
+    more = math.ceil((times[enough[0]] - 1.0) * labelled)
+    few = f"{number_of(labelled, 'label')} cannot carry the promise; about {more:,} more might"
+    if labelled + more <= decisions:
+        return few
+    return f"{few}, more than there are decisions: ask for less, or judge more prompts"
