@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.intervals import ALPHA
+from robin_cli.analysis.labelled import corrected
 from robin_cli.analysis.proportions import Share, design_effect, share_bounds
 from robin_cli.model.arms import FloatArray, IntArray
+
+FEWEST_FOR_SHARE = 50
+"""Labels that a corrected share needs, unless all things have one: with fewer its interval says nothing."""
 
 _UNKNOWN = Share(math.nan, math.nan, math.nan)
 
@@ -30,8 +34,8 @@ class JudgeQuality:
         kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, "A coefficient of agreement
             for nominal scales", 1960).
         said: the share of all things, labelled or not, with the judge's yes.
-        corrected: the share with people's yes (Rogan and Gladen, "Estimating prevalence from the results of a screening test",
-            1978), with the interval of Lang and Reiczigel (Prev. Vet. Med. 113, 2014), 0 to 1.
+        corrected: the share of all things with people's yes: of labels alone if all have one, else of the judge's yes corrected
+            by them (:func:`~robin_cli.analysis.labelled.corrected`); nan below 50 labels.
     """
 
     both: int
@@ -78,36 +82,31 @@ class JudgeQuality:
             prompt[known],
         )
 
-        def share(is_so: NDArray[np.bool_], among: NDArray[np.bool_]) -> tuple[Share, float]:
+        def share(is_so: NDArray[np.bool_], among: NDArray[np.bool_]) -> Share:
             if not among.any():
-                return _UNKNOWN, 0.0
+                return _UNKNOWN
             w, hits = weights[among], is_so[among]
             n = len(w) / design_effect(hits, w, prompts[among])
-            return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha), n
+            return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha)
 
         everything = np.ones(len(mine), dtype=np.bool_)
         same = mine == theirs
-        accuracy, _ = share(same, everything)
-        tpr, positives = share(mine, theirs)
-        tnr, negatives = share(~mine, ~theirs)
-        of_either, _ = share(same, mine | theirs)
-        said, n = (
-            float(judge.mean()),
-            len(judge) / design_effect(judge, np.ones(len(judge)), prompt),
-        )
+        accuracy = share(same, everything)
         return cls(
             both=int((mine & theirs).sum()),
             judge_alone=int((mine & ~theirs).sum()),
             people_alone=int((~mine & theirs).sum()),
             neither=int((~mine & ~theirs).sum()),
             accuracy=accuracy,
-            tpr=tpr,
-            tnr=tnr,
-            precision=share(theirs, mine)[0],
-            f1=_each(of_either, lambda jaccard: 2 * jaccard / (1 + jaccard)),
+            tpr=share(mine, theirs),
+            tnr=share(~mine, ~theirs),
+            precision=share(theirs, mine),
+            f1=_each(share(same, mine | theirs), lambda jaccard: 2 * jaccard / (1 + jaccard)),
             kappa=_kappa(accuracy, mine, theirs, weights),
-            said=said,
-            corrected=_corrected((said, n), (tpr.value, positives), (tnr.value, negatives), alpha),
+            said=float(judge.mean()),
+            corrected=share(theirs, everything)
+            if known.all()
+            else _corrected(judge, people, weight, prompt, alpha),
         )
 
 
@@ -130,39 +129,17 @@ def _kappa(
 
 
 def _corrected(
-    said: tuple[float, float],
-    sensitivity: tuple[float, float],
-    specificity: tuple[float, float],
+    judge: NDArray[np.bool_],
+    people: FloatArray,
+    weight: FloatArray,
+    prompt: IntArray,
     alpha: float,
 ) -> Share:
-    """Return Rogan and Gladen's share, with Lang and Reiczigel's interval; each argument is a share and its number of things.
-
-    Nan for a share of nothing, or if the judge's yes is uninformative: sensitivity + specificity at most 1.
-    """
-    from scipy.special import ndtri
-
-    (q, n), (se, n_se), (sp, n_sp) = said, sensitivity, specificity
-    if not min(n, n_se, n_sp) > 0 or not se + sp > 1:
+    count, labels = len(judge), int((~np.isnan(people)).sum())
+    if labels < FEWEST_FOR_SHARE:
         return _UNKNOWN
-    z = float(ndtri(1 - alpha / 2))
-    q_, se_, sp_ = (
-        (n * q + z * z / 2) / (n + z * z),
-        (n_se * se + 1) / (n_se + 2),
-        (n_sp * sp + 1) / (n_sp + 2),
+    even = np.full(count, 1.0 / count)
+    found = corrected(
+        judge.astype(np.float64), people, 1.0 / weight, prompt, even, ends=(0.0, 1.0), alpha=alpha
     )
-    n_, n_se_, n_sp_ = n + z * z, n_se + 2, n_sp + 2
-    gain = se_ + sp_ - 1
-    if not gain > 0:
-        return _UNKNOWN
-    share = min(1.0, max(0.0, (q_ + sp_ - 1) / gain))
-    moved = share + 2 * z * z * (
-        share * se_ * (1 - se_) / n_se_ - (1 - share) * sp_ * (1 - sp_) / n_sp_
-    )
-    variance = (
-        q_ * (1 - q_) / n_
-        + share**2 * se_ * (1 - se_) / n_se_
-        + (1 - share) ** 2 * sp_ * (1 - sp_) / n_sp_
-    )
-    half = z * math.sqrt(variance) / gain
-    value = min(1.0, max(0.0, (q + sp - 1) / (se + sp - 1)))
-    return Share(value, max(0.0, min(value, moved - half)), min(1.0, max(value, moved + half)))
+    return Share(*(min(1.0, max(0.0, end)) for end in (found.estimate, found.low, found.high)))

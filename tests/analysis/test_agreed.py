@@ -129,9 +129,10 @@ def test_says_how_good_a_judge_is_as_counted_by_hand() -> None:
     assert all(each.low < each.value < each.high for each in shares)
     direct = stats.binomtest(40, 45).proportion_ci(0.95, method="exact")
     assert (found.tpr.low, found.tpr.high) == pytest.approx((direct.low, direct.high))
-    sensitivity, specificity = 40 / 45, 45 / 55
-    true = (0.35 + specificity - 1) / (sensitivity + specificity - 1)
-    assert (found.said, found.corrected.value) == pytest.approx((0.35, true))
+    slope = np.cov(judge[:100], people[:100])[0, 1] / np.var(judge[:100], ddof=1)
+    true = 0.45 - slope * 0.9 * (0.5 - 0.35)  # the power of nine unlabelled in ten
+    assert found.said == pytest.approx(0.35)
+    assert found.corrected.value == pytest.approx(true, abs=0.02)
 
 
 def test_the_corrected_share_holds_the_truth_that_the_judge_misses() -> None:
@@ -146,3 +147,14 @@ def test_the_corrected_share_holds_the_truth_that_the_judge_misses() -> None:
         naive += abs(judge.mean() - truth.mean()) < 0.05
     assert held / 200 > 0.92
     assert naive / 200 < 0.05
+
+
+def test_a_corrected_share_is_that_of_the_labels_if_all_have_one_and_unknown_below_fifty() -> None:
+    judge, people = np.arange(80) % 2 == 0, (np.arange(80) % 5 == 0).astype(float)
+    found = JudgeQuality.of(judge, people, np.ones(80), np.arange(80)).corrected
+    direct = stats.binomtest(16, 80).proportion_ci(0.95, method="exact")
+    assert (found.value, found.low, found.high) == pytest.approx((0.2, direct.low, direct.high))
+    for labels, is_known in ((50, True), (49, False)):
+        some = np.where(np.arange(80) < labels, people, np.nan)
+        few = JudgeQuality.of(judge, some, np.ones(80), np.arange(80)).corrected
+        assert np.isnan(few.value) != is_known
