@@ -71,19 +71,22 @@ def _curve(
         return Sums(*(each.astype(np.float64) for each in powers))
 
     n = np.bincount(arm[rated], minlength=len(space))
-    calls = _looks(len(rated), times * int((n > 0).sum()), _POINTS)
+    kept = np.flatnonzero(n)
+    calls = _looks(len(rated), times * len(kept), _POINTS)
     by_arm, place_in_arm = np.argsort(arm[rated], kind="stable"), np.empty(len(rated), np.int64)
     place_in_arm[by_arm] = np.arange(len(rated)) - np.repeat(np.cumsum(n) - n, n)
     found = np.empty((2, len(calls)))
     for place, count in enumerate(calls.tolist()):
-        evenly = float(count / (n > 0).sum())
-        even = _extended(sums_of(rated[place_in_arm < evenly]), evenly)
+        each, more = divmod(count, len(kept))
+        wanted = (n > 0) * each
+        wanted[kept[:more]] += 1
+        even = _extended(sums_of(rated[place_in_arm < wanted[arm[rated]]]), wanted)
         found[:, place] = figure(sums_of(rated[:count])), figure(even)
     return Curve(calls, *found)
 
 
-def _extended(sums: Sums, n: float) -> Sums:
-    """Return the sums of ``n`` ratings of each arm that has some, with the mean and the variance of those that it has."""
+def _extended(sums: Sums, n: IntArray) -> Sums:
+    """Return the sums of ``n`` ratings of each arm, shape (K,), with the mean and the variance of those that it has."""
     freedom, mean = np.maximum(sums.n - 1.0, 0.0), sums.total / np.maximum(sums.n, 1.0)
     variance = sample_variance(*sums)
     pooled = np.nansum(freedom * variance) / max(1.0, freedom.sum())  # where there is one rating
