@@ -76,7 +76,8 @@ def test_says_how_sure_each_run_was_as_its_calls_were_spent(
     assert curve.calls.tolist() == [4, round(math.sqrt(4 * 15)), 15]
     for at, calls in enumerate(curve.calls.tolist()):
         n = np.array([min(calls, 12), calls - min(calls, 12)])
-        for error, spread in ((curve.run, n), (curve.even, calls / 2)):
+        evenly = np.array([calls - calls // 2, calls // 2])
+        for error, spread in ((curve.run, n), (curve.even, evenly)):
             if np.all(spread):  # the median of the larger of two errors
                 inside = 1 - 2 * stats.t.sf(error[at] / (deviation / np.sqrt(spread)), freedom)
                 assert np.prod(inside) == pytest.approx(0.5, abs=1e-4)
