@@ -62,7 +62,7 @@ def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:
         ("delta = nan", "above 0 and at most 1"),
         ("model = 4", "model must be text in quotes"),
         ("model = [", "not TOML"),
-        ('base_url = "ftp://x"', "an address such as http"),
+        ('base_url = "ftp://x"', "must begin with http"),
         ('api_key_env = "sk-secret-123"', "the NAME of an environment variable"),
         (
             'api_key_env = ["sk-secret-123", 5]',

@@ -18,6 +18,7 @@ from scipy.stats import ttest_rel
 import robin_cli
 from robin_cli.analysis.clustered import wider_bounds
 from robin_cli.model.errors import InputError
+from tests.analysis.test_scores import run_of
 from tests.conftest import has, refuses, robin
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
@@ -86,7 +87,6 @@ def test_has_the_tables_of_a_run_for_scores(table: Path, tmp_path: Path) -> None
     assert kept.tolist() == [*raw["correct"], *raw["f1"]]
     has(
         robin("status", table, "--columns", OF_TABLE, "--details", cwd=tmp_path, exits=0).stdout,
-        "480 of 480",
         "mean f1",
         "reliability",
     )
@@ -239,7 +239,39 @@ def test_takes_the_scale_from_robin_s_own_workbook_and_of_words(tmp_path: Path) 
     robin("export", "s.jsonl", "-o", "none.xlsx", cwd=tmp_path, exits=0)
     robin("gate", "none.xlsx", *required, cwd=tmp_path, exits=2)
     (tmp_path / "w.csv").write_text("id,score\n" + "".join(f"q{at},true\n" for at in range(9)))
-    assert not robin("export", "w.csv", cwd=tmp_path, exits=0).stderr
+    assert "scale" not in robin("export", "w.csv", cwd=tmp_path, exits=0).stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--wide",), ("--with-text",)])
+def test_gates_its_own_export_as_the_run(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Four systems answer 10 prompts: rows of one prompt count as one of it."""
+    levels = [2, 4, 3, 3, 2, 3, 3, 4, 3, 4]
+    ratings = {(f"p{k}", "style", "a"): [levels[k // 4]] * 3 for k in range(40)}
+    run_of(tmp_path, dict(ratings), prompts={f"p{k}": f"prompt {k // 4}" for k in range(40)})
+    required = ("--require", "mean(style)>=2.8")
+    told = robin("gate", "r", *required, cwd=tmp_path, exits=6).stdout
+    assert "(40 pairs of 10 prompts)" in told
+    robin("export", "r", *options, "-o", "mine.xlsx", cwd=tmp_path, exits=0)
+    columns = ("--columns", "score=style_score") if "--wide" in options else ()
+    done = robin("gate", "mine.xlsx", *required, *columns, cwd=tmp_path)
+    assert (done.returncode, done.stdout.split()[2:]) == (6, told.split()[2:])
+    assert "has no prompts" not in done.stderr
+
+
+def test_says_that_a_file_has_no_prompts(tmp_path: Path) -> None:
+    rows = [f"{system}{k},{system},{k % 5}" for k in range(30) for system in "ab"]
+    (tmp_path / "s.csv").write_text("id,system,score\n" + "\n".join(rows))
+    done = robin("gate", "s.csv", "--require", "mean(score)>=1", cwd=tmp_path)
+    assert "s.csv has no prompts: each of its 60 pairs counts as a prompt of its own" in done.stderr
+    done = robin("compare", "s.csv", "--by", "system", cwd=tmp_path, exits=2)
+    assert "--with-text" in done.stderr.splitlines()[-1]
+    assert "--match" not in done.stderr
+    shown = robin("status", "s.csv", "--details", cwd=tmp_path, exits=0).stdout
+    assert "calls spent" not in shown
+    assert "empty responses" not in shown
+    facts = json.loads(robin("status", "s.csv", "--json", cwd=tmp_path, exits=0).stdout)
+    assert facts["spent"] is facts["budget"] is None
+    assert facts["ratings"] == 60
 
 
 def test_takes_the_scale_of_scores_as_it_is_said(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.moderated import WEIGHT
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import Ends, Scale, number_of
+from robin_cli.model.records import Ends, Scale
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
 COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
@@ -83,8 +83,7 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
     """Return why pairs of these prompts give no coefficient, in words; '' if they do. ``sides``: values by singular noun."""
     prompts = distinct(prompt)
     if prompts < FEWEST_PROMPTS:
-        there = f"{number_of(len(prompt), 'pair')} of {number_of(prompts, 'prompt')}"
-        return f"{there} have a {' and a '.join(sides)}; {FEWEST_PROMPTS} prompts are needed"
+        return f"it needs {FEWEST_PROMPTS} prompts with a {' and a '.join(sides)}; this run has {prompts}"
     return next(
         (f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), ""
     )

@@ -180,7 +180,7 @@ def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[st
         )
     for name, why in whys.items():
         if why:
-            notify(f"{name}: no agreement: {why}")
+            notify(f"{name}: agreement not computed: {why}")
 
 
 def whys_of(found: Mapping[str, Sequence[Agreement]]) -> dict[str, str]:

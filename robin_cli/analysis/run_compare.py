@@ -19,7 +19,7 @@ from robin_cli.model.errors import InputError, option, shown
 from robin_cli.model.groups import numbered
 from robin_cli.model.records import SYSTEM_COLUMN, Ends, GivenLabels, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
-from robin_cli.storage.manifest import Manifest
+from robin_cli.storage.manifest import NO_PROMPTS, Manifest
 from robin_cli.storage.pair_files import read_numbers, read_prompts
 from robin_cli.storage.reader import RunData
 
@@ -200,7 +200,8 @@ def _who(
                 f"{number_of(without, 'pair')} of {len(places):,} without a {shown(column)} left out"
             )
     found = Who(systems, by, system, prompt, names)
-    _check_matching(found, notify, match)
+    lacking = [run.name for run in runs if run.manifest.data.get(NO_PROMPTS) and match is None]
+    _check_matching(found, notify, match, lacking)
     return found
 
 
@@ -376,9 +377,9 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
                     "how it was judged"
                 )
         elif again := found.n_shared:
-            are = "is" if again == 1 else "are"
+            differ = "it differs" if again == 1 else "they differ"
             notify(
-                f"{number_of(again, 'response')} {are} in more than one of the runs: how these differ is the judge's noise"
+                f"the runs share {number_of(again, 'response')}; {differ} only by the judge's noise"
             )
     if found.has_labels:
         told = [each for listed in found.corrected.values() for each in listed if each is not None]
@@ -407,8 +408,12 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
             )
 
 
-def _check_matching(who: Who, notify: Notify, match: str | None) -> None:
-    """Report prompts that not all systems answered. InputError if no two systems answered the same."""
+def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Sequence[str]) -> None:
+    """Report prompts that not all systems answered. InputError if no two systems answered the same.
+
+    Args:
+        nameless: files without prompts.
+    """
     systems, names = who.systems, who.prompts
     answered = np.zeros((len(names), len(systems)), dtype=bool)
     answered[who.prompt[who.is_used], who.system[who.is_used]] = True
@@ -423,6 +428,10 @@ def _check_matching(who: Who, notify: Notify, match: str | None) -> None:
         f"{len(alone):,} of {int((count > 0).sum()):,} {what} are not answered by all systems and count only where two "
         f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
     )
+    if count.max(initial=0) < 2 and nameless:
+        raise InputError(
+            f"{nameless[0]}: has no prompts, so nothing says which responses answer the same one; export it with --with-text"
+        )
     if count.max(initial=0) < 2:
         step = (
             "; a column that is the same for all answers to a prompt names no systems"

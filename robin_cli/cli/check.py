@@ -21,7 +21,7 @@ def check(
     ctx: typer.Context,
     config: opt.Config = None,
     json: Annotated[
-        bool, typer.Option("--json", help="One JSON object an address, for scripts.")
+        bool, typer.Option("--json", help="One JSON object per address, for scripts.")
     ] = False,
 ) -> None:
     """Send about five requests, each paid for, and say what the endpoint supports and what robin judge will do about it.

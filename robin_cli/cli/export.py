@@ -98,7 +98,7 @@ def export(
         int | None,
         typer.Option(
             "--n",
-            help="Labels wanted: of how many pairs. (default: 50)",
+            help="Labels wanted, disagreements: how many pairs. (default: 50)",
             metavar="N",
             show_default=False,
         ),
@@ -119,13 +119,14 @@ def export(
         "n": n,
     }
     options |= {name: ctx.obj.get(name) for name in ("agree", "confidence")}
+    file = None if given.output == "-" else given.output
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(
                 f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out"
             )
     notify = messages_for().note
-    table = _table_of(run, what, given, options, notify)
+    table = _table_of(run, what, given, {**options, "output": file}, notify)
     show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
 
 

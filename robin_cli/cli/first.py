@@ -26,6 +26,8 @@ def check_first(settings: Settings, *, sends: bool) -> None:
     from robin_cli.settings.addresses import api_keys
     from robin_cli.settings.reading import check_budget
 
+    if not settings.data:
+        check_files(settings.data)  # before the key: it is what is always needed
     if sends:
         api_keys(settings)
         check_output(settings.format, settings.output, inputs_of(settings))

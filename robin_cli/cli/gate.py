@@ -40,7 +40,7 @@ By = Annotated[
     ),
 ]
 Junit = Annotated[
-    str | None, _option(help="Write JUnit XML, a test case a requirement.", metavar="FILE")
+    str | None, _option(help="Write JUnit XML, one test case per requirement.", metavar="FILE")
 ]
 Summary = Annotated[
     str | None,
@@ -102,7 +102,9 @@ def gate(
         print_json(views.facts_of(found))
     elif rows:
         show([views.requirement_table(found)], given, say, for_people=given.format == "table")
-    elif "-" not in {junit, summary}:
-        typer.echo(fitted("\n".join(views.lines_of(found)), sys.stdout))
+    is_file = given.output not in {None, "-"}
+    if is_file or not (json or rows or "-" in {junit, summary}):
+        verdicts = fitted("\n".join(views.lines_of(found)), sys.stderr if is_file else sys.stdout)
+        typer.echo(verdicts, err=is_file)
         say("\n".join(views.ends_with(found)))
     raise typer.Exit(views.EXIT_CODES[found.state])

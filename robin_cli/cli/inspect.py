@@ -99,7 +99,7 @@ def parse(
         bool, typer.Option("--no-ties", help="With --pairwise: a tie is no verdict.")
     ] = False,
 ) -> None:
-    """Run the rating parser over judge outputs, a JSON object a line."""
+    """Run the rating parser over judge outputs, one JSON object per line."""
     from robin_cli.model.errors import InputError
     from robin_cli.views.parsing import parse_lines
 

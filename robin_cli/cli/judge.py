@@ -106,6 +106,6 @@ def _work(
             raise
         except typer.Exit:  # it was interrupted
             if settings.output is not None and store.has_answers:
-                deliver(store.path, settings)
+                deliver(store.path, settings, goes_on=False)
             raise
         deliver(store.path, settings, [*took, *also()], most)

@@ -69,6 +69,9 @@ def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool
     from contextlib import suppress
     from tempfile import TemporaryDirectory
 
+    from robin_cli.model.records import number_of
+    from robin_cli.render.text import one_line
+    from robin_cli.storage.layout import LABELS
     from robin_cli.views.label.server import LabelPage
     from robin_cli.views.label.work import Labelling
 
@@ -78,7 +81,7 @@ def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool
 
     def ready(address: str) -> None:
         typer.echo(address)
-        typer.echo("Ctrl-C, or Done at the page, ends it; each label is kept at once", err=True)
+        typer.echo("Press Ctrl-C or Done to stop; labels are saved as you go", err=True)
         if open_browser:  # by a file: a command line, with the token in it, is for all users to see
             page = Path(folder) / "open.html"
             page.write_text(f'<meta http-equiv="refresh" content="0;url={address}">')
@@ -89,5 +92,8 @@ def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool
 
     with suppress(KeyboardInterrupt), TemporaryDirectory() as folder:
         asyncio.run(serve())
+    for name, said in labelling.said.items():
+        labels = number_of(len(said), "label")
+        typer.echo(f"{labels} by {one_line(name)} saved in {run.path / LABELS}", err=True)
     if agreement := labelling.agreement():  # not before: labels are to be independent
         typer.echo(f"note: {agreement}", err=True)

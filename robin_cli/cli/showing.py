@@ -96,15 +96,22 @@ def show(
         "raw": given.raw,
     }
     export(tables[0].rows(), made_with, notify=notify, **how)
+    if given.output not in {None, "-"}:
+        notify(f"wrote {given.output}")
 
 
 def deliver(
-    run: Path, settings: Settings, facts: Iterable[str] = (), most: int | None = None
+    run: Path,
+    settings: Settings,
+    facts: Iterable[str] = (),
+    most: int | None = None,
+    *,
+    goes_on: bool = True,
 ) -> None:
     """Print or write a run's scores as set in ``settings``, then its answer and the next command.
 
     The first line of the answer stands above rows that people see, too; ``facts`` stand before the answer. ``most``:
-    the rows that people see.
+    the rows that people see; ``goes_on``: print the next command, which an interrupted session has printed already.
     """
     from robin_cli.goals.found import View
     from robin_cli.goals.making import goal_of_run
@@ -126,8 +133,10 @@ def deliver(
         raise StorageError(
             f"{error}. All ratings are kept: robin export {typed(run)} -o FILE"
         ) from error
-    scores = [] if settings.output in {None, "-"} else [f"scores: {settings.output}"]
     if settings.quiet:
         return
-    for line in (*facts, *found.asides, *scores, f"run: {run}", *found.ends_with()):
+    ends = found.ends_with() if goes_on else found.answer
+    if settings.output and ends[-1].startswith("next: robin resume"):
+        ends = [*ends[:-1], f"{ends[-1]} -o {typed(settings.output)}"]
+    for line in (*facts, *found.asides, f"run: {run}", *ends):
         messages.note(line)

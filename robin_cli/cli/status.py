@@ -49,7 +49,7 @@ def runs(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder that holds them.")] = Path("runs"),
     json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, for scripts.")
+        bool, typer.Option("--json", help="One JSON object per line, for scripts.")
     ] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""

@@ -57,7 +57,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
     except RobinError as error:
         if isinstance(error, EndpointError) and store.never_reached:
             messages.note(
-                "nothing was answered, and no run is kept; once it can be, give the same command again"
+                "nothing was answered, and no run is kept; correct the command, or wait for the server, and run it again"
             )
         elif store.has_answers and not isinstance(error, StorageError | RunError | LimitReached):
             # the message of any other error names the place, or the scores and the next step follow
@@ -146,12 +146,10 @@ def _stop_on_signals(stop: Stop, session: Session, messages: Messages) -> None:
     loop = asyncio.get_running_loop()
 
     def asked() -> None:
-        if not stop.requested.is_set():
-            under_way = number_of(session.stats.in_flight, "call")
-            if session.under is None:
-                messages.note(
-                    f"stopping: {under_way} under way may finish, {GRACE_S:g} s at most; once more stops now"
-                )
+        if not stop.requested.is_set() and session.under is None:
+            messages.note(
+                f"stopping: calls under way may finish, {GRACE_S:g} s at most; once more stops now"
+            )
         stop.request()
 
     def on_signal(*_: object) -> None:

@@ -392,6 +392,8 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
     listed = ", ".join(shown(name) or '""' for name in found[:12]) + (
         ", …" if len(found) > 12 else ""
     )
+    if {"pair_id", "score", "std_error"} <= set(found):
+        return f"no field {looked_for}: these are exported scores; robin export --with-text adds the texts."
     columns, flags, unsure = [], [], ""
     for field in missing:
         grouping = field is fields.group
@@ -443,6 +445,8 @@ def _whose(field: Field, fields: Fields) -> str:
     if not field.mapped:
         return ""
     meant = "" if field.name in _OURS else did_you_mean(field.name, _OURS)
+    if field.name not in _OURS and field.path in _OURS:  # robin's name comes first
+        meant = f"; did you mean {shown(field.path)}={shown(field.name)}?"
     return f" (--columns {shlex.quote(f'{field.name}={shown(field.path)}')}{meant})"
 
 

@@ -15,7 +15,7 @@ from robin_cli.datasets.logs import as_pairs
 from robin_cli.datasets.rows import BadRow, Row, Wanted, not_encodable, place
 from robin_cli.datasets.sources import expanded, opened
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, number_of
+from robin_cli.model.records import PROMPT_ID, SYSTEM_COLUMN, Pair, Scale, number_of
 
 if TYPE_CHECKING:
     from robin_cli.datasets.sources import Source
@@ -54,12 +54,14 @@ class Scored:
         pairs: the scored pairs by id: a sample with the system that answered.
         scores: for each attribute pair ids with scores; a pair may have several, of epochs or raters, or none.
         scales: of attributes whose scale the files say: as robin writes it, or as words such as true stand for 0 and 1.
+        has_prompts: whether any row has a prompt, or the name of one, or several rows have one id.
     """
 
     files: list[str]
     pairs: dict[str, Pair] = field(default_factory=dict)
     scores: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     scales: dict[str, Scale] = field(default_factory=dict)
+    has_prompts: bool = False
 
 
 class Reading:
@@ -82,8 +84,11 @@ class Reading:
         skip_bad_rows: bool,
     ) -> None:
         fields = fields_of({name: path for name, path in columns.items() if name != SCORE})
+        prompt = fields.prompt
+        if not prompt.mapped:
+            prompt = field_of("prompt", (*(path for path, _ in prompt.paths), PROMPT_ID))
         self._fields = fields._replace(
-            ratings=tuple(each for each in fields.ratings if each.mapped)
+            prompt=prompt, ratings=tuple(each for each in fields.ratings if each.mapped)
         )
         asked = [
             _field_of(path.strip()) for path in columns.get(SCORE, "").split("|") if path.strip()
@@ -129,6 +134,12 @@ class Reading:
                 f"{name}: {again} count as rated several times; if these are of several systems, name the files one by one, or "
                 "the column of systems (--columns system=NAME)"
             )
+        found.has_prompts |= len({each.prompt for each in found.pairs.values()}) < len(found.pairs)
+        if not found.has_prompts:
+            self._notify(
+                f"{name} has no prompts: each of its {number_of(len(found.pairs), 'pair')} counts as a prompt of its own; if "
+                "several answer one prompt, export it with --with-text, or name the column of prompts: --columns prompt=NAME"
+            )
         if self._other_prompts:
             self._notify(
                 f"{name}: {number_of(self._other_prompts, 'sample')} with another prompt than the same id has elsewhere; they "
@@ -146,6 +157,7 @@ class Reading:
                     raise row
                 names = names or list(names_in(row))
                 pair = self._pair(row, further, prefix)
+                found.has_prompts |= bool(_word(find(row, self._fields.prompt)))
                 found.pairs.setdefault(pair.pair_id, pair)
                 if pair.pair_id in earlier:
                     self._again.add(pair.pair_id)

@@ -92,7 +92,7 @@ class Limited(Dispatched):
     def __init__(self, judge: Judge, limiter: Limiter, notices: Notices) -> None:
         self.judges, self.limiters = (judge,), (limiter,)
         self.limiter = limiter
-        self._judge, self._notices = judge, notices
+        self._judge, self._notices, self._at_most = judge, notices, ""
 
     @property
     def bears(self) -> int:
@@ -126,7 +126,7 @@ class Limited(Dispatched):
         while isinstance(outcome, Failure) and outcome.adapted:
             outcome = await self._request(question, await self.limiter.acquire())
         if isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
-            self._notices.once(f"{outcome.detail}; trying again", key=outcome.reason)
+            self._notices.once(f"{outcome.detail}; trying again{self._at_most}", key=outcome.reason)
         return outcome
 
     async def _request(self, question: Question, permit: Permit) -> Reply | Failure:

@@ -15,6 +15,7 @@ from robin_cli.dispatch.permits import UNTIL_ONE_ENDS, Line, Permit, Sleep, wait
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.records import number_of
 
 PATIENCE_S = 600.0
 """How long a call may be refused with "too many requests" before it is given up."""
@@ -44,6 +45,7 @@ class Retrying(Limited):
     ) -> None:
         super().__init__(judge, limiter, notices)
         self._max_retries, self._patience_s = max_retries, patience_s
+        self._at_most = f", {number_of(max_retries, 'time')} at most for each call (--max-retries)"
         self._sleep, self._clock = sleep, clock
         self._failures = _MANY  # since the last answer
         self._retried = 0  # calls that are made again

@@ -178,7 +178,7 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
         ]
         if said:
             lines.append(which + "; ".join(said))
-        if people is not None:
+        if people is not None and not people.why:  # else it is said once, where labels were given
             lines.append(which + _by_people(one, people, _sides(found, one, letters)))
     if len(known) > _MOST_TOLD:
         lines.append(
@@ -255,9 +255,7 @@ def _carried(found: Compared, one: Difference) -> Iterator[str]:
 
 
 _MOST_OF_A_PROMPT = 60
-_UNKNOWN = (
-    "the judge's share of the uncertainty is not known, as hardly any response was rated twice"
-)
+_UNKNOWN = "the judge's share of the variance is not known, as hardly any response was rated twice"
 
 
 def _noise(one: Difference) -> str:
@@ -265,10 +263,10 @@ def _noise(one: Difference) -> str:
         return _UNKNOWN
     if one.shorter == 0:
         share = _percent(one.noise_share)
-        return f"{share} of the uncertainty is the judge's noise; later calls cannot reduce it: they do not count"
+        return f"{share} of the variance is the judge's noise; later calls cannot reduce it: they do not count"
     helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
     return (
-        f"{_percent(one.noise_share)} of the uncertainty is the judge's noise: {MORE_CALLS} more calls per response would "
+        f"{_percent(one.noise_share)} of the variance is the judge's noise: {MORE_CALLS} more calls per response would "
         f"shorten this interval by at most {_percent(one.shorter)}{helps}"
     )
 
@@ -279,15 +277,13 @@ def _noise_of_all(known: Sequence[Difference]) -> str:
         return _UNKNOWN[0].upper() + _UNKNOWN[1:]
     least, most = (_percent(end(one.noise_share for one in told)) for end in (min, max))
     return (
-        f"{least} to {most} of the uncertainty is the judge's noise: {MORE_CALLS} more calls per response would shorten "
+        f"{least} to {most} of the variance is the judge's noise: {MORE_CALLS} more calls per response would shorten "
         f"no interval by more than {_percent(max(one.shorter for one in told))}"
     )
 
 
 def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> str:
     labels = number_of(people.n_labels, "label")
-    if people.why:
-        return f"{labels} of people correct nothing: {people.why}"
     judge, labelled = verdict(one, sides), by_people(people, sides)
     bear_out = (
         "bear that out" if judge == labelled else f"do not bear that out: {labelled} is better"

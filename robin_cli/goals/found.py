@@ -47,6 +47,7 @@ class View:
         guaranteed: whether scores have the intervals that hold for each of them.
         notify: called with notes for the reader.
         blind: whether labels wanted of several systems have opaque ids.
+        output: the file that gets the table.
     """
 
     with_text: bool = False
@@ -62,6 +63,7 @@ class View:
     guaranteed: bool = False
     notify: Callable[[str], None] = lambda _line: None
     blind: bool = True
+    output: str | None = None
 
 
 Builder = Callable[[Any, View], Table]
@@ -229,7 +231,9 @@ class Found(ABC):
         """Return the command that is useful next."""
         run, manifest = self.run, self.run.manifest
         is_spent = manifest.is_spent(run.fold.arms.spent)
-        again = len(run.fold.set_aside)
+        arms = run.fold.arms
+        unrated = (arms.counts == 0) & (arms.unparsed > 0) & ~arms.retired_mask
+        again = len(run.fold.set_aside) + int(unrated.sum())
         if is_spent and again and manifest.budget_usd is None:
             return f"robin resume {typed(run.name)} --budget {manifest.budget + again}"
         if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():

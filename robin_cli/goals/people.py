@@ -161,7 +161,7 @@ def agreement_line(found: Sequence[Agreement]) -> str:
     """Return the correlations of one attribute in words, or the reason that there are none."""
     pearson = found[0]
     if math.isnan(pearson.value):
-        return f"no agreement: {pearson.why}"
+        return f"agreement not computed: {pearson.why}"
     over = f"{number_of(pearson.n_prompts, 'prompt')}, {number_of(pearson.n, 'pair')}"
     return _told(
         {each.coefficient: each for each in found if each.coefficient in CORRELATIONS},

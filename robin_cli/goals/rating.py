@@ -119,6 +119,15 @@ class Rated(Found):
         return [*self.mean_lines(MOST_LINES - len(others)), *others]
 
     @property
+    def asides(self) -> list[str]:
+        """The number of pairs without a rating, if there are any."""
+        unrated = np.unique(
+            self.run.space.pair[self.scores.arm[np.isnan(self.scores.numbers("score"))]]
+        )
+        have = "has" if len(unrated) == 1 else "have"
+        return [f"{number_of(len(unrated), 'pair')} {have} no rating"] if len(unrated) else []
+
+    @property
     def is_open(self) -> bool:
         """Whether a target error is not reached."""
         return self.aim is not None and not self.aim.reached
@@ -268,6 +277,6 @@ class Rating(Goal):
     def has_none(self, run: RunData, what: str) -> str:
         """Return the error that there is no table of comparisons, and the next step."""
         return (
-            f"{run.name}: rates responses one by one, so that {what} has nothing to go by; systems that ratings are of are "
-            "compared by robin compare, and two responses at a time by a run of robin judge --pairwise"
+            f"{run.name}: has ratings, not comparisons, so there is no {what}; use robin compare, or make a run with robin "
+            "judge --pairwise"
         )

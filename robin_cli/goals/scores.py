@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from robin_cli.goals.rows import beside, shown_intervals, with_data
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
+from robin_cli.model.records import PROMPT_ID
 from robin_cli.results.columns import DECISIONS, SCORES
 from robin_cli.results.tables import Column, Sort, Table
 from robin_cli.storage.reader import RunData
@@ -56,7 +59,22 @@ def score_table(
             ("pair_id", "group") if "group" in values else ("pair_id", "decision", "likely_wrong")
         )
         table = table.wide(run.space.by_pair(np.arange(len(scores))), scores.facets, once)
-    return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=view.with_text))
+    return table.having(
+        lambda: with_data(
+            _with_prompts(table.arrow(), run, pairs), run, pairs, with_text=view.with_text
+        )
+    )
+
+
+def _with_prompts(
+    table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]] | None
+) -> pa.Table:
+    """Return ``table`` with the name of each pair's prompt, if several share one; the file has their intervals then."""
+    if not (run.pairs.is_shared.any() or PROMPT_ID in run.column_names):
+        return table
+    numbers, names = run.pairs.prompts
+    names_of_rows = names.column.take(pa.array(numbers if pairs is None else numbers[pairs]))
+    return table.append_column(PROMPT_ID, names_of_rows)
 
 
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:

@@ -274,14 +274,14 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     those = "" if is_open.all() else "; with those that are labelled"
     notify(
         f"{wanted} to label{those}, of {number_of(found.prompts, 'prompt')}. Fill in the column label from the top, and give "
-        f"the file to --labels: {step} --labels FILE"
+        f"the file to --labels: {step} {option('--labels', view.output or 'FILE')}"
     )
     if is_blind:
         notify(
             "blind: whole prompts, with ids that do not name the systems and that --labels recognises"
         )
     if found.prompts < FEWEST_LABELLED:
-        notify(
-            f"a mean needs {FEWEST_LABELLED} labelled prompts to be corrected; draw more: a larger --n"
-        )
+        there = len(np.unique(run.prompts))
+        step = "draw more: a larger --n" if there > found.prompts else f"this run has {there}"
+        notify(f"a mean needs {FEWEST_LABELLED} labelled prompts to be corrected; {step}")
     return LABELS_WANTED.of(columns)

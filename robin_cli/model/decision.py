@@ -171,7 +171,7 @@ def criteria_of(
         if not scale.low < threshold < scale.high:
             raise InputError(
                 f"{flag}: {where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}, so nothing "
-                f"would be left to decide; for its ends, take a threshold short of them, such as {scale.high - 0.5:g}"
+                f"would be left to decide; to ask for the top rating, use {scale.high - 0.5:g}"
             )
         found.append(Criterion(attribute, relation, threshold))
     return tuple(found)

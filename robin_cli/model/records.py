@@ -71,6 +71,9 @@ OTHER_COLUMN = "pair_other"
 SYSTEM_COLUMN = "system"
 """The further column with the response's system."""
 
+PROMPT_ID = "prompt_id"
+"""The column of exported scores that says which pairs have the same prompt."""
+
 Value = str | int | float | bool
 """A value in a further column of the data."""
 

@@ -142,7 +142,7 @@ def _head(text: str, flag: str) -> tuple[Kind, int]:
     word = head["kind"] if head else ""
     place = 1 + (head.start("kind") if head else 0)
     if word not in KINDS:
-        near = did_you_mean(word, KINDS)
+        near = did_you_mean(word, KINDS) if head and head["bracket"] else ""
         what = (
             f'"{shown(word)}" is none of {", ".join(KINDS)}{near}'
             if word

@@ -111,7 +111,7 @@ class MoneyBudget:
     def in_words(self) -> str:
         """The money spent and lost, in words."""
         lost = f", and up to ${self.lost:.4f} more may be on the bill for calls that were lost with their workers"
-        return f"${self.spent:.4f} are spent{lost if self.lost else ''}"
+        return f"${self.spent:.4f} is spent{lost if self.lost else ''}"
 
     def covers(self, most: float, judge: int = 0) -> bool:
         """Return whether a call of ``judge`` that may cost ``most`` still fits."""

@@ -42,6 +42,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("certified", f"With `--certify`: whether it is certified. {_CERTIFIED}", "flag", rank=2),
     Column("group", "With `--decide best`: the pairs compared.", "name", rank=10),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
+    Column("prompt_id", "If several pairs answer one prompt: which do.", "name"),
 ), terminal=("pair_id", "attribute", "judge", "group", "decision", "likely_wrong", "certified", "agreed", "score", "ci_low",
              "guaranteed_low", "judge_spread", "variance", "human", "n_unparsed", "given_up", "n"),
    html=("pair_id", "attribute", "group", "decision", "likely_wrong", "certified", "agreed", "bar", "score", "ci_low",

@@ -22,7 +22,7 @@ from robin_cli.settings.table import Settings, recorded
 from robin_cli.storage.files_of_run import write_data, write_segment
 from robin_cli.storage.journal import Journal
 from robin_cli.storage.layout import CALLED, JOURNAL
-from robin_cli.storage.manifest import UNKNOWN_SCALES, Manifest, ends_of, new_run_id
+from robin_cli.storage.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of, new_run_id
 from robin_cli.storage.schema import judgments_table
 
 JUDGE = "recorded"
@@ -130,6 +130,7 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[
         "pairs": len(found.pairs),
         "run_id": run_id,
         UNKNOWN_SCALES: unknown,
+        NO_PROMPTS: not found.has_prompts,
     }
     Manifest(
         settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},

@@ -199,13 +199,13 @@ def _api_key(variable: str, *, named: bool) -> str:
         raise InputError(
             f"{variable}: holds blanks or other characters that a key cannot have; set it anew"
         )
+    if not key and variable != DEFAULT_KEY_ENV:
+        raise InputError(
+            f"--api-key-env {variable}: that variable is not set; set it, or write - if no key is needed"
+        )
     if not key and not named:
         raise InputError(
             f"no endpoint is configured. Three ways on: set a key in {variable} (and --model); name a local "
             "server, --base-url http://localhost:8000/v1 --model NAME; or try the demo, which needs neither: robin demo"
-        )
-    if not key and variable != DEFAULT_KEY_ENV:
-        raise InputError(
-            f"--api-key-env {variable}: that variable is not set; set it, or write - if no key is needed"
         )
     return key or "none"

@@ -48,7 +48,7 @@ def checked_urls(urls: Sequence[object], place: str) -> tuple[str, ...]:
             host_of(str(url))
         except ValueError:
             raise InputError(
-                f"{place}: must be an address such as http://localhost:8000/v1, in ASCII"
+                f"{place}: must begin with http:// or https://, as http://localhost:8000/v1, and be in ASCII"
             ) from None
         checked.append(str(url).rstrip("/").removesuffix("/chat/completions"))
     return tuple(dict.fromkeys(checked))
@@ -276,10 +276,10 @@ class Settings:
     format: Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "table"] | None = _out(
         "csv, tsv, jsonl, parquet, xlsx or table.",
         default_said="by the file's name", example='"csv"')
-    output: str | None = _out("File for the scores, or - for standard output.",
+    output: str | None = _out("File for the table, or - for standard output.",
         short="-o", metavar="FILE", example='"scores.csv"', file="written")
     with_text: bool = _out("Add prompt and response.", default=False, example="true")
-    wide: bool = _out("A row a pair, each attribute in columns of its own.", default=False, example="true")
+    wide: bool = _out("One row per pair, each attribute in columns of its own.", default=False, example="true")
     show: tuple[str, ...] = _out("Columns of the data beside each row.",
         (), by_commas=True, metavar="COLUMNS", example='["topic", "prompt"]')
     guaranteed: bool = _out("Add intervals that hold for each pair, at any stop.", default=False, example="true")

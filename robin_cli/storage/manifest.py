@@ -53,6 +53,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+NO_PROMPTS = "no_prompts"
 UNKNOWN_SCALES = "unknown_scales"
 """The attributes of files of scores that do not say their scale, in ``data``."""
 

@@ -42,7 +42,7 @@ def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
         **judged,
         "answer": one_line(" ".join(seen.answer[:_EXCERPT].split())),
         "parameters_sent": _parameters(seen.parameters),
-        "system_message": "taken"
+        "system_message": "accepted"
         if seen.system_role
         else "refused: its text goes to the front of the user's",
         "several_ratings_a_request": _choices(seen.choices_of_4),
@@ -65,7 +65,7 @@ def _choices(choices: int) -> str:
         return "no: one answer a request, whatever --samples-per-request says"
     if choices < _ASKED_FOR:
         return f"yes: {choices} came of {_ASKED_FOR} asked for, so --samples-per-request above {choices} asks for {choices}"
-    return f"yes (n): --samples-per-request pays the prompt once; {choices} were asked for and came, more were not tried"
+    return f"yes (n): --samples-per-request pays the prompt once; all {choices} that robin check asked for came"
 
 
 def _logprobs(seen: Capabilities, *, samples_all: bool) -> str:

@@ -177,9 +177,7 @@ def nothing_sent(outcome: Outcome, run: Path) -> str:
             f"--budget {2 * outcome.budget}",
         )
     else:
-        spent = (
-            f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} are spent already"
-        )
+        spent = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)} is spent already"
         why, more = (
             f"{spent}, and the rest might not pay for a call",
             f"--max-cost {2 * outcome.budget_usd:g}",

@@ -18,6 +18,7 @@ from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, counted, number_of
 from robin_cli.results.words import dollars, refused_text
+from robin_cli.storage.layout import CALLED
 from robin_cli.storage.locking import is_locked
 from robin_cli.storage.pair_files import count_empty_responses
 from robin_cli.storage.reader import RunData, read_run
@@ -29,6 +30,10 @@ READ = ("status", "reason", "text_because", "usage_estimated")
 """The columns of judgments that the facts are of, beside those that are folded."""
 
 _LINES_OF_PAGE = 12
+
+_FACTS_OF_A_RUN = ("budget", "spent", "empty_responses", "in_flight_at_stop", "created_at")
+_LINES_OF_A_RUN = ("state", "budget", "empty responses", "cost", "judge", "data")
+"""A file of scores knows nothing of these."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,14 @@ class Status:
     def facts(self) -> dict[str, Any]:
         """Return the object for ``robin status --json``, by name, as JSON values."""
         said = {"answer": self.found.answer, "next": self.next_step}
-        return {**asdict(self.work), **said, **self.found.facts(), **asdict(self.cost)}
+        unknown = dict.fromkeys(_FACTS_OF_A_RUN) if self.found.run.path in CALLED else {}
+        return {
+            **asdict(self.work),
+            **said,
+            **self.found.facts(),
+            **asdict(self.cost),
+            **unknown,
+        }
 
     @property
     def next_step(self) -> str:
@@ -179,7 +191,7 @@ class Status:
     def lines(self) -> dict[str, str]:
         """Return the facts in words, by name, beside the answer."""
         goal, work, cost, noun = self.found.goal, self.work, self.cost, self.found.goal.noun
-        return {
+        lines = {
             "run": work.run,
             "state": work.state,
             "budget": f"{' '.join(self.spent)}, {number_of(work.ratings, noun)}",
@@ -188,6 +200,8 @@ class Status:
             **({"given up": gone} if (gone := counted(work.retired_reasons, noun)) else {}),
             **cost.lines(is_begun=bool(work.spent)),
         }
+        unknown = _LINES_OF_A_RUN if self.found.run.path in CALLED else ()
+        return {name: line for name, line in lines.items() if name not in unknown}
 
     @property
     def first_lines(self) -> dict[str, str]:
@@ -197,7 +211,8 @@ class Status:
         names = ["run", "state", "budget", *problems, "cost", *list(self.found.lines())[:2]]
         most = _LINES_OF_PAGE - len(self.found.answer) - 3  # a blank, the next step, the details
         details = f"robin status {typed(work.run)} --details"
-        return {name: lines[name] for name in names[:most]} | {"more": details}
+        names = [name for name in names if name in lines][:most]
+        return {name: lines[name] for name in names} | {"more": details}
 
     @property
     def spent(self) -> tuple[str, str]:

@@ -133,7 +133,7 @@ def test_tells_no_agreement_with_human_ratings_of_another_scale(tmp_path: Path) 
 
 def test_tells_nothing_of_few_prompts(tmp_path: Path) -> None:
     run = scored(tmp_path, humans(2.0), lambda k: k % 19)
-    why = f"{PAIRS} pairs of 19 prompts have a score and a human rating; 20 prompts are needed"
+    why = "it needs 20 prompts with a score and a human rating; this run has 19"
     assert whys_of(agreements(run, score(run))) == {"style": why}
     told = calibrations(run, score(run))["style"]
     assert (told.levels, told.why) == ((), why)
@@ -149,7 +149,7 @@ def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
     run = scored(tmp_path / "one", human)
     said: list[str] = []
     check_comparable(whys_of(agreements(run, score(run))), run, said.append)
-    assert said == ["style: no agreement: all human ratings are alike"]
+    assert said == ["style: agreement not computed: all human ratings are alike"]
     run = scored(tmp_path / "both", {f"p{k}": {"style": 3.0, "stars": 7.0} for k in range(PAIRS)})
     said.clear()
     check_comparable(whys_of(agreements(run, score(run))), run, said.append)

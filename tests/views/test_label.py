@@ -186,7 +186,7 @@ def test_says_that_labels_take_the_place_of_the_ratings_of_the_data(tmp_path: Pa
     assert (
         Labelling(read_run(tmp_path / "run"), 2)
         .shown("ann")["note"]
-        .startswith("labels count in place of the human")
+        .startswith("your labels replace")
     )
 
 

@@ -275,6 +275,7 @@ OURS = [
         "group",
         "guaranteed_low",
         "guaranteed_high",
+        "prompt_id",
     }
 ]
 

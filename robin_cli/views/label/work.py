@@ -88,7 +88,9 @@ class Labelling:
         """Return the notes before the first label; "" if none."""
         if all(np.isnan(values).all() for values in self.run.human.values()):
             return ""
-        return f"labels count in place of the human ratings of the data, which count again without {LABELS} in the run"
+        return (
+            f"your labels replace the data's human ratings in this run; delete {LABELS} to go back"
+        )
 
     def shown(self, labeller: str) -> dict[str, Any]:
         """Return the page's next content for one person; ``item`` is None once all is labelled."""
