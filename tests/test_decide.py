@@ -113,7 +113,13 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
         done = robin(*asked, cwd=tmp_path, exits=0)
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
-        assert list(scores.columns[-4:]) == ["decision", "likely_wrong", "certified", "ask"]
+        assert list(scores.columns[-5:]) == [
+            "decision",
+            "likely_wrong",
+            "certified",
+            "prompt_id",
+            "ask",
+        ]
         assert scores["n"].sum() == len(wire.bodies) < 1_000
 
         again = robin(*asked, cwd=tmp_path)
@@ -442,7 +448,7 @@ def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Pa
         pd.read_json(tmp_path / "r.jsonl", lines=True),
         pd.read_parquet(tmp_path / "r.parquet"),
     ):
-        assert list(frame.columns[-5:]) == ["decision", "likely_wrong", "certified", "group", "ask"]
+        assert list(frame.columns[-4:]) == ["certified", "group", "prompt_id", "ask"]
         assert frame["certified"].dtype == bool
         assert frame["certified"].all()
     plain = scores_in(robin("export", "plain", cwd=tmp_path, exits=0).stdout)

@@ -94,6 +94,7 @@ def test_writes_requirements_as_rows_where_a_flag_and_no_variable_says_so(work: 
     assert not (work / "kept.csv").exists()
     done = robin(*asked, "-o", "rows.csv", cwd=work)
     assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.startswith(f"wrote rows.csv\n{plain.stdout}")
     rows = list(csv.DictReader((work / "rows.csv").read_text(encoding="utf-8").splitlines()))
     assert [(row["requirement"], row["verdict"]) for row in rows] == [
         ("mean(style)>=3.5", "pass"),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -309,7 +310,7 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path, replay_url: str) -> N
     has(
         done.stderr,
         "not answered a single call",
-        "nothing was answered, and no run is kept; once it can be, give the",
+        "nothing was answered, and no run is kept; correct the command",
     )
     assert "bill" not in done.stderr
     unknown = (
@@ -344,6 +345,22 @@ def test_leaves_with_3_and_a_hint_when_no_answer_carries_a_rating(
         done = robin(*judging(wire.url, data, 50, "--run", "r"), cwd=tmp_path, exits=3)
     has(done.stderr, *said)
     assert len(wire.bodies) <= 25  # five arms, a few calls each
+
+
+def test_says_how_many_pairs_have_no_rating_and_what_asks_them_again(tmp_path: Path) -> None:
+    def answer(_: int, body: Any) -> Any:
+        is_odd = "zzz" in body["messages"][-1]["content"]
+        return completion("No idea.") if is_odd else completion()
+
+    rows = [{"prompt": f"q{k}", "response": "zzz" if k < 2 else "even"} for k in range(6)]
+    data = tmp_path / "pairs.jsonl"
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with serving(answer) as wire:
+        asked = (*judging(wire.url, data, 6, "--run", "r"), "-o", "s.csv", "--concurrency", "1")
+        told = robin(*asked, cwd=tmp_path, exits=0).stderr
+    has(told, "wrote s.csv\n", "2 pairs have no rating\n")
+    assert told.endswith("next: robin resume r --budget 8 -o s.csv\n")
+    assert "wrote" not in robin("export", "r", "-o", "-", cwd=tmp_path, exits=0).stderr
 
 
 def test_refuses_a_second_process_on_one_run(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_goes_on_with_more_money_and_only_with_money(tmp_path: Path, two_judges:
 
     has(
         again.stderr,
-        "of the budget of $0.05 are spent already",
+        "of the budget of $0.05 is spent already",
         "for more: robin resume r --max-cost 0.1",
     )
     for refused in (calls, by_calls):

@@ -248,14 +248,18 @@ def test_gates_its_own_export_as_the_run(tmp_path: Path, options: tuple[str, ...
     levels = [2, 4, 3, 3, 2, 3, 3, 4, 3, 4]
     ratings = {(f"p{k}", "style", "a"): [levels[k // 4]] * 3 for k in range(40)}
     run_of(tmp_path, dict(ratings), prompts={f"p{k}": f"prompt {k // 4}" for k in range(40)})
-    required = ("--require", "mean(style)>=2.8")
+    required = ("--require", "mean(score)>=2.8")
     told = robin("gate", "r", *required, cwd=tmp_path, exits=6).stdout
     assert "(40 pairs of 10 prompts)" in told
-    robin("export", "r", *options, "-o", "mine.xlsx", cwd=tmp_path, exits=0)
-    columns = ("--columns", "score=style_score") if "--wide" in options else ()
+    done = robin("export", "r", *options, "-o", "mine.xlsx", cwd=tmp_path, exits=0)
+    assert done.stderr == "wrote mine.xlsx\n"
+    columns = ("--columns", "score=style_score", "--scale", "1-5") if "--wide" in options else ()
     done = robin("gate", "mine.xlsx", *required, *columns, cwd=tmp_path)
     assert (done.returncode, done.stdout.split()[2:]) == (6, told.split()[2:])
     assert "has no prompts" not in done.stderr
+    if not options:
+        asked = ("judge", "mine.xlsx", "-b", "40", "-a", "helpfulness", "--judge", "length")
+        assert "export --with-text adds the texts" in robin(*asked, cwd=tmp_path, exits=2).stderr
 
 
 def test_says_that_a_file_has_no_prompts(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_draws_what_to_label_and_takes_the_labels_back(work: Path) -> None:
         "export", "r", "--what", "labels-wanted", "--n", "60", "-o", "wanted.csv", cwd=work
     )
     assert done.stderr.startswith("60 pairs to label, of 30 prompts. Fill in the column label from")
+    assert "--labels wanted.csv\n" in done.stderr
     name = labelled(work / "labels.csv", pd.read_csv(work / "wanted.csv"))
     told = table(work, "--what", "summary", "--labels", name, said=f"helpfulness: {CAUTION}")
     assert list(told.columns) == [*OWN, *CORRECTED]

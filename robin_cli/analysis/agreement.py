@@ -83,7 +83,7 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
     """Return why pairs of these prompts give no coefficient, in words; '' if they do. ``sides``: values by singular noun."""
     prompts = distinct(prompt)
     if prompts < FEWEST_PROMPTS:
-        return f"it needs {FEWEST_PROMPTS} prompts with a {' and a '.join(sides)}; this run has {prompts}"
+        return f"{FEWEST_PROMPTS} prompts with a {' and a '.join(sides)} are needed; this run has {prompts}"
     return next(
         (f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), ""
     )

@@ -443,10 +443,9 @@ def _whose(field: Field, fields: Fields) -> str:
     if field is fields.group:
         return f" ({option('--group', shown(field.path))})"
     if not field.mapped:
-        return ""
+        swapped = [each.name for each in fields.ratings if each.mapped and each.path == field.path]
+        return f" (did you mean {field.path}={shown(swapped[0])}?)" if swapped else ""
     meant = "" if field.name in _OURS else did_you_mean(field.name, _OURS)
-    if field.name not in _OURS and field.path in _OURS:  # robin's name comes first
-        meant = f"; did you mean {shown(field.path)}={shown(field.name)}?"
     return f" (--columns {shlex.quote(f'{field.name}={shown(field.path)}')}{meant})"
 
 

@@ -282,6 +282,6 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
         )
     if found.prompts < FEWEST_LABELLED:
         there = len(np.unique(run.prompts))
-        step = "draw more: a larger --n" if there > found.prompts else f"this run has {there}"
+        step = "draw more: a larger --n" if there > found.prompts else f"this run has only {there}"
         notify(f"a mean needs {FEWEST_LABELLED} labelled prompts to be corrected; {step}")
     return LABELS_WANTED.of(columns)

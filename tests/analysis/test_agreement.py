@@ -169,7 +169,7 @@ def test_states_no_correlation_on_thin_or_constant_data() -> None:
         COEFFICIENTS
     )
     assert {each.why for each in thin} == {
-        "it needs 20 prompts with a score and a human rating; this run has 2"
+        "20 prompts with a score and a human rating are needed; this run has 2"
     }
     for prompts in (FEWEST_PROMPTS - 1, FEWEST_PROMPTS):
         values = np.arange(100.0) % 5

@@ -190,7 +190,7 @@ def test_adds_the_noise_of_the_judges_of_a_panel_and_leaves_out_what_has_no_scor
 def test_states_nothing_on_few_prompts_or_scores_all_alike() -> None:
     twice, ones = np.full((40, 1), 2), np.ones((40, 1))
     few = reliability(np.arange(40.0), twice, ones, np.arange(40) % 19)
-    assert {each.why for each in few} == {"it needs 20 prompts with a score; this run has 19"}
+    assert {each.why for each in few} == {"20 prompts with a score are needed; this run has 19"}
     alike = reliability(np.ones(40), twice, ones, np.arange(40))
     assert {each.why for each in alike} == {"all scores are alike"}
     assert all(np.isnan([each.value, each.ci_low]).all() for each in (*few, *alike))

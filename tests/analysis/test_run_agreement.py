@@ -133,7 +133,7 @@ def test_tells_no_agreement_with_human_ratings_of_another_scale(tmp_path: Path) 
 
 def test_tells_nothing_of_few_prompts(tmp_path: Path) -> None:
     run = scored(tmp_path, humans(2.0), lambda k: k % 19)
-    why = "it needs 20 prompts with a score and a human rating; this run has 19"
+    why = "20 prompts with a score and a human rating are needed; this run has 19"
     assert whys_of(agreements(run, score(run))) == {"style": why}
     told = calibrations(run, score(run))["style"]
     assert (told.levels, told.why) == ((), why)

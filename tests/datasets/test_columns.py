@@ -276,6 +276,8 @@ def test_refuses_rows_without_the_system_that_was_named(tmp_path: Path, suffix: 
     has(said, 'no field "modle" (--columns system=modle)', "--columns system=model")
     said = complaint(path, columns={"sytem": "modle"})
     assert 'no field "modle" (--columns sytem=modle; did you mean "system"?)' in said
+    path = written(tmp_path, "q.jsonl", as_lines([{"question": "q", "response": "r"}]))
+    assert "did you mean prompt=question?" in complaint(path, columns={"question": "prompt"})
     data = written(tmp_path, "x.jsonl", as_lines([row(model=0.5)]))
     assert "is a number, not text or a whole number" in complaint(data, columns={"system": "model"})
 

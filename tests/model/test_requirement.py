@@ -58,6 +58,7 @@ def test_takes_score_for_the_only_attribute_and_a_margin_in_points() -> None:
             1,
             '"median" is none of mean, share, all, compare; did you mean "mean"?',
         ),
+        ("score>=3", 1, '"score" is none of mean, share, all, compare; write mean(NAME)'),
         ("  compare(A,B)>=0", 11, "of which attribute (helpfulness, verbosity (words))?"),
         ("compare(A)>=0", 9, "inside the brackets name two systems"),
         ("compare(A,A,helpfulness)>=0", 9, "inside the brackets name two systems"),

@@ -276,7 +276,7 @@ def test_leaves_ids_as_they_are_where_asked_and_says_once_where_it_does_not(
     assert 'pair_id "=1+1" and others like it get an apostrophe' in done.stderr
     assert "--raw" in done.stderr
     raw = robin("export", run, "--raw", "-o", "raw.csv", cwd=tmp_path)
-    assert raw.stderr == ""
+    assert raw.stderr == "wrote raw.csv\n"
     with (tmp_path / "raw.csv").open(encoding="utf-8", newline="") as file:
         assert [row["pair_id"] for row in csv.DictReader(file)] == TEXTS
     with pytest.raises(InputError, match="--raw: not with --excel"):

@@ -171,6 +171,8 @@ def test_several_people_are_told_apart_and_nobody_else_can_see_or_label(run: Pat
         (run / "away.csv").rename(run / "labels.csv")
         ask(address, "done")
         _, printed = served.communicate(timeout=20)
+    for name in ("ann", "bob"):
+        assert f"4 labels by {name} saved in {run / 'labels.csv'}" in printed
     assert "2 people, 4 pairs with several labels: Krippendorff's α 0." in printed
     again = Labelling(read_run(run), 4).shown("bob")
     assert (again["labelled"], again["note"]) == (4, ""), "what was labelled is there the next time"
