@@ -268,4 +268,4 @@ def test_says_before_it_asks_that_openai_wants_a_key(tmp_path: Path) -> None:
     assert "set a key in OPENAI_API_KEY" in done.stderr
     done = robin(*asked, "--api-key-env", "MY_KEY", cwd=tmp_path, exits=2)
     assert "--api-key-env MY_KEY: that variable is not set" in done.stderr
-    assert "DATA" in robin("judge", cwd=tmp_path, exits=2).stderr
+    assert "no data: name a file" in robin("judge", cwd=tmp_path, exits=2).stderr

@@ -352,11 +352,11 @@ def test_says_how_many_pairs_have_no_rating_and_what_asks_them_again(tmp_path: P
         is_odd = "zzz" in body["messages"][-1]["content"]
         return completion("No idea.") if is_odd else completion()
 
-    rows = [{"prompt": f"q{k}", "response": "zzz" if k < 2 else "even"} for k in range(6)]
+    rows = [{"prompt": f"q{k}", "response": "zzz" if k > 3 else "even"} for k in range(6)]
     data = tmp_path / "pairs.jsonl"
     data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     with serving(answer) as wire:
-        asked = (*judging(wire.url, data, 6, "--run", "r"), "-o", "s.csv", "--concurrency", "1")
+        asked = (*judging(wire.url, data, 7, "--run", "r"), "-o", "s.csv", "--concurrency", "1")
         told = robin(*asked, cwd=tmp_path, exits=0).stderr
     has(told, "wrote s.csv\n", "2 pairs have no rating\n")
     assert told.endswith("next: robin resume r --budget 8 -o s.csv\n")

@@ -258,8 +258,11 @@ def test_gates_its_own_export_as_the_run(tmp_path: Path, options: tuple[str, ...
     assert (done.returncode, done.stdout.split()[2:]) == (6, told.split()[2:])
     assert "has no prompts" not in done.stderr
     if not options:
-        asked = ("judge", "mine.xlsx", "-b", "40", "-a", "helpfulness", "--judge", "length")
-        assert "export --with-text adds the texts" in robin(*asked, cwd=tmp_path, exits=2).stderr
+        asked = ("judge", "mine.xlsx", "-b", "40", "-a", "helpfulness", "--model", "m")
+        assert (
+            "export --with-text adds the texts"
+            in robin(*asked, "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path, exits=2).stderr
+        )
 
 
 def test_says_that_a_file_has_no_prompts(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from robin_cli.files.local import temporary_folder
 from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _CHUNK_BYTES = 2**22
 
@@ -74,12 +74,16 @@ def _matches(pattern: str) -> list[str]:
     return matches
 
 
-def check_files(names: Iterable[str]) -> None:
-    """Check that the files among ``names`` exist and have known formats; addresses and standard input are not looked at.
+def check_files(names: Sequence[str]) -> None:
+    """Check that there are ``names``, and that the files among them exist and have known formats.
 
     Raises:
-        InputError: a file cannot be read, or a glob matches none.
+        InputError: there is no name, a file cannot be read, or a glob matches none.
     """
+    if not names:
+        raise InputError(
+            "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
+        )
     for name in names:
         if not remote.scheme_of(name) and glob.has_magic(name):
             expanded([name])

@@ -81,10 +81,6 @@ def pairs_of(
     Raises:
         InputError: there are none, or they cannot be read.
     """
-    if read is None and not settings.data:
-        raise InputError(
-            "no data: name a file of prompt-response pairs, robin judge PAIRS.jsonl, or set data in robin.toml"
-        )
     dataset = _read_data(settings, prompts, read)
     for note in dataset.notes:
         notify(note)
