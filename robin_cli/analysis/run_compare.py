@@ -409,11 +409,7 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
 
 
 def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Sequence[str]) -> None:
-    """Report prompts that not all systems answered. InputError if no two systems answered the same.
-
-    Args:
-        nameless: files without prompts.
-    """
+    """Report prompts that not all systems answered. InputError if no two answered the same; ``nameless``: files without."""
     systems, names = who.systems, who.prompts
     answered = np.zeros((len(names), len(systems)), dtype=bool)
     answered[who.prompt[who.is_used], who.system[who.is_used]] = True

@@ -66,9 +66,7 @@ def score_table(
     )
 
 
-def _with_prompts(
-    table: pa.Table, run: RunData, pairs: NDArray[np.integer[Any]] | None
-) -> pa.Table:
+def _with_prompts(table: pa.Table, run: RunData, pairs: NDArray[Any] | None) -> pa.Table:
     """Return ``table`` with the name of each pair's prompt, if several share one; the file has their intervals then."""
     if not (run.pairs.is_shared.any() or PROMPT_ID in run.column_names):
         return table

@@ -173,13 +173,7 @@ class Status:
         """Return the object for ``robin status --json``, by name, as JSON values."""
         said = {"answer": self.found.answer, "next": self.next_step}
         unknown = dict.fromkeys(_FACTS_OF_A_RUN) if self.found.run.path in CALLED else {}
-        return {
-            **asdict(self.work),
-            **said,
-            **self.found.facts(),
-            **asdict(self.cost),
-            **unknown,
-        }
+        return asdict(self.work) | said | self.found.facts() | asdict(self.cost) | unknown
 
     @property
     def next_step(self) -> str:
