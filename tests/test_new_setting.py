@@ -161,7 +161,7 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     assert facts["share_above"] == sum(score > 1.5 for score in scores) / len(scores)
     summary = robin("export", "r", "--what", "summary", "--threshold", "1.5")
     assert summary.returncode == 0, summary.stderr
-    assert "rates responses one by one" in robin("export", "r", "--what", "ranking").stderr
+    assert "has ratings, not comparisons" in robin("export", "r", "--what", "ranking").stderr
     assert robin("report", "r").returncode == 0
     simulated = robin("simulate", "r", "--budget", "9", "--runs", "1")
     assert simulated.returncode == 0, simulated.stderr
