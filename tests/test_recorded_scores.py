@@ -246,8 +246,10 @@ def test_takes_the_scale_from_robin_s_own_workbook_and_of_words(tmp_path: Path) 
 def test_gates_its_own_export_as_the_run(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Four systems answer 10 prompts: rows of one prompt count as one of it."""
     levels = [2, 4, 3, 3, 2, 3, 3, 4, 3, 4]
-    ratings = {(f"p{k}", "style", "a"): [levels[k // 4]] * 3 for k in range(40)}
-    run_of(tmp_path, dict(ratings), prompts={f"p{k}": f"prompt {k // 4}" for k in range(40)})
+    ratings: dict[tuple[str, str, str], list[int | None]] = {
+        (f"p{k}", "style", "a"): [levels[k // 4]] * 3 for k in range(40)
+    }
+    run_of(tmp_path, ratings, prompts={f"p{k}": f"prompt {k // 4}" for k in range(40)})
     required = ("--require", "mean(score)>=2.8")
     told = robin("gate", "r", *required, cwd=tmp_path, exits=6).stdout
     assert "(40 pairs of 10 prompts)" in told
