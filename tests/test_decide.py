@@ -253,6 +253,18 @@ def test_a_second_opinion_is_asked_of_a_sample_and_where_it_is_worth_most(tmp_pa
     assert of_second.index[0] < 6
 
 
+def test_says_how_many_pairs_a_budget_reaches_with_a_second_opinion(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", 60)
+    asked = judging("http://127.0.0.1:9/v1", "--model", "o", "--decide", "score>=2", budget=24)
+    refused = robin(*asked, "--budget", "59", cwd=tmp_path, exits=2).stderr
+    assert "reaches 59 of 80 pairs × judges once; raise it to 80 or more" in refused
+    limit = re.search(r"--limit (\d+)", refused)
+    assert limit is not None
+    assert int(limit[1]) == 39  # and 20 of them twice
+    again = robin(*asked, "--budget", "59", "--limit", "39", cwd=tmp_path, exits=3).stderr
+    assert "no connection" in again
+
+
 def test_decides_by_log_probabilities(tmp_path: Path) -> None:
 
     def respond(_: int, body: dict[str, Any]) -> Answer:

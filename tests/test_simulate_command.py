@@ -248,7 +248,7 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
         ),
         "few": (
             lambda k, level: level if k < 3 else None,
-            "3 pairs of 3 prompts have a score and a human rating; 20 prompts are needed",
+            "20 prompts with a score and a human rating are needed; this run has 3",
         ),
         "alike": (lambda k, level: 3.0, "all human ratings are alike"),
     }
@@ -289,7 +289,7 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
             with pytest.raises(robin_cli.RobinError, match="no human ratings of helpfulness"):
                 robin_cli.open_run(run).calibration()
         else:
-            assert "no agreement: " in status
+            assert "agreement not computed: " in status
             assert why in status
 
 

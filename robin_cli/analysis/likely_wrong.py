@@ -1,9 +1,9 @@
 """The chance that a decision by the mean ratings is wrong by more than the margin.
 
-Variances are moderated, see :mod:`robin_cli.analysis.moderated`; before ratings repeat, their standard deviation is a ninth of
-the scale. A pair's mean rating has the tails of Student's t with n + 3 degrees of freedom. Which response of a group is best
-depends on all of them at once, so their true means are drawn: from normal distributions with 4/3 of the error variance, as a
-leader owes some of its lead to luck, within the scale.
+Variances are moderated, see :mod:`robin_cli.analysis.moderated`; before ratings repeat, they are those usual for the scale. A
+pair's mean rating has the tails of Student's t with n + 3 degrees of freedom. Which response of a group is best depends on all
+of them at once, so their true means are drawn: from normal distributions with 4/3 of the error variance, as a leader owes some
+of its lead to luck, within the scale.
 
 It holds on average over the decisions, and is no guarantee for one. benchmarks/decisions.py measures it.
 """
@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.moderated import chance_below, ninth
+from robin_cli.analysis.moderated import as_usual, chance_below
 from robin_cli.analysis.row_scores import row_scores
 from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.decision import RELATIONS
@@ -43,7 +43,7 @@ def likely_wrong(
         some: which decisions to look at.
     """
     space = task.space
-    found = row_scores(space, task, sums, prior=ninth)
+    found = row_scores(space, task, sums, prior=as_usual)
     is_gone = space.by_rater(given_up)[:, 0]
     if task.group is not None:
         return _of_groups(task, found.score, found.error, is_gone, some)

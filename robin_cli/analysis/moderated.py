@@ -78,9 +78,9 @@ def moderated(
         return Moderated(variance, count + WEIGHT - 1.0, variance / count)
 
 
-def ninth(scale: Scale) -> tuple[float, float]:
-    """Return a prior for :func:`moderated`: ratings vary by a ninth of the scale, where its own is cautious."""
-    return 4.0 / 81.0 * (scale.high - scale.low) ** 2, 4.0
+def as_usual(scale: Scale) -> tuple[float, float]:
+    """Return a prior for :func:`moderated`: ratings vary as usual, where its own is cautious."""
+    return 4.0 * scale.usual_variance, 4.0
 
 
 def likely_half_widths(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.analysis.moderated import freedom_of_sum, likely_half_widths, moderated, ninth
+from robin_cli.analysis.moderated import as_usual, freedom_of_sum, likely_half_widths, moderated
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.model.second_opinion import Opinions, opinions_of, pooled
@@ -65,7 +65,7 @@ def row_scores(
     """
     arms = space.by_rater(np.arange(len(space))) if arms is None else arms
     are_equal = pooling is None or arms.shape[1] == 1
-    found = moderated(space, sums, prior if are_equal else ninth)
+    found = moderated(space, sums, prior if are_equal else as_usual)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = (sums.total / sums.n)[..., arms]
     noise, freedoms = found.error_variance[..., arms], found.freedom[..., arms]
@@ -102,4 +102,4 @@ def endless_scores(task: Task, sums: Sums, means: FloatArray) -> FloatArray:
 
 
 def _opinions(task: Task, sums: Sums) -> Opinions:
-    return opinions_of(task, sums, moderated(task.space, sums, ninth).error_variance)
+    return opinions_of(task, sums, moderated(task.space, sums, as_usual).error_variance)

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.equal_noise import is_noise_equal
 from robin_cli.analysis.scores import Scores, spread_between
@@ -74,7 +75,12 @@ class Rated(Found):
         if not self.has_errors:
             return math.nan
         arms = self.run.fold.arms
-        return worst_error(self.run.space, arms.sums, ~arms.retired_mask)
+        return worst_error(self.run.space, arms.sums, self.wanted & ~arms.retired_mask)
+
+    @property
+    def wanted(self) -> NDArray[np.bool_]:
+        """Whether each arm is to have a rating, shape (K,)."""
+        return np.ones(len(self.run.space), dtype=np.bool_)
 
     @cached_property
     def aim(self) -> Aim | None:
@@ -188,7 +194,7 @@ class Rated(Found):
         judges = f" × {len(space.judges)} judges" if self.is_panel else ""
         of = f"{number_of(len(self.run.pair_ids), 'pair')} × {', '.join(space.attributes)}{judges}"
         return {
-            "scores": f"{len(arms):,} ({of}), {int((arms.counts == 0).sum()):,} without a rating, "
+            "scores": f"{int(self.wanted.sum()):,} ({of}), {int((self.wanted & (arms.counts == 0)).sum()):,} without a rating, "
             f"{int(arms.retired_mask.sum()):,} given up",
             WORST: ": ".join(self.worst_text()[1:]),
             **people.human_lines(self.run),
@@ -206,7 +212,7 @@ class Rated(Found):
             why = "nothing was scored twice, and the scale is not known (--scale LOW-HIGH)"
             return WORST, "expected error not known", why
         if math.isnan(self.worst_error):
-            is_unrated = (self.run.fold.arms.counts == 0).any()
+            is_unrated = (self.wanted & (self.run.fold.arms.counts == 0)).any()
             return (
                 WORST,
                 "expected error not known",
@@ -267,8 +273,12 @@ class Rating(Goal):
             what = things_rated(fewest, len(space.attributes), len(space.judges))
             raise InputError(
                 f"--budget {budget}: reaches {budget:,} of {what} once; raise it to {fewest} or more, or take fewer pairs "
-                f"with --limit {max(1, budget * len(space.pair_ids) // fewest)}"
+                f"with --limit {max(1, self.pairs_within(budget))}"
             )
+
+    def pairs_within(self, budget: int) -> int:
+        """Return how many pairs ``budget`` calls reach once."""
+        return budget // self.space.arms_per_pair
 
     def watch(self, counts: Counts, own: Mapping[str, Any], target: float | None) -> Watch:
         del counts, own

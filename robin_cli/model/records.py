@@ -147,6 +147,15 @@ class Scale:
         return self.high - self.low + 1
 
     @property
+    def usual_variance(self) -> float:
+        """About the variance of a judge's ratings before any repeats: a ninth of the width, squared; more on few levels.
+
+        On two levels a judge that doubts says either: ¼.
+        """
+        width = float(self.high - self.low)
+        return max(width**2 / 81.0, 1.0 / (4.0 * width))
+
+    @property
     def even_variance(self) -> float:
         """The variance of a rating drawn evenly from the scale."""
         return (self.levels**2 - 1) / 12

@@ -89,7 +89,7 @@ class Task:
         group = np.arange(pairs) if self.group is None else self.group
         order = np.random.default_rng(0).permutation(int(group.max(initial=-1)) + 1)
         by_group = order[group].argsort(kind="stable")
-        enough = min(pairs, max(_SAMPLED, -(-pairs // _SAMPLED_PART)))
+        enough = sampled_of(pairs)
         place = order[group][by_group]
         sampled = by_group[place <= place[enough - 1]]
         if self.group is None:
@@ -114,6 +114,11 @@ class Task:
     def margin(self) -> FloatArray:
         """ε of each arm, in points, shape (K,)."""
         return np.array(self.decision.margins)[self.space.attribute]
+
+
+def sampled_of(pairs: int) -> int:
+    """Return how many of so many pairs all judges rate, if groups do not make it more."""
+    return min(pairs, max(_SAMPLED, -(-pairs // _SAMPLED_PART)))
 
 
 def contest_of(members: IntArray, arms: int) -> IntArray:

@@ -22,7 +22,15 @@ from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import contest_of
 from robin_cli.planning.stopping import LOOK_GROWTH, TEST_GROWTH, next_look, next_test
-from robin_cli.planning.urgency import NEVER, Front, block_of, most_urgent, shared, urgency_by
+from robin_cli.planning.urgency import (
+    IN_WARM_UP,
+    NEVER,
+    Front,
+    block_of,
+    most_urgent,
+    shared,
+    urgency_by,
+)
 from robin_cli.policies.base import Policy
 
 _DRAWS_AT_A_TIME = 4096
@@ -176,6 +184,9 @@ class _State:
                 )
             until = min(self._next_stop, self._budget + len(self._luck))
             count = int(max(1, min(self._block, until - self._budget)))
+            # a block is of first calls, or of later ones
+            first = int((self._urgencies() > IN_WARM_UP).sum(axis=1).min())
+            count = min(count, first) if first else count
             pair = self._chosen(count, self._budget)
             row = self._first_row + pair
             luck, self._luck = self._luck[:count].T, self._luck[count:]

@@ -15,7 +15,7 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.planning import planner
-from robin_cli.planning.planner import Planner
+from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Seen, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.of_goals.apt import Apt
@@ -173,6 +173,24 @@ def test_the_first_judge_rates_everything_and_all_judges_a_sample_before_any_cho
     assert len(set(asked)) == 50
     assert len(of_second) == 20  # the least sample
     assert of_second != sorted(range(1, 60, 2))[:20]  # at random
+
+
+def test_a_quick_second_judge_takes_no_call_that_the_first_one_needs() -> None:
+    task = task_for("a>=3", 60, judges=2)
+    planner = Planner(WritableArms(120), policy_for(task), judge=task.space.judge, budget=80)
+    asked, waiting = list[Ticket](), list[Ticket]()
+    while planner.budget.available:
+        # the first one is slow, and full at times
+        tickets = planner.plan(16, held={0} if waiting and len(asked) % 3 else ())
+        asked += tickets
+        waiting += [ticket for ticket in tickets if not ticket.arm % 2]
+        at_once = [ticket for ticket in tickets if ticket.arm % 2]
+        if not tickets or len(waiting) > 12:
+            at_once, waiting = at_once + waiting, []
+        for ticket in at_once:
+            planner.tell(ticket, (3.0,))
+
+    assert sorted(ticket.arm for ticket in asked) == np.flatnonzero(task.starts).tolist()
 
 
 def nearest_rival(arms: list[list[int]], group: list[int]) -> tuple[float, int, int]:

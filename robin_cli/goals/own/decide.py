@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.court import Court, DecisionCourt, Snapshot
 from robin_cli.analysis.decided import Decided, differing
@@ -19,7 +20,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import MARGIN, UNDECIDED
 from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.task import Task
+from robin_cli.model.task import Task, sampled_of
 from robin_cli.questions.inquiry import Inquiry
 from robin_cli.results.words import MOST_LINES, share_text
 
@@ -72,6 +73,11 @@ class Decisions(Rated):
             for row, pair in zip(rows[:SHOWN].tolist(), pairs[:SHOWN].tolist(), strict=True)
         ]
         return winners_text(run, pairs, names, run.pairs.grouped_by)
+
+    @property
+    def wanted(self) -> NDArray[np.bool_]:
+        """Whether each arm is to have a rating: a second judge is not asked about all."""
+        return self.decided.task.starts | (self.run.fold.arms.counts > 0)
 
     @property
     def is_over(self) -> bool:
@@ -135,6 +141,13 @@ class Deciding(Rating):
     @property
     def least_calls(self) -> int:
         return int(self.task.starts.sum())
+
+    def pairs_within(self, budget: int) -> int:
+        """Return how many pairs ``budget`` calls reach, each once by the first judge, and the sample by the others."""
+        space = self.space
+        others, each = len(space.judges) - 1, len(space.attributes)
+        pairs = range(1, min(budget, len(space.pair_ids)) + 1)
+        return max((n for n in pairs if each * (n + others * sampled_of(n)) <= budget), default=1)
 
     @property
     def recorded(self) -> Mapping[str, Any]:

@@ -43,11 +43,10 @@ _PARTS = 64
 _AT_ONCE = 2**13
 """Contests whose course is computed together: intermediate results take twenty numbers for each."""
 
-_FIRST = WARM_UP / 4.0
+_FIRST = 0.75 * WARM_UP
 """The priority of the calls that come before all choices, if there are several judges."""
 
 _ENOUGH_ARMS = 50
-_NINTH = 9.0
 _LEAST = 0.1
 
 
@@ -61,8 +60,8 @@ class Deciding(Policy):
     The warm-up is two ratings of each arm, with g = (Σ SS + v) / (Σ (n − 1) + 1), v being the variance of a rating drawn evenly
     from the scale. With a budget below three per arm it is one rating, so that calls are left to choose. g is then a function
     of the arm's mean: a parabola through the arms asked twice or more, by least squares of SS / (n − 1) on x̄ with weights n −
-    1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is the square of a ninth of
-    the scale's width until 50 arms have been asked twice.
+    1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is that usual for the scale
+    until 50 arms have been asked twice.
 
     A share of the calls goes to the decisions nearest to certain. Without them nearly all decisions are certified at one time,
     near the end, if the budget suffices. Let ℓ be ln of a decision's evidence and r its growth per call. It is settled after
@@ -373,10 +372,7 @@ def _part(share: FloatArray) -> FloatArray:
 def _before(task: Task, warm_up: int) -> FloatArray:
     """Return g before the first fit, by ``task.space.kind``; see :class:`Deciding`."""
     scales = task.space.scales
-    each = [
-        scale.even_variance if warm_up > 1 else ((scale.high - scale.low) / _NINTH) ** 2
-        for scale in scales
-    ]
+    each = [scale.even_variance if warm_up > 1 else scale.usual_variance for scale in scales]
     return np.repeat(each, task.space.raters)
 
 

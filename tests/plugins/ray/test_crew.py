@@ -281,7 +281,7 @@ def test_is_not_finished_by_money_that_was_only_lost(plan: Plan, tmp_path: Path)
         asked.takes_s = 0.02
         asked.answer = once(30, lambda: list(map(plan.kill, ("one", "two"))))
         with pytest.raises(
-            LimitReached, match=r"are spent, and up to \$0\.\d+ more may be on the bill"
+            LimitReached, match=r"is spent, and up to \$0\.\d+ more may be on the bill"
         ):
             judged(asked.url, tmp_path / "run", None, **money)
         before = len(robin_cli.open_run(tmp_path / "run").judgments())

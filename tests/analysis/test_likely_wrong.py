@@ -1,0 +1,33 @@
+"""Before ratings repeat, a decision on few levels is in doubt: the ratings look surer than the judge is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.likely_wrong import likely_wrong
+from robin_cli.model.arms import Sums
+from robin_cli.model.decision import decision_of
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.task import Task
+
+
+@pytest.mark.parametrize(("levels", "usual"), [(2, 0.25), (3, 0.125), (5, 16 / 81), (10, 1.0)])
+def test_ratings_vary_as_is_usual_for_their_scale(levels: int, usual: float) -> None:
+    assert Scale(0, levels - 1).usual_variance == pytest.approx(usual)
+
+
+def test_one_rating_of_each_pair_by_yes_or_no_leaves_much_wrong() -> None:
+    rng, pairs = np.random.default_rng(0), 2_000
+    chance = rng.beta(0.5, 0.5, pairs)  # of a yes; most pairs are clear
+    ratings = (rng.random(pairs) < chance).astype(np.float64)
+    scale = Scale(0, 1)
+    space = ArmSpace([str(k) for k in range(pairs)], ["a"], ["j"], [scale])
+    task = Task(decision_of("a>=0.5", ["a"], [scale], margin=None, error_rate=None), space)
+
+    stated = likely_wrong(task, Sums(np.ones(pairs), ratings, ratings), np.zeros(pairs, np.bool_))
+
+    margin = task.decision.margins[0]
+    wrong = np.where(ratings > 0, chance < 0.5 - margin, chance >= 0.5 + margin).mean()
+    assert 0.7 * wrong < stated.mean() < 1.6 * wrong
