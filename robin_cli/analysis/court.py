@@ -36,7 +36,7 @@ class Snapshot:
         scores: by which decisions go, shape (runs, rows); without any, the estimates.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
-        measured: what is known of the decisions, see :meth:`Court.measured`; empty without any.
+        measured: figures about the decisions by name, see :meth:`Court.measured`; empty without decisions.
     """
 
     budget: int
@@ -87,7 +87,7 @@ class Court(ABC):
             self.done[run] = self.is_good_enough(sums.by(itemgetter(run)))
 
     def measured(self, sums: Sums, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return what is known of the decisions of each run, shape (runs,) each.
+        """Return figures about the decisions of each run by name, shape (runs,) each.
 
         ``likely_wrong`` is the mean chance that a decision is wrong, as a run states it; ``calls`` were spent until the budget
         was, the target was reached, or everything was certified.

@@ -89,7 +89,7 @@ def _extended(sums: Sums, n: IntArray) -> Sums:
     """Return the sums of ``n`` ratings of each arm, shape (K,), with the mean and the variance of those that it has."""
     freedom, mean = np.maximum(sums.n - 1.0, 0.0), sums.total / np.maximum(sums.n, 1.0)
     variance = sample_variance(*sums)
-    pooled = np.nansum(freedom * variance) / max(1.0, freedom.sum())  # where there is one rating
+    pooled = np.nansum(freedom * variance) / max(1.0, freedom.sum())  # for arms with one rating
     variance = np.where(np.isnan(variance), pooled, variance)
     each = np.where(sums.n > 0, n, 0.0)
     return Sums(each, each * mean, each * mean**2 + np.maximum(each - 1.0, 0.0) * variance)

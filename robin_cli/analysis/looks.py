@@ -1,7 +1,7 @@
-"""When systems are told apart: the end of a run with --decide system and --target-wrong.
+"""The end of a run with --decide system and --target-wrong: every two systems clearly differ.
 
-A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on. A run that looked whenever it
-pleased would find a difference where there is none; so the chance of that is split evenly over the looks (Bonferroni).
+A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on. A run that looked after every
+prompt would sooner or later find a difference by chance. So X is split evenly over the looks (Bonferroni).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def last_look(systems: Systems, arms: Arms) -> int:
 
 
 def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
-    """Return whether the last look told every two systems apart, by each attribute; False before the first.
+    """Return whether the last look shows that every two systems differ, by each attribute; False before the first look.
 
     Each one-sided p of the paired test is at most ``target`` over the number of looks.
     """

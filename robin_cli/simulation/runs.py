@@ -184,9 +184,9 @@ class _State:
                 )
             until = min(self._next_stop, self._budget + len(self._luck))
             count = int(max(1, min(self._block, until - self._budget)))
-            # a block is of first calls, or of later ones
-            first = int((self._urgencies() > IN_WARM_UP).sum(axis=1).min())
-            count = min(count, first) if first else count
+            if not self._policy.warm_up:  # a block holds first calls, or later ones
+                first = int((self._urgencies() > IN_WARM_UP).sum(axis=1).min())
+                count = min(count, first) if first else count
             pair = self._chosen(count, self._budget)
             row = self._first_row + pair
             luck, self._luck = self._luck[:count].T, self._luck[count:]
