@@ -1,9 +1,9 @@
 """The limiter of one endpoint: how many requests may be under way, and when the next may start.
 
-1. Begin with 8 at a time. Allow four times as many after each round, until half are refused, or answers wait in a queue.
-2. Then compare paces, in answers a second. Try a third more now and then; where an eighth are refused or answers take twice
-   as long as the quickest, try fewer. Keep more if they bring a tenth more, and fewer unless they lose a tenth.
-3. A trial that fails is made again after 4 times as long as it took, then 8 times, up to 64.
+1. Begin with 8 at a time, and allow four times as many after each round until half are refused or answers wait in a queue.
+2. Then compare paces, in answers a second: try a third more now and then; where some are refused or answers take twice as long
+   as the quickest, try fewer. Keep more if they bring a tenth more, fewer unless they lose a twentieth.
+3. A trial that fails is made again after 8 times as long as it took, then 16 times, up to two minutes.
 4. Retry-After holds all new requests. Without it, each answer lets two start after a refusal, or a back-off lets one.
 5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
 """
@@ -13,9 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from robin_cli.dispatch.permits import Permit, Permits, Sleep
 
@@ -23,49 +21,20 @@ START, MAX_HOLD_S = 8, 120.0
 """The first number at a time; the longest Retry-After that is obeyed: a run must not stand still for hours."""
 
 
-@dataclass(slots=True)
-class _Trial:
-    """What came of a number of requests at a time, in the time since the first began."""
-
-    limit: int
-    set_at: float
-    began_at: float = math.inf
-    seen_at: float = math.inf
-    answers: int = 0
-    latency_s: float = 1e-9  # of all answers together
-    busy_s: float = 0.0  # of all requests that were not refused
-    refused: int = 0
-    holds: int = 0
-    most: int = 0  # served at a time
-
-    @property
-    def served(self) -> int:
-        return self.most if self.refused else self.limit
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there are two rounds of answers, and no or enough holds to compare."""
-        settles = self.holds >= 6 or (self.answers >= 32 and self.holds < self.answers / 50)
-        return settles and self.answers >= 2 * self.served
-
-    def pace(self) -> float:
-        """Return the answers a second: those under way by the time each takes. Refusals count a little against it."""
-        taken = self.answers / (self.answers + self.refused / 8)
-        return taken * self.busy_s / (self.seen_at - self.began_at) * self.answers / self.latency_s
-
-
 class Limiter(Permits):
     """Limits the requests at a time, and per minute, to those that the endpoint can take and the user allows.
 
     Args:
         fixed: requests at a time, at least 1; None to adapt, up to ``ceiling``.
-        rpm, tpm: the user's limits on requests and tokens per minute, which hold in any case.
+        rpm, tpm: the user's limits per minute.
 
     Attributes:
         ceiling: the most requests that can ever be under way.
         refusals: requests that were refused because there were too many.
         waited_s: the seconds without a request under way after a refusal.
     """
+
+    limit = 0
 
     def __init__(
         self,
@@ -80,17 +49,17 @@ class Limiter(Permits):
         super().__init__(clock, sleep, rpm, tpm)
         self.ceiling, self._adapts = fixed or ceiling, fixed is None
         self.refusals, self.waited_s, self._idle_since = 0, 0.0, math.inf
-        self._held_until = self._probe_at = self._refused_at = -math.inf
+        self._held_until = self._probe_at = -math.inf
         self._grants, self._row = math.inf, 0
-        # Requests begun so lately that they may yet be refused.
-        self._young, self._turnaround_s = deque[float](maxlen=self.ceiling), 0.0
-        self._climbs, self._kept, self._quick_s = True, 0, math.inf
-        self._pace, self._pause, self._due = 0.0, [1, 1], [-math.inf] * 2  # to try fewer, and more
-        self._trial = _Trial(fixed or min(START, ceiling), clock())
+        self._climbs, self._pace, self._quick_s = True, 0.0, math.inf
+        self._rest, self._due = [8, 8], [-math.inf] * 2  # of trials with fewer, and with more
+        self._kept = fixed or min(START, ceiling)
+        self._allow(self._kept)
 
-    @property
-    def limit(self) -> int:
-        return self._trial.limit
+    def _allow(self, limit: int, counts_from: float = -math.inf) -> None:
+        self.limit, self._set_at = max(1, min(self.ceiling, limit)), self._clock()
+        self._counts_from, self._answers, self._latency_s = counts_from, -1, 0.0
+        self._refused = self._holds = self._served = 0
 
     def _held_s(self, now: float) -> float:
         return max(self._held_until, now if self._grants >= 1 else self._probe_at) - now
@@ -101,122 +70,80 @@ class Limiter(Permits):
         self._grants = max(0.0, self._grants - 1)
         self.waited_s += max(0.0, now - self._idle_since)
         self._idle_since = math.inf
-        if self._trial.began_at == math.inf:
-            self._trial.began_at = self._trial.seen_at = now
-        self._young.append(now)
-        self._look(now, self.under_way - 1)
 
     def _back_off(self, now: float) -> None:
         self._probe_at = now + random.random() * min(4.0, 0.05 * 2.0**self._row)  # noqa: S311
 
-    def _look(self, now: float, busy: int) -> None:
-        """Learn that so many were under way until now."""
-        while self._young and 0.0 < self._turnaround_s < now - self._young[0]:
-            self._young.popleft()
-        trial = self._trial
-        trial.most = max(trial.most, busy - len(self._young))
-        if trial.began_at <= now:
-            trial.busy_s += busy * (now - trial.seen_at)
-            trial.seen_at = now
-
     def refused(self, permit: Permit, retry_after_s: float | None) -> None:
         """Record a refused request: there are too many, or the server is overloaded (429, 503, 529)."""
-        now, hold_s, trial = self._clock(), min(retry_after_s or 0.0, MAX_HOLD_S), self._trial
-        took_s = now - permit.started_at
-        self.refusals += 1
+        now, hold_s = self._clock(), min(retry_after_s or 0.0, MAX_HOLD_S)
         self._idle_since = self._idle_since if self.under_way else now
-        self._turnaround_s = max(0.9 * self._turnaround_s, 2 * took_s)
-        self._look(now, self.under_way + 1)
-        if self._young:
-            self._young.popleft()
-        if permit.started_at >= trial.began_at:
-            trial.refused += 1
-            trial.busy_s -= took_s
-        trial.holds += bool(hold_s) and now >= self._held_until
+        self.refusals += 1
+        self._refused += permit.started_at >= self._set_at
+        self._holds += bool(hold_s) and now >= self._held_until
         self._held_until = max(self._held_until, now + hold_s)
         if not hold_s or not self.under_way:
             self._grants = 0.0
-            if permit.started_at >= self._refused_at:
-                self._row, self._refused_at = min(self._row + 1, 10), now
-                self._back_off(now)
+            self._row = min(self._row + (not self.under_way), 10)
+            self._back_off(now)
 
     def succeeded(self, permit: Permit, tokens: int | None = None) -> None:
         """Record an answered request, with its ``tokens`` if they are known; its permit was released."""
         if tokens is not None:
             self.settle(permit, tokens)
-        now = self._clock()
         self._row, self._grants = 0, self._grants + 2
-        self._look(now, self.under_way + 1)
-        if self._adapts and permit.started_at >= self._trial.began_at:
-            self._learn(now - permit.started_at, now)
+        if self._adapts and max(permit.started_at, self._counts_from) >= self._set_at:
+            self._learn(permit, self._clock())
         self.look_again()
 
-    def _learn(self, latency_s: float, now: float) -> None:
-        trial = self._trial
-        trial.answers += 1
-        trial.latency_s += latency_s
-        fastest = (trial.answers + self.under_way) / (now - trial.began_at + 1e-9)
-        if self._climbs:
-            if trial.answers >= 0.6 * trial.served:
-                self._climb(trial, trial.latency_s / trial.answers, now)
-        elif (trial.limit != self._kept or trial.holds >= 3) and fastest < self._pace / 2:
-            self._compare(trial, fastest, now)
-        elif trial.is_over:
-            self._compare(trial, trial.pace(), now)
+    def _learn(self, permit: Permit, now: float) -> None:
+        if (
+            self._counts_from < self._set_at
+        ):  # the first answer to a request that began at this limit
+            self._allow(self.limit, now)
+        self._answers += 1
+        self._latency_s += now - permit.started_at
+        if now < self._held_until:
+            self._served = max(self._served, self.under_way + 1)
+        answers, took_s = self._answers, now - self._counts_from + 1e-9
+        is_over = answers >= max(48, 2 * self.limit, 50 * self._holds)
+        is_over |= self._holds >= 6 and permit.started_at >= self._counts_from
+        if self.limit != self._kept or self._holds >= 3:
+            is_over |= (answers + 1 + self.under_way) / took_s < self._pace / 2
+        if self._climbs and answers >= 0.6 * self.limit:
+            self._climb(self._latency_s / (answers + 1))
+        elif is_over and not self._climbs:
+            self._compare(answers / took_s, self._latency_s / (answers + 1), now)
 
-    def _climb(self, trial: _Trial, mean_s: float, now: float) -> None:
-        self._quick_s = min(self._quick_s, mean_s)
-        most = int(2.5 * trial.limit * self._quick_s / mean_s)
-        if most < trial.limit:
-            self._quick_s = 0.0
-        if 2 * trial.refused >= trial.served and 2 * trial.served <= trial.limit:
-            most = min(most, trial.served)
-        if most >= trial.limit < self.ceiling:
-            self._allow(4 * trial.limit, now)
-            return
-        self._climbs = False
-        self._kept = max(1, min(most, trial.limit))
-        self._allow(self._kept, now)
+    def _climb(self, mean_s: float) -> None:
+        is_few, is_slow = 0 < self._served <= self.limit / 2, mean_s > 2 * self._quick_s
+        self._quick_s = 0.0 if is_slow else min(self._quick_s, mean_s)
+        self._climbs = not (is_few or is_slow or self._refused > self._answers)
+        if is_few or self._climbs:
+            self._kept = self._served if is_few else self.limit
+        self._climbs &= self._kept < self.ceiling
+        self._allow(4 * self._kept if self._climbs else self._kept)
 
-    def _allow(self, limit: int, now: float) -> None:
-        self._trial = _Trial(max(1, min(self.ceiling, limit)), now)
-
-    def _compare(self, trial: _Trial, pace: float, now: float) -> None:
-        mean_s = trial.latency_s / trial.answers
-        is_more = trial.limit > self._kept
-        if trial.limit == self._kept:
-            if (
-                pace < self._pace / 2
-            ):  # the server has changed, or an increase was too large after all
-                self._pace, self._due[False] = 0.0, now
-                self._put_off(trial, now, is_more=True)
-                if trial.served >= 0.9 * trial.limit:
-                    self._allow(self._kept, now)
-                    return
+    def _compare(self, pace: float, mean_s: float, now: float) -> None:
+        is_more, limit = self.limit > self._kept, self.limit
+        if limit == self._kept and pace >= self._pace / 2:
             self._pace = (pace + (self._pace or pace)) / 2
-            fewer = 8 * trial.refused > trial.answers or mean_s > 2 * self._quick_s
-            self._quick_s = min(self._quick_s, mean_s)
-            self._try_another(trial, now, fewer=fewer)
-        elif pace > (1.1 if is_more else 0.9) * self._pace:
-            self._kept, self._pace = trial.limit, max(pace, self._pace)
-            self._pause[is_more], self._due[is_more] = max(1, self._pause[is_more] // 2), now
-            self._try_another(trial, now, fewer=not is_more)
+        elif limit != self._kept and pace > (1.1 if is_more else 0.95) * self._pace:
+            self._kept, self._pace = limit, max(pace, self._pace)
+            self._rest[is_more], self._due[is_more] = max(8, self._rest[is_more] // 2), now
         else:
-            if not is_more:
-                self._quick_s = mean_s
-            self._put_off(trial, now, is_more=is_more)
-            self._allow(self._kept, now)
-
-    def _put_off(self, trial: _Trial, now: float, *, is_more: bool) -> None:
-        took_s = max(now, self._held_until) - trial.set_at
-        self._due[is_more] = now + 4 * self._pause[is_more] * took_s
-        self._pause[is_more] = min(16, 2 * self._pause[is_more])
-
-    def _try_another(self, trial: _Trial, now: float, *, fewer: bool) -> None:
-        limit = trial.limit
-        if fewer and limit > 1 and now >= self._due[False]:
-            limit = trial.served if trial.served < 0.9 * limit else limit - max(1, round(limit / 3))
-        elif limit < self.ceiling and now >= self._due[True]:
-            step = (limit if trial.refused else limit / 3) / min(2, self._pause[True])
-            limit += max(1, round(step))
-        self._allow(limit, now)
+            if limit == self._kept:  # the server has changed: measure anew
+                self._pace, self._due[False], is_more = 0.0, now, True
+            self._quick_s = self._quick_s if is_more else mean_s
+            took_s = max(now, self._held_until) - self._set_at
+            self._due[is_more] = now + min(120.0, self._rest[is_more] * took_s)
+            self._rest[is_more] = min(128, 2 * self._rest[is_more])
+            self._allow(self._kept)
+            return
+        fewer = mean_s > 2 * self._quick_s or 12 * self._refused > self._answers
+        self._quick_s = min(self._quick_s, mean_s)
+        is_more = not fewer or limit == 1 or now < self._due[False]
+        if now >= self._due[is_more]:
+            step = max(1, round(limit / (3 if self._rest[is_more] == 8 else 6)))
+            limit += step if is_more else -step
+        self._allow(limit)
