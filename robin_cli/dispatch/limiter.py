@@ -2,7 +2,7 @@
 
 1. Begin with 8 at a time, and allow four times as many after each round until half are refused or answers wait in a queue.
 2. Then compare paces, in answers a second: try a third more now and then; where some are refused or answers take twice as long
-   as the quickest, try fewer. Keep more if they bring a tenth more, fewer unless they lose a twentieth.
+   as the quickest, try fewer. Keep more if they bring a tenth more, fewer unless they lose a tenth.
 3. A trial that fails is made again after 8 times as long as it took, then 16 times, up to two minutes.
 4. Retry-After holds all new requests. Without it, each answer lets two start after a refusal, or a back-off lets one.
 5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
@@ -128,7 +128,7 @@ class Limiter(Permits):
         is_more, limit = self.limit > self._kept, self.limit
         if limit == self._kept and pace >= self._pace / 2:
             self._pace = (pace + (self._pace or pace)) / 2
-        elif limit != self._kept and pace > (1.1 if is_more else 0.95) * self._pace:
+        elif limit != self._kept and pace > (1.1 if is_more else 0.9) * self._pace:
             self._kept, self._pace = limit, max(pace, self._pace)
             self._rest[is_more], self._due[is_more] = max(8, self._rest[is_more] // 2), now
         else:
