@@ -20,7 +20,7 @@ from robin_cli.model.records import number_of
 PATIENCE_S = 600.0
 """How long a call may be refused with "too many requests" before it is given up."""
 
-_WAIT = wait_random_exponential(multiplier=0.1, exp_base=2.5, max=60.0)
+_WAIT = wait_random_exponential(multiplier=0.02, exp_base=4, max=60.0)
 
 
 class Retrying(Limited):

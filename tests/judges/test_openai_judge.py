@@ -362,7 +362,7 @@ def test_takes_thinking_parts_refusals_and_odd_usage_as_they_come() -> None:
 def test_waits_longer_and_longer_between_tries_but_never_long() -> None:
     with serving(lambda *_: error(502, "bad gateway")) as wire:
         talk = ask(wire.url, max_retries=12)
-    ceilings = [min(60, 0.5 * 2**tried) for tried in range(12)]
+    ceilings = [min(60, 0.02 * 4**tried) for tried in range(12)]
     assert all(0 <= wait <= ceiling for wait, ceiling in zip(talk.slept, ceilings, strict=True))
     assert sum(talk.slept) > 20
 
