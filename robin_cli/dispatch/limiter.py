@@ -1,8 +1,8 @@
 """The limiter of one endpoint: how many requests may be under way, and when the next may start.
 
 1. Begin with 8 at a time, and allow four times as many after each round until half are refused or answers wait in a queue.
-2. Then compare paces, in answers a second: try a third more now and then; where some are refused or answers take twice as long
-   as the quickest, try fewer. Keep more if they bring a tenth more, fewer unless they lose a tenth.
+2. Then compare paces, in answers a second: try a third more now and then; where a twelfth are refused or answers take twice as
+   long as the quickest, try fewer. Keep more if they bring a tenth more, fewer unless they lose a tenth.
 3. A trial that fails is made again after 8 times as long as it took, then 16 times, up to two minutes.
 4. Retry-After holds all new requests. Without it, each answer lets two start after a refusal, or a back-off lets one.
 5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
@@ -13,9 +13,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
 
-from robin_cli.dispatch.permits import Permit, Permits, Sleep
+from robin_cli.dispatch.permits import Clock, Permit, Permits, Sleep
 
 START, MAX_HOLD_S = 8, 120.0
 """The first number at a time; the longest Retry-After that is obeyed: a run must not stand still for hours."""
@@ -41,7 +40,7 @@ class Limiter(Permits):
         fixed: int | None,
         *,
         ceiling: int,
-        clock: Callable[[], float],
+        clock: Clock,
         sleep: Sleep = asyncio.sleep,
         rpm: float | None = None,
         tpm: float | None = None,
@@ -93,23 +92,20 @@ class Limiter(Permits):
             self.settle(permit, tokens)
         self._row, self._grants = 0, self._grants + 2
         if self._adapts and max(permit.started_at, self._counts_from) >= self._set_at:
-            self._learn(permit, self._clock())
+            self._learn(permit, self._clock(), self.under_way + 1)
         self.look_again()
 
-    def _learn(self, permit: Permit, now: float) -> None:
-        if (
-            self._counts_from < self._set_at
-        ):  # the first answer to a request that began at this limit
+    def _learn(self, permit: Permit, now: float, busy: int) -> None:
+        if self._counts_from < self._set_at:  # by the first answer at this limit
             self._allow(self.limit, now)
         self._answers += 1
         self._latency_s += now - permit.started_at
         if now < self._held_until:
-            self._served = max(self._served, self.under_way + 1)
+            self._served = max(self._served, busy)
         answers, took_s = self._answers, now - self._counts_from + 1e-9
-        is_over = answers >= max(48, 2 * self.limit, 50 * self._holds)
-        is_over |= self._holds >= 6 and permit.started_at >= self._counts_from
-        if self.limit != self._kept or self._holds >= 3:
-            is_over |= (answers + 1 + self.under_way) / took_s < self._pace / 2
+        enough = max(48, 4 * self.limit, 50 * self._holds)
+        is_over = answers >= (max(32, self.limit) if self._holds >= 6 else enough)
+        is_over |= self.limit != self._kept and answers + busy < took_s * self._pace / 2
         if self._climbs and answers >= 0.6 * self.limit:
             self._climb(self._latency_s / (answers + 1))
         elif is_over and not self._climbs:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 UNTIL_ONE_ENDS = math.inf
 """No permit is free until a request ends."""
 
+Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -93,9 +94,7 @@ class Permits(ABC):
         counts_tokens: whether tokens must be estimated before a request is made.
     """
 
-    def __init__(
-        self, clock: Callable[[], float], sleep: Sleep, rpm: float | None, tpm: float | None
-    ) -> None:
+    def __init__(self, clock: Clock, sleep: Sleep, rpm: float | None, tpm: float | None) -> None:
         self.line = Line(self.take, sleep)
         self.under_way = 0
         self.counts_tokens = tpm is not None

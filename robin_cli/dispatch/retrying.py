@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import replace
 
-from tenacity import AsyncRetrying, retry_always, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 
 from robin_cli.dispatch.dispatched import Limited
 from robin_cli.dispatch.limiter import Limiter
-from robin_cli.dispatch.permits import UNTIL_ONE_ENDS, Line, Permit, Sleep
+from robin_cli.dispatch.permits import UNTIL_ONE_ENDS, Clock, Line, Permit, Sleep
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -39,7 +37,7 @@ class Retrying(Limited):
         max_retries: int = 0,
         patience_s: float = PATIENCE_S,
         sleep: Sleep = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
     ) -> None:
         super().__init__(judge, limiter, notices)
         self._max_retries, self._patience_s = max_retries, patience_s
@@ -74,23 +72,18 @@ class Retrying(Limited):
         if isinstance(outcome, Reply) or not outcome.transient:
             return outcome
         tries, until = 0, started + self._patience_s
+        state = RetryCallState(AsyncRetrying(), None, (), {})
         self._retried += 1
         try:
-            # tenacity costs a tenth of a call's CPU, so only failed calls use it: its first attempt is the failure.
-            async for attempt in AsyncRetrying(retry=retry_always, sleep=self._sleep, wait=_WAIT):
-                errors = attempt.retry_state.attempt_number
-                if errors > 1:
-                    outcome = await self._attempt(question)
-                while isinstance(outcome, Failure) and outcome.throttled and self._clock() < until:
-                    outcome = await self._attempt(question)  # the limiter holds it
-                if isinstance(outcome, Reply) or not outcome.transient or self._clock() >= until:
-                    break
-                tries += outcome.tries is not None
-                if errors > self._max_retries or tries == outcome.tries:
-                    break
-                attempt.retry_state.set_result(outcome)
+            while isinstance(outcome, Failure) and outcome.transient and self._clock() < until:
+                if not outcome.throttled:  # the limiter holds calls that are
+                    tries += outcome.tries is not None
+                    if state.attempt_number > self._max_retries or tries == outcome.tries:
+                        break
+                    await self._sleep(_WAIT(state))
+                    state.attempt_number += 1
+                outcome = await self._attempt(question)
         finally:
             self._retried -= 1
             self.limiter.look_again()  # a call may begin in its place
-        is_failure = isinstance(outcome, Failure)
-        return replace(outcome, latency_s=self._clock() - started) if is_failure else outcome
+        return outcome

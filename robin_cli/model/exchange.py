@@ -66,7 +66,7 @@ class Failure:
     Attributes:
         reason: one of PERMANENT_FAILURES if asking the same again cannot help; any other may pass.
         detail: the endpoint's message, on one line, without secrets.
-        latency_s: seconds it took, with retries.
+        latency_s: seconds it took.
         retry_after_s: seconds that the endpoint asked to wait.
         throttled: one request too many at a time: no error of the endpoint, and waited out.
         overloaded: fewer requests at a time may help.

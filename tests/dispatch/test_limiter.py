@@ -57,7 +57,7 @@ def answers(fixed: int | None, limits: dict[str, Any], seconds: float) -> Server
     ("kind", "number", "latency_s", "seconds"),
     [
         ("slots", 4, 0.02, 20),
-        ("slots", 64, 0.2, 12),
+        ("slots", 64, 0.2, 30),
         ("workers", 4, 2.0, 120),
         ("workers", 64, 0.2, 12),
     ],
