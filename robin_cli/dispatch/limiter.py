@@ -100,8 +100,7 @@ class Limiter(Permits):
             self._allow(self.limit, now)
         self._answers += 1
         self._latency_s += now - permit.started_at
-        if now < self._held_until:
-            self._served = max(self._served, busy)
+        self._served = max(self._served, busy if now < self._held_until else 0)
         answers, took_s = self._answers, now - self._counts_from + 1e-9
         enough = max(48, 4 * self.limit, 50 * self._holds)
         is_over = answers >= (max(32, self.limit) if self._holds >= 6 else enough)
@@ -112,7 +111,8 @@ class Limiter(Permits):
             self._compare(answers / took_s, self._latency_s / (answers + 1), now)
 
     def _climb(self, mean_s: float) -> None:
-        is_few, is_slow = 0 < self._served <= self.limit / 2, mean_s > 2 * self._quick_s
+        is_few = 0 < self._served <= min(self.limit / 2, self._refused)
+        is_slow = mean_s > 2 * self._quick_s
         self._quick_s = 0.0 if is_slow else min(self._quick_s, mean_s)
         self._climbs = not (is_few or is_slow or self._refused > self._answers)
         if is_few or self._climbs:
