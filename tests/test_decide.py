@@ -250,6 +250,8 @@ def test_a_second_opinion_is_asked_of_a_sample_and_where_it_is_worth_most(tmp_pa
     of_first = each[each["judge"] == "m"].set_index("pair_id").loc[scores.index]
     alone = scores["n"] == of_first["n"]
     assert 20 <= alone.sum() <= 40
+    summary = robin("export", "r", "--what", "summary", cwd=tmp_path)
+    assert "means are of the first judge's first rating of each pair" in summary.stderr
     # the second judge may think otherwise, so the same ratings say less of both
     wide, narrow = (
         rows["ci_high"].astype(float) - rows["ci_low"].astype(float)

@@ -30,6 +30,7 @@ from robin_cli.results.words import (
     WORST,
     error_text,
     finite,
+    first_text,
     target_text,
 )
 from robin_cli.storage.reader import RunData
@@ -105,9 +106,8 @@ class Rated(Found):
     @property
     def mean_text(self) -> str:
         """The means in a line, for runs with another goal."""
-        first = (
-            f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
-        )
+        many, is_panel = self.people.first, self.is_panel
+        first = f"; of {first_text(many, is_panel=is_panel)} of each pair" if many else ""
         return f"{'; '.join(self.mean_lines())}{first}"
 
     @cached_property

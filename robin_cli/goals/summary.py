@@ -13,7 +13,13 @@ import pyarrow as pa
 from robin_cli.analysis.labelled import FEWEST_LABELLED
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
 from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
+from robin_cli.analysis.summaries import (
+    FEWEST_PROMPTS,
+    Summary,
+    first_ratings,
+    pair_means,
+    summaries,
+)
 from robin_cli.datasets.labels import load_labels, opaque_id
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
@@ -22,6 +28,7 @@ from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, La
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
+from robin_cli.results.words import first_text
 from robin_cli.storage.labels import kept_labels
 from robin_cli.storage.reader import RunData, StoredRun
 
@@ -180,8 +187,9 @@ def _say(
 ) -> None:
     """Report the means of first ratings only, missing intervals, and missing corrections."""
     if scores.decided is not None:
+        first = first_text(first_ratings(run), is_panel=len(run.space.judges) > 1)
         notify(
-            f"means are of the first {FIRST} ratings of each pair: a run that decides asks later ones because of these"
+            f"means are of {first} of each pair: a run that decides asks later ones because of these"
         )
     for attribute in run.manifest.attributes:
         even = pair_means(run, scores, attribute)

@@ -25,7 +25,7 @@ from robin_cli.render.outputs import check_not_read, check_writable
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table
-from robin_cli.results.words import about, finite
+from robin_cli.results.words import about, finite, first_text
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 
@@ -214,7 +214,7 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
 
 
 def _there(verdict: Verdict) -> str:
-    of_first = f", the first {number_of(verdict.first, 'rating')} of each" if verdict.first else ""
+    of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     as_often = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
