@@ -21,7 +21,7 @@ from robin_cli.goals.scores import decision_table, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import number_of, things_rated
+from robin_cli.model.records import first_text, number_of, things_rated
 from robin_cli.policies.registry import traits_of
 from robin_cli.results.words import (
     AT_TARGET,
@@ -30,7 +30,6 @@ from robin_cli.results.words import (
     WORST,
     error_text,
     finite,
-    first_text,
     target_text,
 )
 from robin_cli.storage.reader import RunData

@@ -24,11 +24,17 @@ from robin_cli.datasets.labels import load_labels, opaque_id
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
-from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, Label, number_of
+from robin_cli.model.records import (
+    OTHER_COLUMN,
+    SYSTEM_COLUMN,
+    GivenLabels,
+    Label,
+    first_text,
+    number_of,
+)
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
-from robin_cli.results.words import first_text
 from robin_cli.storage.labels import kept_labels
 from robin_cli.storage.reader import RunData, StoredRun
 

@@ -99,12 +99,6 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def first_text(ratings: int, *, is_panel: bool = False) -> str:
-    """Return which ratings of a pair count: its first ones, and with several judges the first judge's."""
-    whose = "first judge's " if is_panel else ""
-    return f"the {whose}first {'rating' if ratings == 1 else f'{ratings:,} ratings'}"
-
-
 class Bars:
     """The course of a figure as a row of bars; the older ones stand for the more time, the longer it goes on."""
 

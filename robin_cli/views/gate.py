@@ -19,13 +19,13 @@ from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import told_scores
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
 from robin_cli.render.outputs import check_not_read, check_writable
 from robin_cli.render.text import one_line
 from robin_cli.results.columns import REQUIREMENTS
 from robin_cli.results.tables import Table
-from robin_cli.results.words import about, finite, first_text
+from robin_cli.results.words import about, finite
 from robin_cli.storage.manifest import FILE
 from robin_cli.storage.reader import RunData, read_run
 
