@@ -10,7 +10,8 @@ two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % inter
 on recorded judges it was off by at most 0.01. The first ratings of each pair, as many as nearly all have, have no such bias.
 
 A run that decides asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points (nine
-pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's FIRST ratings.
+pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's first two ratings;
+with a second opinion it takes the first judge's first one, because a doubt decides who is asked next.
 """
 
 from __future__ import annotations
@@ -37,9 +38,6 @@ from robin_cli.storage.reader import RunData
 
 _AT_A_TIME = 2**19
 
-FIRST = 2
-"""Ratings of each pair and judge in a mean of a run that decides: every pair gets them, whatever they are."""
-
 _FEW = 0.05
 """Share of arms that may have fewer ratings than are taken of the others: calls fail, and a last round is not for all."""
 
@@ -61,6 +59,11 @@ class PairMeans:
     is_final: bool = False
 
 
+def first_ratings(run: RunData) -> int:
+    """Return how many ratings of each pair, by the first judge, are in a mean of a run that decides: no doubt led to them."""
+    return 2 if len(run.space.judges) == 1 else 1
+
+
 def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
     """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
 
@@ -70,7 +73,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     """
     mine = scores.of_attribute(run.space, attribute)
     is_final = scores.decided is not None
-    count_first = FIRST if is_final else None if of_all else _even_ratings(run)
+    count_first = first_ratings(run) if is_final else None if of_all else _even_ratings(run)
     if count_first is None:
         means, errors = (
             np.asarray(scores.columns[name], dtype=np.float64)[mine]

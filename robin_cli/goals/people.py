@@ -11,7 +11,7 @@ from robin_cli.analysis.agreement import CORRELATIONS, Agreement
 from robin_cli.analysis.run_agreement import Calibration, agreements, calibrations, reliabilities
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, summaries
+from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, first_ratings, summaries
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, number_of
 from robin_cli.render.text import one_line
@@ -61,7 +61,7 @@ class People:
             agreements(run, *tables, given=given),
             reliabilities(run, *tables),
             calibrations(run, *tables, given=given),
-            None if scores.decided is None else FIRST,
+            None if scores.decided is None else first_ratings(run),
         )
 
     def facts(self) -> dict[str, Any]:

@@ -273,6 +273,12 @@ def number_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def first_text(ratings: int, *, is_panel: bool = False) -> str:
+    """Return which ratings of a pair count: its first ones, and with several judges the first judge's."""
+    whose = "first judge's " if is_panel else ""
+    return f"the {whose}first {'rating' if ratings == 1 else f'{ratings:,} ratings'}"
+
+
 def things_rated(arms: int, attributes: int, judges: int) -> str:
     """Return a number of arms in words: "60 pairs", or with several attributes "120 pairs × attributes"."""
     return number_of(arms, "pair") + " × attributes" * (attributes > 1) + " × judges" * (judges > 1)

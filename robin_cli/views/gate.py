@@ -19,7 +19,7 @@ from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import told_scores
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
 from robin_cli.render.outputs import check_not_read, check_writable
 from robin_cli.render.text import one_line
@@ -214,7 +214,7 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
 
 
 def _there(verdict: Verdict) -> str:
-    of_first = f", the first {number_of(verdict.first, 'rating')} of each" if verdict.first else ""
+    of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     as_often = ", as this judge scores them" if verdict.requirement.kind == "share" else ""

@@ -482,6 +482,7 @@ def test_shows_the_most_uncertain_decisions_first_and_by_a_view(
     run = make_run(tmp_path / "r", pairs, ratings, settings=settings, budget=128)
     page = page_of(run)
     assert page.charts[0].title == "How many decisions are likely wrong?"
+    assert "This run ends above the even spread" in page.charts[0].says  # it hardly asked of pair-3
     seen = opened(html(replace(page, charts=page.charts[:1])), 390, "dark")
 
     assert seen.rows()[0] == "pair-3"

@@ -166,10 +166,12 @@ def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
     if len(curve.calls) < 2:
         return
     ran, even = (share_text(float(each[-1])) for each in (curve.run, curve.even))
+    is_worse = ran != even and curve.run[-1] > curve.even[-1]
+    worse = " This run ends above the even spread, which may have decided better." * bool(is_worse)
     yield chart(
         "How many decisions are likely wrong?",
         f"The share of {things(decided.task)} whose decision is likely wrong, by an estimate. {_EVEN} At the end {ran} "
-        f"against {even}.",
+        f"against {even}.{worse}",
         charts.course(curve.calls, 100 * curve.run, 100 * curve.even, "likely wrong, %"),
     )
 
