@@ -140,13 +140,14 @@ def _estimated(
         ratings, rows: of each kind, shape (U,). Only repeated ratings tell the widths.
         usual: the share of each width before any are known, shape (widths,).
     """
-    centers = likelihood.shape[2]
+    kinds, widths, centers = likelihood.shape
+    flat = likelihood.reshape(-1, centers)
     width, center = usual, np.full(centers, 1.0 / centers)
     rated, repeated = (np.where(ratings >= least, rows, 0.0) for least in (1, 2))
     for _ in range(_STEPS):
-        by_width = likelihood @ center
+        by_width = (flat @ center).reshape(kinds, widths)
         chance = by_width @ width
-        of_center = np.tensordot((rated / chance)[:, None] * width, likelihood, axes=2)
+        of_center = ((rated / chance)[:, None] * width).ravel() @ flat
         center = center * of_center + _EVEN / centers
         width = width * ((repeated / chance) @ by_width) + _USUAL * usual
         width, center = width / width.sum(), center / center.sum()
