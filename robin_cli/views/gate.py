@@ -311,7 +311,7 @@ def ends_with(found: Gated) -> list[str]:
         None, (_more_calls(found, each) for each in found.verdicts if each.state == "inconclusive")
     )
     return [
-        INTERVALS,
+        *[INTERVALS] * any(each.requirement.kind != "all" for each in found.verdicts),
         *overall,
         one_line(f"next: {next(settling, f'robin report {typed(found.run)} -o report.html')}"),
     ]
