@@ -154,7 +154,6 @@ def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> 
     assert list(row) == COLUMNS
     a, b = by_prompt(work / "new"), by_prompt(work / "old")
     t = stats.ttest_rel(a, b)
-    low, high = t.confidence_interval()
     assert (row["a"], row["b"], row["attribute"], row["n_prompts"]) == (
         "new",
         "old",
@@ -167,8 +166,8 @@ def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> 
         ("difference", a.mean() - b.mean()),
         ("std_error", (a - b).std() / np.sqrt(PROMPTS)),
         ("df", t.df),
-        ("ci_low", low),
-        ("ci_high", high),
+        ("ci_low", t.confidence_interval().low),
+        ("ci_high", t.confidence_interval().high),
         ("p", t.pvalue),
         ("p_adjusted", t.pvalue),
         ("effect_size", t.statistic / np.sqrt(PROMPTS)),

@@ -208,6 +208,20 @@ def test_says_only_what_needs_no_scale_where_nothing_says_the_scale(tmp_path: Pa
     robin("gate", "a.csv", "--require", "mean(score)>=3.9", cwd=tmp_path, exits=6)
 
 
+def test_says_that_few_prompts_carry_a_difference_and_what_few_prompts_cannot_show(
+    tmp_path: Path,
+) -> None:
+    for name, first in (("a", 0), ("b", 3)):
+        lines = [f"q{at},{first if at == 0 else 3}" for at in range(40)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,score", *lines]))
+    asked = ("compare", "a.csv", "b.csv", "--scale", "0-4", "--format", "table")
+    done = robin(*asked, "--details", cwd=tmp_path, exits=0)
+    has(done.stdout, "(95 %, over 40 prompts, widened: 1 of them carries 97 % of the variance)")
+    has(done.stderr, "at most of 40 prompts, and fewer than 60 cannot show rare large ones")
+    has(robin(*asked, "--robust", cwd=tmp_path, exits=0).stdout, "widened by --robust)")
+    has(done.stdout, "df", "Wilcoxon", "-0.16")
+
+
 def test_a_guessed_scale_neither_widens_intervals_nor_refuses_labels(tmp_path: Path) -> None:
     rows = [f"q{at},{at % 3 + again}" for at in range(9) for again in (1, 2, 2)]
     (tmp_path / "s.csv").write_text("\n".join(["id,score", *rows]))

@@ -178,8 +178,8 @@ def coarse(clusters: Clusters, low: float, high: float, most: int = MOST_DIFFERE
     """Return at most ``most`` kinds of prompts of one pair, the nearest averaged: at 400, bounds move by a millionth."""
     if len(clusters.times) <= most or math.isinf(high) or (clusters.sizes != 1.0).any():
         return clusters
-    cell = np.floor((clusters.totals - low) / (high - low) * most).astype(np.int64)
-    _, cell = np.unique(cell, return_inverse=True)
+    share = (clusters.totals - low) / (high - low)
+    cell = np.unique(np.floor(share * most), return_inverse=True)[1]
     times = np.bincount(cell, clusters.times).astype(np.float64)
     totals = np.bincount(cell, clusters.times * clusters.totals) / times
     return Clusters(totals, np.ones(len(times)), times)

@@ -196,12 +196,11 @@ class Difference:
 
     @property
     def p_wilcoxon(self) -> float:
-        """Return the two-sided p of Wilcoxon's signed-rank test, without prompts that differ by 0; by itself."""
+        """The two-sided p of Wilcoxon's signed-rank test, without prompts that differ by 0; by itself."""
         from scipy.stats import wilcoxon  # takes a second, too long for every start
 
-        if self.n_prompts < FEWEST_PROMPTS:
-            return math.nan
-        return float(wilcoxon(self.by_prompt).pvalue) if self.by_prompt.any() else 1.0
+        is_told = self.by_prompt.any() and not math.isnan(self.p)
+        return float(wilcoxon(self.by_prompt).pvalue) if is_told else self.p
 
     def may_miss_rare(self, reach: float) -> bool:
         """Return whether most differences are equal, of too few prompts to show a rare large one."""
@@ -337,9 +336,8 @@ def _with_interval(one: Difference, reach: float, alpha: float, *, is_robust: bo
     """Return ``one`` with its interval, and with what would settle it."""
     if math.isnan(one.p):
         return one
-    ends = bounds_over_prompts(
-        clusters_of(one.by_prompt), -reach, reach, alpha=alpha, is_robust=is_robust
-    )
+    clusters = clusters_of(one.by_prompt)
+    ends = bounds_over_prompts(clusters, -reach, reach, alpha=alpha, is_robust=is_robust)
     low, high = (end if math.isfinite(end) else math.nan for end in ends)
     one = replace(one, ci_low=low, ci_high=high)
     if one.is_settled:
@@ -399,8 +397,7 @@ def _needed_by_bounds(
         less = _LESS * std_error / math.sqrt(times)
         tilted = np.maximum(1.0 - less * off / variance, 0.0)  # fewer of the prompts above the mean
         then = replace(clusters, times=clusters.times * times * tilted)
-        # with more prompts each carries less
-        is_narrow = not is_robust and not few_carry(then, low, high)
+        is_narrow = not is_robust and not few_carry(then, low, high)  # each carries less of more
         return is_narrow or is_above(then, 0.0, low, alpha=alpha / 2)
 
     times = least_times(settled)

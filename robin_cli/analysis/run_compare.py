@@ -366,10 +366,9 @@ def _say_what_is_unseen(found: Compared, notify: Notify) -> None:
     for name, listed in found.differences.items():
         reach = found.responses[name].high - found.responses[name].low
         if some := [one.n_prompts for one in listed if one.may_miss_rare(reach)]:
-            which = f", for {number_of(len(some), 'pair')} of systems" if len(listed) > 1 else ""
             notify(
-                f"{name}: the difference is nearly the same at most of {min(some)} prompts{which}; fewer than "
-                f"{ENOUGH_FOR_RARE} cannot show rare large differences, such as at one prompt in 20"
+                f"{name}: the difference is nearly the same at most of {min(some)} prompts, and fewer than {ENOUGH_FOR_RARE} "
+                "cannot show rare large ones, such as at one prompt in 20"
             )
 
 

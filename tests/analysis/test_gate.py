@@ -166,11 +166,10 @@ def near(mean: float) -> FloatArray:
 def test_widens_a_mean_whose_variance_few_prompts_carry() -> None:
     pairs = np.repeat(np.eye(5, dtype=np.int64) * 5, [2, 0, 0, 0, 38], axis=0)
     found, scores = verdict(MEAN, of(pairs)), pairs @ LEVELS / 5
-    low, high = mean_bounds(clusters_of(scores, np.arange(40)), 0.0, 4.0, alpha=0.05)
+    low = mean_bounds(clusters_of(scores, np.arange(40)), 0.0, 4.0, alpha=0.05)[0]
     by_t = stats.ttest_1samp(scores, 0.0).confidence_interval()
     assert (found.low, found.high) == (min(by_t.low, low), 4.0)
     assert found.low < by_t.low
-    assert high < 4.0
 
 
 def rarely(wrong: int, runs: int, error_rate: float) -> bool:
