@@ -2,7 +2,7 @@
 
 A mean is over pairs, and its interval is Student's t over prompts (Cochran's ratio estimator), as responses to one prompt are
 alike. A share counts scores as they are, with their noise; its interval is that of :mod:`robin_cli.analysis.clustered`, which
-also holds near 0 and 1. A mean has that interval too if all prompts have the same mean, which does not prove that others would.
+also holds near 0 and 1. Where few prompts carry the variance, or none varies, a mean's interval is at least as wide as that.
 
 A scheduler that asks a pair again because of its own ratings biases the mean: a pair whose first ratings agree by chance keeps
 them, while others are corrected. With one system that errs to 0 in a tenth of its ratings, the mean of all scores under
@@ -23,7 +23,7 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.clustered import clusters_of, mean_bounds, student_bounds
+from robin_cli.analysis.clustered import bounds_over_prompts, clusters_of, mean_bounds
 from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.labelled import Corrected, corrected
@@ -187,7 +187,7 @@ def summaries(
                     group=name,
                     prompts=distinct(prompt),
                     pairs=len(rows),
-                    mean=_estimate(means[rows], prompt, scale.low, scale.high, student_bounds),
+                    mean=_estimate(means[rows], prompt, scale.low, scale.high, bounds_over_prompts),
                     share=None
                     if threshold is None
                     else _estimate(every[rows] >= threshold, prompt, 0.0, 1.0, mean_bounds),

@@ -33,7 +33,7 @@ from robin_cli.model.records import (
     number_of,
 )
 from robin_cli.render.text import one_line
-from robin_cli.results.columns import LABELS_WANTED, SUMMARY
+from robin_cli.results.columns import INTERVALS, LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
 from robin_cli.storage.labels import kept_labels
 from robin_cli.storage.reader import RunData, StoredRun
@@ -138,7 +138,9 @@ def summary_table(ran: Found, view: View) -> Table:
     rows = [_row(each, by) for each in found]
     more = [] if by is None else [Column(by, form="name")]
     values = {name: [row[name] for row in rows] for name in names}
-    return SUMMARY.of(values, *more, terminal=[*names[: len(more)], *SUMMARY.terminal])
+    terminal = [*names[: len(more)], *SUMMARY.terminal]
+    kinds = INTERVALS + "; PPI++ for corrected means" * ("corrected_mean" in names)
+    return SUMMARY.of(values, *more, terminal=terminal, notes=[kinds])
 
 
 def _check_column(by: str | None) -> None:
