@@ -41,6 +41,7 @@ _FOR = {
     "agree": {What.SCORES},
     "confidence": {What.SCORES},
     "threshold": {What.SUMMARY, What.JUDGE_QUALITY},
+    "round": {What.AGREEMENT},
     "n": {What.LABELS_WANTED, What.DISAGREEMENTS},
 }
 """What each option of ``robin export`` is for that is not for all."""
@@ -94,6 +95,12 @@ def export(
         ),
     ] = None,
     labels: opt.Labels = None,
+    round_up: Annotated[
+        bool,
+        typer.Option(
+            "--round", help="Agreement: state κ and ordinal α even if rounding decides many pairs."
+        ),
+    ] = False,
     n: Annotated[
         int | None,
         typer.Option(
@@ -116,6 +123,7 @@ def export(
         "by": by,
         "labels": labels,
         "threshold": threshold,
+        "round": round_up,
         "n": n,
     }
     options |= {name: ctx.obj.get(name) for name in ("agree", "confidence")}

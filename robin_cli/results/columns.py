@@ -120,17 +120,19 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
 ))
 
 _OF_JUDGES = "The attribute; of a panel with the judge."
-AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judge with itself", "attribute and coefficient", (
-    Column("attribute", _OF_JUDGES, "name"),
-    Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling, icc; if pairwise also same, the "
-           "share with the same preference.", "name"),
+AGREEMENT = declared("agreement", "Agreement of judge and people, among people, among judges, and of the judge with itself",
+                     "attribute and coefficient", (
+    Column("attribute", f"{_OF_JUDGES} `· people`, `· judges`: among several of these.", "name"),
+    Column("coefficient", "alpha (Krippendorff's, interval), pearson, spearman, kendall, kappa (weighted), alpha_ordinal; if "
+           "pairwise also same, the share with the same preference. Of the judge alone: reliability, ceiling, icc.", "name"),
     Column("value", "The coefficient.", "number"),
-    *_interval("ci", "Its 95 % interval, bootstrap over prompts.", "number"),
+    *_interval("ci", "Its 95 % interval, bootstrap over prompts; empty below 20.", "number"),
     Column("n", "Pairs.", "count", "pairs", rank=1),
     Column("n_prompts", "Their prompts.", "count", "prompts", rank=2),
     Column("resamples", "Bootstrap resamples.", "count", rank=5),
+    Column("rounding", "For kappa and alpha_ordinal: how values become levels.", "name", rank=4, hide="empty"),
     Column("why", "Why one is missing.", "name", hide="empty"),
-), terminal=("attribute", "coefficient", "value", "ci_low", "n", "n_prompts", "resamples", "why"))
+), terminal=("attribute", "coefficient", "value", "ci_low", "n", "n_prompts", "resamples", "rounding", "why"))
 
 CALIBRATION = declared("calibration", "Human ratings by score", "attribute and level of the scale that pairs have", (
     Column("attribute", _OF_JUDGES, "name"),
