@@ -17,6 +17,7 @@ from robin_cli.analysis.run_agreement import (
 from robin_cli.analysis.stances import Stances, stances_of, stances_of_best
 from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
 from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
+from robin_cli.goals.systems import systems_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import GivenLabels
 from robin_cli.results.columns import AGREEMENT, CALIBRATION
@@ -94,3 +95,6 @@ OF_PEOPLE: Mapping[str, Callable[[Any, View], Table]] = {
     "disagreements": disagreements_table,
 }
 """The tables of people's labels that every run has, by name."""
+
+OF_SCORES = {**OF_PEOPLE, "systems": systems_table}
+"""Those of a run of ratings."""

@@ -117,6 +117,7 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
     Column("text_because", "Why the text was rated instead.", "name"),
     Column("cached_tokens", "Cached tokens sent.", "count"),
     Column("reasoning_tokens", "Tokens of reasoning.", "count"),
+    Column("fingerprint", "The endpoint's fingerprint of the model's configuration.", "name"),
 ))
 
 _OF_JUDGES = "The attribute; of a panel with the judge."
@@ -239,6 +240,16 @@ DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", 
 ), terminal=("attribute", "which", "n_prompts", "mean_a", "mean_b", "difference", "ci_low", "p", "better",
              "corrected_difference", "corrected_low", "by_people", "n_labels"))
 
+SYSTEMS = declared("systems", "Systems beside the one with the highest mean", "attribute and system, the highest mean first", (
+    Column("attribute", "The attribute.", "name"),
+    Column("system", "The system.", "name"),
+    Column("n_prompts", "Prompts shared with the best one.", "count", "prompts"),
+    Column("mean", "The mean over prompts of equal weight.", "number"),
+    Column("difference", "Its difference from the best one.", "signed"),
+    *_interval("difference", "95 % interval, as of `robin compare`.", "signed"),
+    Column("p_adjusted", "Two-sided p value; Holm's correction for several systems.", "number", "p"),
+), terminal=("attribute", "system", "n_prompts", "mean", "difference", "difference_low", "p_adjusted"))
+
 SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt, and attribute", (
     Column("attribute", "The attribute.", "name"),
     Column("a", "Mean rating in run A.", "number", "A"),
@@ -355,6 +366,7 @@ TABLES = (
         DISAGREEMENTS,
         DECISIONS,
         DIFFERENCES,
+        SYSTEMS,
         REQUIREMENTS,
         RUNS,
         RESULTS,
