@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from robin_cli import __version__
 from robin_cli.files.local import shipped
 from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.render.papers import LATEX, MARKDOWN, Part, page_of
 from robin_cli.runner.inputs import recorded_prompts
@@ -32,9 +33,14 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
         labels: a file of people's labels, in place of the human ratings of the data.
 
     Raises:
-        RunError, StorageError: the run cannot be read. InputError: the labels cannot be used.
+        RunError, StorageError: the run cannot be read.
+        InputError: it is a file of scores, or the labels cannot be used.
     """
     run = read_run(path, (*READ, "model", "fingerprint", "received_at"))
+    if not (texts := prompt_of(run)):
+        raise InputError(
+            f"{run.name}: scores without a judge's prompt; name the run that made them"
+        )
     status = standing(run, working=False, given=given_labels(labels, run))
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     scheduler = run.manifest.settings["scheduler"]
@@ -52,16 +58,17 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
         Part("Calls", calls_of(status)),
         Part("Allocation", spent),
         Part("Intervals", made),
-        Part("Prompt", texts=prompt_of(run)),
+        Part("Prompt", texts=texts),
         Part("References", texts={"BibTeX": "\n".join(cited)}),
     ]
     return page_of("Methods", parts, LATEX if as_latex else MARKDOWN)
 
 
 def settings_sheet(path: Path) -> Mapping[str, str]:
-    """Return the calls, the dates and the prompt of a run for the sheet of its settings."""
+    """Return the calls, dates and prompt of a run for the sheet of its settings; nothing of a file of scores."""
     run = read_run(path, (*READ, "received_at"))
-    return {**calls_of(standing(run, working=False)), **prompt_of(run)}
+    texts = prompt_of(run)
+    return {**calls_of(standing(run, working=False)), **texts} if texts else {}
 
 
 def _data(run: RunData) -> Iterator[tuple[str, str]]:

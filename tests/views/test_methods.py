@@ -78,6 +78,9 @@ def test_writes_what_a_paper_needs_on_one_page(work: Path) -> None:
     )
     refused = robin("export", "r", "--what", "methods", "-o", "m.csv", cwd=work, exits=2)
     assert "are md, latex" in refused.stderr
+    robin("export", "r", "-o", "scores.csv", cwd=work)
+    refused = robin("export", "scores.csv", "--what", "methods", cwd=work, exits=2)
+    assert "name the run that made them" in refused.stderr
 
 
 def test_writes_a_table_of_systems_for_papers(work: Path) -> None:
