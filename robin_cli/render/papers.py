@@ -114,4 +114,4 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:z.2f}".replace("-", "$-$")
+    return (str(value) if isinstance(value, int) else f"{value:z.2f}").replace("-", "$-$")

@@ -44,10 +44,9 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     status = standing(run, working=False, given=given_labels(labels, run))
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     scheduler = run.manifest.settings["scheduler"]
-    spent = {
-        "goal": f"--decide {run.manifest.settings.get('decide') or 'nothing: every score'}",
-        scheduler: words["allocation"].get(scheduler, "A policy of another package."),
-    }
+    decide = run.manifest.settings.get("decide")
+    spent = {"goal": f"--decide {decide}"} if decide else {}
+    spent[scheduler] = words["allocation"].get(scheduler, "A policy of another package.")
     made = {name: words["intervals"][name] for name in _intervals(status)}
     keys = set(re.findall(r"\[([a-z-]+)\]", " ".join([*spent.values(), *made.values()])))
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
@@ -126,7 +125,7 @@ def prompt_of(run: RunData) -> dict[str, str]:
 def _intervals(status: Status) -> Iterator[str]:
     """Yield the names of the intervals that the run has."""
     run, people = status.found.run, status.found.people
-    if not status.found.goal.is_of_scores:
+    if "ranking" in status.found.tables:
         yield "preferences"
     else:
         yield from ("scores", "guaranteed", "means")

@@ -64,6 +64,12 @@ def test_writes_what_a_paper_needs_on_one_page(work: Path) -> None:
         "\\`\\`pairs\\`\\`.jsonl",
     )
     assert "bradley" not in page  # of comparisons alone
+    pairwise: dict[str, Any] = {"pairwise": True, "budget": 12, "quiet": True}
+    data = pd.read_json(work / "``pairs``.jsonl", lines=True).head(9)
+    robin_cli.judge(data, judge=lambda _: "Feedback: x\nVerdict: A", run=work / "p", **pairwise)
+    compared = robin("export", "p", "--what", "methods", cwd=work).stdout
+    has(compared, "preferences: Bradley", "@article{bradley,", "12 of 12 calls spent, 12 verdicts")
+    assert "@article{smyth" not in compared
     assert manifest.sessions[-1]["models"] == sorted(
         set(robin_cli.open_run(work / "r").judgments()["model"])
     )
