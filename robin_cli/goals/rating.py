@@ -16,7 +16,7 @@ from robin_cli.analysis.worst_error import Aim, worst_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decision_facts
 from robin_cli.goals.found import Builder, Found
-from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
+from robin_cli.goals.people_tables import OF_SCORES, stances_of_scores
 from robin_cli.goals.scores import decision_table, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
@@ -50,7 +50,7 @@ class Rated(Found):
         "judge-scores": partial(scores_as_asked, by_judge=True),
         "decisions": decision_table,
         "preferences": preference_table,
-        **OF_PEOPLE,
+        **OF_SCORES,
     }
 
     @property

@@ -256,6 +256,7 @@ class Judgment:
     text_because: str | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    fingerprint: str | None = None
 
     @property
     def value(self) -> float | None:

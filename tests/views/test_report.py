@@ -440,7 +440,7 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert "B: Rating 3" in seen.page.locator(".texts").inner_text()
     said = " ".join(seen.page.locator(".warning").all_inner_texts())
     assert "5 scores are in both; 1 are in A alone and 1 in B alone" in said
-    assert "told from 20 prompts up" in page
+    assert "no interval below 20 prompts" in page
     assert "Run B is stopped: 302 of 400 calls are spent" in said
     assert seen.complaints == []
 

@@ -13,6 +13,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.goals.differences import better_lines, letters_of, notes_of, p_text, verdict, widened
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.render.text import one_line
 from robin_cli.results.charts import Chart, under_one_another
 from robin_cli.results.words import MOST_LINES
 from robin_cli.storage.reader import RunData
@@ -65,7 +66,7 @@ def _interval(found: Compared, one: Difference, sides: tuple[str, str]) -> str:
 def charts_of(found: Compared) -> Iterator[Chart]:
     """Yield the differences with their intervals."""
     letters = letters_of(found.systems)
-    panels = {}
+    panels, written_out = {}, dict[str, str]()
     for name, listed in found.differences.items():
         if known := [one for one in listed[:_MOST] if not math.isnan(one.p)]:
             values, low, high = (
@@ -76,12 +77,16 @@ def charts_of(found: Compared) -> Iterator[Chart]:
                 " − ".join(letters[found.systems[system]] for system in (one.a, one.b))
                 for one in known
             ]
+            written_out |= {
+                name: f"{one_line(found.systems[one.a])} − {one_line(found.systems[one.b])}"
+                for name, one in zip(names, known, strict=True)
+            }
             panels[name] = under_one_another(names, values, (low, high), "difference, in points")
     if panels:
         who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
         says = f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."
         title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
-        yield Chart(title, says, panels)
+        yield Chart(title, says, panels, written_out=written_out)
 
 
 def answer_of(found: Compared) -> list[str]:
