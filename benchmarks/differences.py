@@ -1,4 +1,4 @@
-"""How often do intervals of a difference between two systems hold the truth?
+"""How often do intervals of a difference between two systems hold the truth, and how often is a difference found?
 
     python -m benchmarks.differences POOL [--runs 500]
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, ttest_1samp
 
 from benchmarks.coverage import Rated, played
-from robin_cli.analysis.clustered import student_factor, wider_bounds
+from robin_cli.analysis.clustered import bounds_over_prompts, clusters_of, student_factor
 from robin_cli.analysis.moderated import moderated
 from robin_cli.analysis.paired import Difference, Responses, differences
 from robin_cli.datasets.pools import load_pools
@@ -35,8 +35,12 @@ CALLS = (
     ("robin-hood", 30),
 )
 SYSTEM = np.array([0, 0, 1, 1])
-SKEWED = ((0.05, -4.0), (0.05, 4.0), (0.02, -4.0), (0.1, -4.0))
+SKEWED = ((0.02, -4.0), (0.05, -4.0), (0.05, 4.0), (0.1, -4.0), (0.05, -2.0))
 """Shares of prompts that differ by so much; the others differ a little the other way, so that the mean is 0."""
+APART = ((20, 0.0), (20, 0.5), (40, 0.0), (40, 0.25), (40, 0.5), (100, 0.0), (100, 0.25))
+"""Numbers of prompts, and differences in points of 0 to 4."""
+ORDINAL = {"0 to 4": (4, 0.5), "0 to 4, high": (4, 0.85), "0 to 9": (9, 0.6), "0 or 1": (1, 0.7)}
+"""Scales from 0 of whole ratings, and the mean as a share of them."""
 LOOKS = np.unique(np.geomspace(20, 400, 60).astype(int))
 
 
@@ -173,34 +177,54 @@ def skewed(share: float, far: float, prompts: int, rng: np.random.Generator) -> 
     return np.where(rng.random(prompts) < share, far, -far * share / (1 - share))
 
 
-def of_skew(runs: int) -> None:
-    """Coverage of t and of the wider interval where few prompts differ much, and its width over that of t (median)."""
+def of_skew() -> None:
+    """Exact coverage of t, of robin's interval and of --robust where few prompts differ much: a sum over their number."""
     print(
-        "\nFew prompts that differ much: coverage of t, of the wider interval; width over t's, median (± ",
-        end="",
+        "\nFew prompts that differ much: exact coverage in % of t, of robin's interval, of --robust"
     )
-    print(f"{np.sqrt(0.05 * 0.95 / runs):.3f} at .95)")
     for share, far in SKEWED:
+        others, cells = -far * share / (1 - share), []
+        for prompts in (20, 50, 100, 200, 400):
+            held = np.zeros(3)
+            for count in range(prompts + 1):
+                likely = float(binom.pmf(count, prompts, share))
+                if likely < 1e-7:
+                    continue
+                each = np.repeat([far, others], [count, prompts - count])
+                half, clusters = half_by_t(each), clusters_of(each)
+                ends = [
+                    (each.mean() - half, each.mean() + half),
+                    bounds_over_prompts(clusters, -4.0, 4.0, alpha=0.05),
+                    bounds_over_prompts(clusters, -4.0, 4.0, alpha=0.05, is_robust=True),
+                ]
+                held += [likely * (low <= 1e-9 and high >= -1e-9) for low, high in ends]
+            cells.append(f"{prompts}: {' '.join(f'{100 * one:.1f}' for one in held)}")
+        print(f"{share:.0%} by {far:+g}  " + "   ".join(cells), flush=True)
+
+
+def of_size(runs: int) -> None:
+    """How often t and robin find a difference, of normal differences (sd 1) and of whole ratings."""
+    print("\nDifferences found in %, by t and by robin; 0: there is none")
+    for name, (top, at) in {"normal": (4, 0.0), **ORDINAL}.items():
         cells = []
-        for prompts in (20, 50, 100, 400):
-            rng = np.random.default_rng([prompts, int(1000 * share), far > 0])
-            ends = []
-            for _ in range(runs):
-                each = skewed(share, far, prompts, rng)
-                half = student_factor(prompts, 0.05) * each.std(ddof=1) / np.sqrt(prompts)
-                ends.append(
-                    (
-                        each.mean() - half,
-                        each.mean() + half,
-                        *wider_bounds(each, -4.0, 4.0, alpha=0.05),
-                    )
-                )
-            t_low, t_high, low, high = np.array(ends).T
-            with np.errstate(divide="ignore"):
-                wide = np.median((high - low) / (t_high - t_low))
-            by_t, ours = (np.mean((a <= 0) & (b >= 0)) for a, b in ((t_low, t_high), (low, high)))
-            cells.append(f"{prompts}: {by_t:.3f} {ours:.3f} {wide:.2f}")
-        print(f"{share:5.0%} by {far:+g}  " + "   ".join(cells), flush=True)
+        for number, (prompts, points) in enumerate(APART):
+            rng = np.random.default_rng([number, prompts, top])
+            draws = rng.normal(points, 1.0, (runs, prompts))
+            if name != "normal":
+                apart = points * top / 8 * np.array([1.0, -1.0])[:, None, None]
+                means = rng.normal(at * top, 0.2 * top, (runs, prompts)) + apart
+                noisy = means + rng.normal(0, 0.15 * top, means.shape)
+                a, b = np.clip(np.rint(noisy), 0, top)
+                draws = a - b
+            found = []
+            for each in draws:
+                low, high = bounds_over_prompts(clusters_of(each), -top, top, alpha=0.05)
+                found.append(low > 0 or high < 0)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                by_t = 100 * np.mean(ttest_1samp(draws, 0.0, axis=1).pvalue < 0.05)
+            ours = 100 * np.mean(found)
+            cells.append(f"{prompts}, {points:g}: {by_t:.1f} {ours:.1f}")
+        print(f"{name:14} " + "   ".join(cells), flush=True)
 
 
 def of_looks(all_worlds: list[World], runs: int) -> None:
@@ -271,13 +295,14 @@ def main() -> None:
     )
     parser.add_argument("pool", type=Path)
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--only", choices=["coverage", "skew", "looks", "power"])
+    parser.add_argument("--only", choices=["coverage", "skew", "size", "looks", "power"])
     given = parser.parse_args()
     found = list(worlds(given.pool, np.random.default_rng(1)))
     print("truths:", ", ".join(f"{world.name} {world.truth:+.3f}" for world in found))
     tables = {
         "coverage": lambda: of_coverage(found, given.runs),
-        "skew": lambda: of_skew(given.runs),
+        "skew": of_skew,
+        "size": lambda: of_size(given.runs),
         "looks": lambda: of_looks(found, given.runs),
         "power": lambda: of_power(found, given.runs),
     }

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.coverage import Rated, played
-from robin_cli.analysis.clustered import clusters_of, mean_bounds
+from robin_cli.analysis.clustered import bounds_over_prompts, clusters_of
 from robin_cli.analysis.gate import Measured, judged
 from robin_cli.analysis.intervals import Part
 from robin_cli.analysis.moderated import moderated
@@ -127,7 +127,7 @@ def of_means(path: Path, runs: int, kinds: Sequence[str]) -> None:
                 ends.append(
                     (
                         *by_t(scores, prompt),
-                        *mean_bounds(clusters_of(scores, prompt), low, high, alpha=DELTA),
+                        *bounds_over_prompts(clusters_of(scores, prompt), low, high, alpha=DELTA),
                     )
                 )
             t_low, t_high, ours_low, ours_high = np.array(ends).T

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 import robin_cli
-from robin_cli.analysis.clustered import clusters_of, probability_beyond, wider_bounds
 from robin_cli.analysis.labelled import corrected
 from robin_cli.model.arms import FloatArray
 from tests.conftest import change_manifest, has, refuses, robin
@@ -29,7 +29,8 @@ SYSTEMS = ("new", "old", "older")
 BETTER = {"new": 0.9, "old": 0.1, "older": 0.1}
 COLUMNS = re.findall(
     r"\w+",
-    "a, b, attribute, n_prompts, mean_a, mean_b, difference, ci_low, ci_high, p_adjusted, noise_share, prompts_needed",
+    "a, b, attribute, n_prompts, mean_a, mean_b, difference, std_error, df, ci_low, ci_high, p, p_adjusted, effect_size, "
+    "noise_share, prompts_needed",
 )
 Row = dict[str, Any]
 
@@ -136,7 +137,7 @@ def test_gate_names_as_many_prompts_as_compare_does(work: Path) -> None:
 def test_names_the_budget_that_settles_it_where_noise_is_most_of_the_uncertainty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BETTER, "new", 0.63)
+    monkeypatch.setitem(BETTER, "new", 0.5)
     rows = rows_of(("new", "old"), 80)
     judged(tmp_path, "r", rows, judging(noise=1.9, spread=0.1), scheduler="uniform")
     done = robin("compare", "r", "--by", "system", "--format", "table", cwd=tmp_path, exits=0)
@@ -152,7 +153,7 @@ def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> 
     (row,) = compared(work, "new", "old")
     assert list(row) == COLUMNS
     a, b = by_prompt(work / "new"), by_prompt(work / "old")
-    low, high = wider_bounds(apart(a, b), -4.0, 4.0, alpha=0.05)
+    t = stats.ttest_rel(a, b)
     assert (row["a"], row["b"], row["attribute"], row["n_prompts"]) == (
         "new",
         "old",
@@ -163,8 +164,13 @@ def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> 
         ("mean_a", a.mean()),
         ("mean_b", b.mean()),
         ("difference", a.mean() - b.mean()),
-        ("ci_low", low),
-        ("ci_high", high),
+        ("std_error", (a - b).std() / np.sqrt(PROMPTS)),
+        ("df", t.df),
+        ("ci_low", t.confidence_interval().low),
+        ("ci_high", t.confidence_interval().high),
+        ("p", t.pvalue),
+        ("p_adjusted", t.pvalue),
+        ("effect_size", t.statistic / np.sqrt(PROMPTS)),
     ):
         assert float(row[name]) == pytest.approx(value)
     assert 0 < float(row["noise_share"]) < 1
@@ -184,21 +190,12 @@ def test_the_systems_of_one_run_are_compared_two_by_two_as_runs_of_their_own_wou
     for row in rows:
         a, b = (by_prompt(work / "all", row[side]) for side in "ab")
         assert float(row["difference"]) == pytest.approx((a - b).mean())
-        assert float(row["ci_high"]) == pytest.approx(
-            wider_bounds(apart(a, b), -4.0, 4.0, alpha=0.05)[1]
-        )
-        clusters = clusters_of(apart(a, b), np.arange(40))
-        p.append(
-            max(
-                float(stats.ttest_rel(a, b).pvalue), probability_beyond(clusters, -4.0, 4.0, at=0.0)
-            )
-        )
-    order = np.argsort(p)
-    steps = np.maximum.accumulate([(3 - rank) * p[at] for rank, at in enumerate(order)])
-    wanted = dict(zip(order.tolist(), np.minimum(steps, 1.0).tolist(), strict=True))
-    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx(
-        [wanted[at] for at in range(3)]
-    )
+        t = stats.ttest_rel(a, b)
+        low, high = t.confidence_interval(1 - 0.05 / 3)
+        assert (float(row["ci_low"]), float(row["ci_high"])) == pytest.approx((low, high))
+        p.append(float(t.pvalue))
+    adjusted = multipletests(p, method="holm")[1]
+    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx(adjusted)
 
 
 def test_several_runs_with_a_column_are_pooled(work: Path) -> None:
@@ -210,7 +207,7 @@ def test_several_runs_with_a_column_are_pooled(work: Path) -> None:
 def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Path) -> None:
     done = robin("compare", "all", "--by", "system", "--format", "table", cwd=work, exits=0)
     assert done.stdout.startswith(
-        "new is better than old by 0.62 [0.18, 0.97] (95 %, over 40 prompts)\nnew is "
+        "new is better than old by 0.62 [0.38, 0.86] (95 %, over 40 prompts)\nnew is "
     )
     assert "\n\nA  new\nB  old\nC  older\n" in done.stdout
     assert re.search(r"A − B +40 .* A *\n", done.stdout)
@@ -222,7 +219,12 @@ def test_prints_who_is_better_and_what_more_prompts_and_calls_would_do(work: Pat
     assert re.search(
         r"5 more calls per response would shorten this interval by at most \d+ %", done.stdout
     )
-    has(done.stdout, "p is corrected for 3 differences (Holm)", "hold for one look")
+    has(
+        done.stdout,
+        "paired t test",
+        "3 differences hold together (Bonferroni), and p is Holm's",
+        "hold for one look",
+    )
 
 
 def test_json_has_all_of_it(work: Path) -> None:
@@ -230,8 +232,11 @@ def test_json_has_all_of_it(work: Path) -> None:
     assert plain["runs"] == ["new", "old"]
     (one,) = plain["comparisons"]
     assert {*COLUMNS, "p", "settled", "shorter_by_five_calls"} <= set(one)
-    assert one["settled"] is True
+    assert (one["settled"], one["widened"], one["p_wilcoxon"]) == (True, False, None)
     assert (one["carried_by"], one["carried_share"]) == ([], None)
+    detailed = robin("compare", "new", "old", "--json", "--details", cwd=work).stdout
+    p = stats.wilcoxon(by_prompt(work / "new"), by_prompt(work / "old")).pvalue
+    assert json.loads(detailed)["comparisons"][0]["p_wilcoxon"] == pytest.approx(p)
 
 
 def test_writes_files_and_python_has_the_same(work: Path, tmp_path: Path) -> None:

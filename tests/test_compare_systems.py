@@ -129,11 +129,11 @@ def test_ends_at_the_look_that_tells_the_systems_apart(tmp_path: Path) -> None:
         with serving(rated()) as wire:
             robin(*judging(wire.url, 100, *goal), cwd=tmp_path / name, exits=0)
         told = json.loads(robin("status", "r", "--json", cwd=tmp_path / name).stdout)
-        # two systems, and looks at 20 and 40 of 45 prompts
+        # two systems, and looks at 20, 40 and 45 prompts
         assert (told["spent"], told["state"]) in {(40, "finished"), (spent, "finished")}
         status = robin("status", "r", cwd=tmp_path / name).stdout
         reached = "reached" if spent < 100 else "not reached"
-        assert f"every one-sided p at most 0.05, over 2 looks together: {reached}" in " ".join(
+        assert f"every one-sided p at most 0.05 over all looks: {reached}" in " ".join(
             status.split()
         )
     more = robin("resume", "r", "--budget", "200", cwd=tmp_path / "far")
@@ -238,6 +238,13 @@ def test_refuses_what_cannot_be_compared_before_anything_is_sent_or_made(
 
     assert said in " ".join(done.stderr.split())
     assert not (tmp_path / "r").exists()
+
+
+def test_says_beforehand_that_too_few_prompts_end_no_run(tmp_path: Path) -> None:
+    write_rows(tmp_path / "pairs.jsonl", rows_of(19))
+    asked = ("plan", *judging("http://127.0.0.1:9/v1", 100, "--target-wrong", "0.05")[1:])
+    done = robin(*asked, cwd=tmp_path, exits=0)
+    assert "--target-wrong: ends no run of 19 prompts" in " ".join(done.stderr.split())
 
 
 def test_keeps_to_comparing_when_it_goes_on(tmp_path: Path) -> None:

@@ -245,7 +245,19 @@ def test_a_second_opinion_is_asked_of_a_sample_and_where_it_is_worth_most(tmp_pa
     with serving(rated(means)) as first, serving(rated(means)) as second:
         more = ("--model", f"other@{second.url}", "--decide", "score>=2", "--target-wrong", "0")
         asked = [each for each in judging(first.url, *more, budget=150) if each != "--certify"]
-        robin(*asked, cwd=tmp_path, exits=0)
+        scores = scores_in(robin(*asked, cwd=tmp_path, exits=0).stdout).set_index("pair_id")
+    each = scores_in(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout)
+    of_first = each[each["judge"] == "m"].set_index("pair_id").loc[scores.index]
+    alone = scores["n"] == of_first["n"]
+    assert 20 <= alone.sum() <= 40
+    summary = robin("export", "r", "--what", "summary", cwd=tmp_path)
+    assert "means are of the first judge's first rating of each pair" in summary.stderr
+    # the second judge may think otherwise, so the same ratings say less of both
+    wide, narrow = (
+        rows["ci_high"].astype(float) - rows["ci_low"].astype(float)
+        for rows in (scores[alone], of_first[alone])
+    )
+    assert (wide >= narrow).all()
 
     of_second = pd.Series([asked_of(body) for body in second.bodies]).value_counts()
     assert len({asked_of(body) for body in first.bodies}) == 60

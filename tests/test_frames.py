@@ -88,4 +88,4 @@ def test_gives_tables_that_other_libraries_take(tmp_path: Path, replay_url: str)
     pd.testing.assert_frame_equal(
         run.summary(labels=labels), run.summary(labels=labels.to_pandas())
     )
-    refuses(RobinError, "no human ratings", run.arrow, "agreement")
+    refuses(RobinError, "no human ratings", run.arrow, "calibration")

@@ -103,6 +103,28 @@ def test_stops_when_pairs_are_refused_alike_and_asks_every_pair_again_on_resume(
     assert "given up" not in resumed.stderr
 
 
+@pytest.mark.parametrize("filtered", [30, 40])
+def test_gives_up_pairs_that_a_filter_refuses_and_goes_on(tmp_path: Path, filtered: int) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 40)
+    of_filter = [f"Name {number} colours" for number in range(filtered)]
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        if any(words in body["messages"][-1]["content"] for words in of_filter):
+            return error(400, "Refused by policy.", code="content_filter")
+        return completion()
+
+    with serving(answer) as wire:
+        asked = judging(wire.url, data, 60, "--run", "r", "--concurrency", "4")
+        done = robin(*asked, cwd=tmp_path, exits=3 if filtered == 40 else 0)
+
+    if filtered == 40:
+        has(" ".join(done.stderr.split()), "no call was answered with a rating", "Refused by poli")
+        assert len(wire.bodies) == 40, "each pair is asked once"
+    else:
+        has(done.stderr, "60 of 60 calls spent", "30 filtered by the endpoint")
+        assert len(wire.bodies) == 90
+
+
 @pytest.mark.parametrize(
     ("status", "times", "words"),
     [(424, 2, "refused for now: robin resume asks again"), (500, 5, "answered with HTTP 500")],

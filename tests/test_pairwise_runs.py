@@ -327,7 +327,7 @@ def test_writes_texts_and_workbooks_and_shows_tables(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[tuple[str, ...], str]] = [
-    (("export", "r", "--what", "agreement"), "no human ratings of preference"),
+    (("export", "r", "--what", "calibration"), "no human ratings of preference"),
     (("export", "r", "--wide"), "--wide: is for several attributes"),
 ]
 
@@ -416,7 +416,7 @@ def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
     own, labelled = run.agreement(), run.agreement(labels=labels)
     pd.testing.assert_frame_equal(own, labelled)
     assert own["value"].notna().sum() >= 6
-    assert "Spearman ρ with human preference" in run.report().read_text(encoding="utf-8")
+    assert "α with human preference" in run.report().read_text(encoding="utf-8")
     write_rows(data, [{**rows[0], "human": "both"}])
     step = 'is "both", no verdict. Give A, B, tie or null'
     refuses(

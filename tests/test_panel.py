@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -175,11 +176,19 @@ def test_counts_each_judges_money_by_its_own_price(tmp_path: Path) -> None:
     assert dear == pytest.approx(tokens.iloc[0] * 1e-4 + tokens.iloc[1] * 2e-4)
 
 
-def test_keeps_one_judge_busy_while_another_asks_to_wait(tmp_path: Path) -> None:
+def test_keeps_one_judge_busy_while_another_asks_to_wait_and_to_the_addresss_concurrency(
+    tmp_path: Path,
+) -> None:
     models: list[str] = []
+    at_a_time: list[int] = []
+    under_way = 0
 
-    def answer(number: int, body: dict[str, Any]) -> Answer:
+    async def answer(number: int, body: dict[str, Any]) -> Answer:
+        nonlocal under_way
         models.append(body["model"])
+        at_a_time.append(under_way := under_way + 1)
+        await asyncio.sleep(0.005)  # the model thinks
+        under_way -= 1
         if models.count("limited") == 1 and body["model"] == "limited":
             return error(429, "slow down", {"retry-after": "2"})
         return completion(f"Rating: {number % 5}")
@@ -188,13 +197,14 @@ def test_keeps_one_judge_busy_while_another_asks_to_wait(tmp_path: Path) -> None
     with serving(answer) as wire:
         robin(
             *("judge", data, "-a", "helpfulness", "-b", "40", "--base-url", wire.url, "--run", "r"),
-            *("--model", "limited", "--model", "free", "--concurrency", "1"),
+            *("--model", "limited", "--model", "free", "--concurrency", "2"),
             cwd=tmp_path,
             exits=0,
         )
     waited_from, waited_to = [place for place, name in enumerate(models) if name == "limited"][:2]
     assert models[waited_from:waited_to].count("free") > 10
     assert models.count("free") == 20
+    assert max(at_a_time) == 2, "the slots of the address are for both judges together"
 
 
 def test_says_which_judge_is_not_known_and_lets_the_right_one_take_the_place(

@@ -16,7 +16,6 @@ import pytest
 from scipy.stats import ttest_rel
 
 import robin_cli
-from robin_cli.analysis.clustered import wider_bounds
 from robin_cli.model.errors import InputError
 from tests.analysis.test_scores import run_of
 from tests.conftest import has, refuses, robin
@@ -59,8 +58,8 @@ def test_compares_systems_by_scores_of_a_table_paired_by_sample(table: Path) -> 
     for row in found.to_dict("records"):
         a, b = (means[row["attribute"], row[side]] for side in ("a", "b"))
         assert (row["n_prompts"], row["difference"]) == (40, pytest.approx((a - b).mean()))
-        ends = wider_bounds(np.asarray(a - b, dtype=np.float64), -1.0, 1.0, alpha=0.05)
-        assert (row["ci_low"], row["ci_high"]) == pytest.approx(ends)
+        ends = ttest_rel(a, b).confidence_interval()
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(ends))
 
 
 def test_has_the_tables_of_a_run_for_scores(table: Path, tmp_path: Path) -> None:
@@ -193,7 +192,8 @@ def test_says_only_what_needs_no_scale_where_nothing_says_the_scale(tmp_path: Pa
     assert (found["p"], found["ci_low"], found["ci_high"]) == pytest.approx(
         (by_t.pvalue, *by_t.confidence_interval())
     )
-    assert found["p"] < compared("--scale", "0-4")["p"] < compared("--scale", "0-100")["p"]
+    robust = [compared("--robust", "--scale", scale)["p"] for scale in ("0-4", "0-100")]
+    assert found["p"] == compared("--scale", "0-4")["p"] < robust[0] < robust[1]
     none = exported(tmp_path, "a.csv")
     assert none[["std_error", "ci_low", "ci_high"]].isna().all(axis=None)
     refused = robin("gate", "a.csv", "--require", "all(score>=1)", cwd=tmp_path, exits=2)
@@ -206,6 +206,20 @@ def test_says_only_what_needs_no_scale_where_nothing_says_the_scale(tmp_path: Pa
     has(done.stdout, "FAIL mean(score)>=9: ", "PASS share(score>=2)>=0.1: ")
     (tmp_path / "a.csv").write_text("id,score\n" + "".join(f"q{at},4\n" for at in range(20)))
     robin("gate", "a.csv", "--require", "mean(score)>=3.9", cwd=tmp_path, exits=6)
+
+
+def test_says_that_few_prompts_carry_a_difference_and_what_few_prompts_cannot_show(
+    tmp_path: Path,
+) -> None:
+    for name, first in (("a", 0), ("b", 3)):
+        lines = [f"q{at},{first if at == 0 else 3}" for at in range(40)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,score", *lines]))
+    asked = ("compare", "a.csv", "b.csv", "--scale", "0-4", "--format", "table")
+    done = robin(*asked, "--details", cwd=tmp_path, exits=0)
+    has(done.stdout, "(95 %, over 40 prompts, widened: 1 of them carries 97 % of the variance)")
+    has(done.stderr, "at most of 40 prompts, and fewer than 60 cannot show rare large ones")
+    has(robin(*asked, "--robust", cwd=tmp_path, exits=0).stdout, "widened by --robust)")
+    has(done.stdout, "df", "Wilcoxon", "-0.16")
 
 
 def test_a_guessed_scale_neither_widens_intervals_nor_refuses_labels(tmp_path: Path) -> None:
@@ -250,7 +264,7 @@ def test_gates_its_own_export_as_the_run(tmp_path: Path, options: tuple[str, ...
         (f"p{k}", "style", "a"): [levels[k // 4]] * 3 for k in range(40)
     }
     run_of(tmp_path, ratings, prompts={f"p{k}": f"prompt {k // 4}" for k in range(40)})
-    required = ("--require", "mean(score)>=2.8")
+    required = ("--require", "mean(score)>=3")
     told = robin("gate", "r", *required, cwd=tmp_path, exits=6).stdout
     assert "(40 pairs of 10 prompts)" in told
     done = robin("export", "r", *options, "-o", "mine.xlsx", cwd=tmp_path, exits=0)

@@ -81,7 +81,9 @@ def test_prints_the_columns_of_the_contract_for_the_budgets_asked(tmp_path: Path
     assert robin(*command, cwd=tmp_path).stdout == done.stdout
 
 
-@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), *PICTURES_TOO])
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF-"), *PICTURES_TOO]
+)
 def test_draws_a_picture_and_says_what_is_saved(tmp_path: Path, suffix: str, start: bytes) -> None:
     done = robin(
         "simulate",
@@ -187,7 +189,7 @@ def test_exports_the_agreement_with_people_its_uncertainty_and_human_ratings_by_
 ) -> None:
     run = small_run(tmp_path)
     table = pd.read_csv(
-        io.StringIO(robin("export", run, "--what", "agreement", cwd=tmp_path).stdout)
+        io.StringIO(robin("export", run, "--what", "agreement", "--round", cwd=tmp_path).stdout)
     )
     columns = [
         "attribute",
@@ -198,11 +200,12 @@ def test_exports_the_agreement_with_people_its_uncertainty_and_human_ratings_by_
         "n",
         "n_prompts",
         "resamples",
+        "rounding",
         "why",
     ]
     assert list(table.columns) == columns
     table = table.set_index("coefficient")
-    with_human = ["pearson", "spearman", "kendall", "kappa", "alpha"]
+    with_human = ["alpha", "pearson", "spearman", "kendall", "kappa", "alpha_ordinal"]
     assert list(table.index) == [*with_human, "reliability", "ceiling", "icc"]
     assert (table.loc[with_human, ["n", "n_prompts"]] == 38).all(axis=None)
     assert (table.loc[["reliability", "ceiling", "icc"], ["n", "n_prompts"]] == 40).all(axis=None)
@@ -210,18 +213,25 @@ def test_exports_the_agreement_with_people_its_uncertainty_and_human_ratings_by_
     assert table["value"].min() > 0.5
     opened = robin_cli.open_run(run)
     pd.testing.assert_frame_equal(
-        opened.agreement().set_index("coefficient").drop(columns="why"), table.drop(columns="why")
+        opened.agreement(round=True).set_index("coefficient").drop(columns=["why", "rounding"]),
+        table.drop(columns=["why", "rounding"]),
     )
+    is_half = opened.scores()["score"].mod(1) == 0.5
+    assert is_half.mean() > 0.1
+    without = opened.agreement().set_index("coefficient")
+    assert without.loc[["kappa", "alpha_ordinal"], "value"].isna().all()
+    assert without.loc[with_human[:4], "value"].notna().all()
     told = opened.status()
     value = dict(zip(table.index, table["value"], strict=True))
     for name, number in value.items():
+        if name in {"kappa", "alpha_ordinal"}:
+            continue
         kind = "agreement" if name in with_human else "reliability"
         assert told[kind]["helpfulness"][name]["value"] == pytest.approx(number)
     status = " ".join(robin("status", run, "--details", cwd=tmp_path).stdout.split())
-    assert f"human helpfulness pearson {value['pearson']:.2f} [" in status
-    assert "(95 % bootstrap over 38 prompts, 38 pairs)" in status
-    assert f"levels of helpfulness weighted κ {value['kappa']:.2f} [" in status
-    assert f"Krippendorff's α {value['alpha']:.2f} [" in status
+    assert f"human helpfulness Krippendorff's α {value['alpha']:.2f} [" in status
+    assert f"], pearson {value['pearson']:.2f} [" in status
+    assert "(95 % bootstrap over 38 prompts, 38 pairs; κ and ordinal α rounded half up;" in status
     assert f"reliability of helpfulness scores {value['reliability']:.2f} [" in status
     assert f"so correlation with a human at most {value['ceiling']:.2f} [" in status
 
@@ -247,15 +257,16 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
             "human ratings are off the scale 0-4 (they go from 0 to 100)",
         ),
         "few": (
-            lambda k, level: level if k < 3 else None,
-            "20 prompts with a score and a human rating are needed; this run has 3",
+            lambda k, level: level if k < 2 else None,
+            "3 prompts with a score and a human rating are needed; this run has 2",
         ),
         "alike": (lambda k, level: 3.0, "all human ratings are alike"),
     }
     for name, (human, why) in cases.items():
         (tmp_path / name).mkdir()
         run = small_run(tmp_path / name, human=human)
-        told = robin("export", run, "--what", "agreement", cwd=tmp_path)
+        what = "calibration" if name in {"none", "percent"} else "agreement"
+        told = robin("export", run, "--what", what, cwd=tmp_path)
         status = " ".join(robin("status", run, "--details", cwd=tmp_path).stdout.split())
 
         assert why in told.stderr
@@ -273,13 +284,13 @@ def test_says_why_no_agreement_is_told(tmp_path: Path) -> None:
             assert table.loc[~with_human, "value"].notna().all()  # for that no human is needed
             rows = robin("export", run, "--what", "calibration", cwd=tmp_path)
             assert rows.stdout == f"{CALIBRATION}\n"
-            assert why in rows.stderr
+            assert "needed" in rows.stderr or why in rows.stderr
         if name == "few":
             told_of = robin_cli.open_run(run).status()["agreement"]["helpfulness"]["pearson"]
             assert (told_of["value"], told_of["ci_low"], told_of["n"], told_of["why"]) == (
                 None,
                 None,
-                3,
+                2,
                 why,
             )
             assert why in robin("report", run, "-o", "-", cwd=tmp_path).stdout
@@ -384,7 +395,7 @@ def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> 
         ((RATINGS, *SMALL, "--budget", "5"), "reaches 5 of 10 pairs once"),
         ((RATINGS, *SMALL, "--budget", "x"), "must be a whole number"),
         ((RATINGS, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
-        ((RATINGS, *SMALL, "--plot", "p.gif"), ".png, .svg, .html"),
+        ((RATINGS, *SMALL, "--plot", "p.gif"), ".png, .svg, .pdf, .html"),
         ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
         ((RATINGS, *SMALL, "--delta", "2"), "at most 1"),
         ((POOL, *SMALL, "--model", "gpt"), "--model: a second opinion is for decisions"),

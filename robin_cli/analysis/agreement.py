@@ -21,14 +21,21 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Ends, Scale
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
-COEFFICIENTS = (*CORRELATIONS, "kappa", "alpha")
+ROUNDED = ("kappa", "alpha_ordinal")
+"""Those of values rounded to levels."""
+COEFFICIENTS = ("alpha", *CORRELATIONS, *ROUNDED)
 OF_PREFERENCES = (*COEFFICIENTS, "same")
+AMONG = ("alpha", "alpha_ordinal")
+FEWEST_VALUED = 3
+"""Prompts that a coefficient needs: two pairs always correlate with 1 or −1."""
+MOST_HALVES = 0.1
+"""The largest share of pairs whose level rounding decides."""
 FEWEST_PROMPTS = 20
-"""Prompts that a coefficient needs. At 20, with four responses each, 95 % intervals hold the truth in 87 to 97 % of cases
+"""Prompts that an interval needs. At 20, with four responses each, 95 % intervals hold the truth in 87 to 97 % of cases
 (simulated, benchmarks/agreement.py); with fewer, coverage is too low."""
 
 _ALIKE = "too many of the resamples are of pairs that are all alike"
-_ONE_LEVEL = "all scores and human ratings round to one level"
+_ONE_LEVEL = "all values round to one level"
 _ROUNDING = 1e-9
 """Rounding may put a mean of a half just below it."""
 
@@ -42,20 +49,22 @@ Statistic = Callable[..., tuple[float, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One coefficient between scores and human ratings, or of the scores alone (:func:`reliability`).
+    """One coefficient between scores and human ratings, among people or judges, or of the scores alone.
 
     Attributes:
-        coefficient: pearson (r), spearman (ρ), kendall (τ_b, which takes ties into account), kappa (Cohen's κ with quadratic
-            weights) or alpha (Krippendorff's α, ordinal), the last two of scores and ratings rounded to levels of the scale.
-            Preferences have the levels B, neither and A, and ``same`` is the share of comparisons with the same level.
-        value: in [−1, 1]; nan with fewer than FEWEST_PROMPTS prompts with both, a constant side, or human ratings off the
-        scale. ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, or if most resamples
-        leave it
-            undefined.
+        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b, which takes ties into
+            account), kappa (Cohen's κ with quadratic weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of
+            values rounded to levels of the scale. Preferences have the levels B, neither and A, and ``same`` is the share of
+            comparisons with the same level. :func:`reliability` has others.
+        value: at most 1; nan with fewer than FEWEST_VALUED prompts, a constant side, or human ratings off the scale; those of
+            rounded values also if rounding decides more than MOST_HALVES of the pairs.
+        ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, with fewer than
+            FEWEST_PROMPTS prompts, or if most resamples leave it undefined.
         n: pairs with a score and a human rating.
         n_prompts: their prompts.
         resamples: of the bootstrap.
         why: the reason that there is no value, or no interval; '' with both.
+        rounding: how values become levels; '' if they do not.
     """
 
     coefficient: str
@@ -66,6 +75,7 @@ class Agreement:
     n_prompts: int
     resamples: int
     why: str = ""
+    rounding: str = ""
 
 
 def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
@@ -79,11 +89,11 @@ def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
     return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale} (they go from {ends})"
 
 
-def refusal(prompt: IntArray, sides: Mapping[str, FloatArray]) -> str:
+def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEWEST_PROMPTS) -> str:
     """Return why pairs of these prompts give no coefficient, in words; '' if they do. ``sides``: values by singular noun."""
     prompts = distinct(prompt)
-    if prompts < FEWEST_PROMPTS:
-        return f"{FEWEST_PROMPTS} prompts with a {' and a '.join(sides)} are needed; this run has {prompts}"
+    if prompts < fewest:
+        return f"{fewest} prompts with a {' and a '.join(sides)} are needed; this run has {prompts}"
     return next(
         (f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), ""
     )
@@ -102,6 +112,7 @@ def agreement(
     scale: Scale,
     *,
     of_two: bool = False,
+    rounds: bool = False,
     seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
@@ -111,21 +122,62 @@ def agreement(
 
     Args:
         prompt: number of each pair's prompt, shape (K,).
-        scale: that of the scores; human ratings off it are refused. κ and α are of both rounded to its levels.
+        scale: that of the scores; human ratings off it are refused.
         of_two: whether both are preferences for the first of two responses, 0 to 1.
+        rounds: whether κ and ordinal α are stated however many values are halves.
         resamples: number of resamples; None for :func:`resamples_for`.
     """
-    both = ~(np.isnan(scores) | np.isnan(human))
-    x, y, prompt = scores[both], human[both], prompt[both]
-    names, levels = (OF_PREFERENCES, sides_of) if of_two else (COEFFICIENTS, levels_of)
-    if why := off_scale(human, scale) or refusal(prompt, {"score": x, "human rating": y}):
+    values = np.stack([scores, human], axis=1)
+    both = ~np.isnan(values).any(axis=1)
+    values, prompt = values[both], prompt[both]
+    names = OF_PREFERENCES if of_two else COEFFICIENTS
+    sides = dict(zip(("score", "human rating"), values.T, strict=True))
+    if why := off_scale(human, scale) or refusal(prompt, sides, FEWEST_VALUED):
         return refused(names, why, prompt)
+    levels = sides_of(values) if of_two else levels_of(values)
     statistic = partial(coefficients, of_two=of_two)
-    found = estimated(
-        names, statistic, (x, y, levels(x), levels(y)), prompt, seed=seed, resamples=resamples
-    )
-    # only κ and α can be nan here
-    return [replace(each, why=_ONE_LEVEL) if np.isnan(each.value) else each for each in found]
+    found = estimated(names, statistic, (values, levels), prompt, seed=seed, resamples=resamples)
+    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+
+
+def among(
+    values: FloatArray,
+    prompt: IntArray,
+    *,
+    of_two: bool = False,
+    rounds: bool = False,
+    resamples: int | None = None,
+) -> list[Agreement]:
+    """Return AMONG several people or judges, over the pairs that at least two of them rated.
+
+    Args:
+        values: shape (K, raters), nan for none.
+        prompt, of_two, rounds, resamples: as for :func:`agreement`.
+    """
+    several = (~np.isnan(values)).sum(axis=1) >= 2
+    values, prompt = values[several], prompt[several]
+    if why := refusal(prompt, {"shared rating": values[~np.isnan(values)]}, FEWEST_VALUED):
+        return refused(AMONG, why, prompt)
+    levels = sides_of(values) if of_two else levels_of(values)
+    found = estimated(AMONG, _alphas, (values, levels), prompt, resamples=resamples)
+    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+
+
+def _alphas(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
+    return krippendorff(values), krippendorff_ordinal(levels)
+
+
+def _of_rounded(each: Agreement, values: FloatArray, *, rounds: bool) -> Agreement:
+    """Return a coefficient with its rounding; without a value where this decides too many pairs of ``values``."""
+    if each.coefficient not in ROUNDED:
+        return each
+    is_half = np.abs(values - np.floor(values) - 0.5) < _ROUNDING
+    share = is_half.any(axis=1).mean()
+    if share <= MOST_HALVES or rounds:
+        why = _ONE_LEVEL if np.isnan(each.value) else each.why
+        return replace(each, why=why, rounding="half up")
+    why = f"{100 * share:.0f} % of the pairs have a value halfway between two levels; --what agreement --round rounds up"
+    return replace(each, value=np.nan, ci_low=np.nan, ci_high=np.nan, why=why, rounding="half up")
 
 
 def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -136,14 +188,14 @@ def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
     return _correlations(x[both], y[both])
 
 
-def levels_of(values: FloatArray) -> IntArray:
+def levels_of(values: FloatArray) -> FloatArray:
     """Return the nearest level of a scale to each of ``values``; halves go up."""
-    return np.floor(values + 0.5 + _ROUNDING).astype(np.int64)
+    return np.asarray(np.floor(values + 0.5 + _ROUNDING))
 
 
-def sides_of(preferences: FloatArray) -> IntArray:
+def sides_of(preferences: FloatArray) -> FloatArray:
     """Return the preferred response: 2 for A, 0 for B, 1 for neither; unlike rounding, it is symmetric in A and B."""
-    return np.asarray(np.sign(np.round(preferences - 0.5, 9)), dtype=np.int64) + 1
+    return np.asarray(np.sign(np.round(preferences - 0.5, 9)) + 1.0)
 
 
 def estimated(
@@ -159,7 +211,7 @@ def estimated(
     """Return a value of ``statistic`` for each of ``names``, computed from ``columns``, with an interval over prompts.
 
     With more than MOST_RESAMPLED prompts, a random sample of as many is resampled, and the interval is shortened by
-    √(MOST_RESAMPLED / prompts), as a standard error goes with 1/√P.
+    √(MOST_RESAMPLED / prompts), as a standard error goes with 1/√P. Below FEWEST_PROMPTS there is no interval.
 
     Args:
         columns: of K pairs, shape (K, …) each; the arguments of ``statistic``.
@@ -168,6 +220,11 @@ def estimated(
     """
     n, prompts = len(prompt), distinct(prompt)
     values, rng = statistic(*columns), np.random.default_rng(seed)
+    known, few = prompts if known_by is None else known_by, ""
+    if known < FEWEST_PROMPTS:
+        twice = " with a pair that was asked twice" if known < prompts else ""
+        few = f"no interval below {FEWEST_PROMPTS} prompts{twice}; this run has {known}"
+        resamples = 0
     # then the ends are quantiles of the resamples themselves
     middle, width = ((0.0,) * len(names), 0.0)
     if prompts > MOST_RESAMPLED:
@@ -181,15 +238,15 @@ def estimated(
     drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(
         count, len(names)
     )
-    tail = _tail(min(prompts, known_by or prompts))
+    tail = _tail(max(2, known))
     found = []
     for position, (name, value) in enumerate(zip(names, values, strict=True)):
         sample = drawn[~np.isnan(drawn[:, position]), position]
         defined = len(sample) > count / 2
         ends = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
         low, high = (value + width * (end - middle[position]) for end in ends) if width else ends
-        why = "" if defined else _ALIKE
-        found.append(Agreement(name, float(value), float(low), float(high), n, prompts, count, why))
+        why, ends = few or ("" if defined else _ALIKE), (float(low), float(high))
+        found.append(Agreement(name, float(value), *ends, n, prompts, count, why))
     return found
 
 
@@ -222,11 +279,12 @@ def _tail(prompts: int) -> float:
 
 
 def coefficients(
-    x: FloatArray, y: FloatArray, level_x: IntArray, level_y: IntArray, *, of_two: bool = False
+    values: FloatArray, levels: FloatArray, *, of_two: bool = False
 ) -> tuple[float, ...]:
-    """Return the values of COEFFICIENTS, of scores and human ratings and of their levels; nan if one is undefined."""
-    same = [float((level_x == level_y).mean())] * of_two
-    return *_correlations(x, y), _kappa(level_x, level_y), _alpha(level_x, level_y), *same
+    """Return the values of COEFFICIENTS, of scores and human ratings, shape (K, 2), and of their levels; nan if undefined."""
+    same = [float((levels[:, 0] == levels[:, 1]).mean())] * of_two
+    rounded = _kappa(*levels.T), krippendorff_ordinal(levels)
+    return krippendorff(values), *_correlations(*values.T), *rounded, *same
 
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -254,7 +312,7 @@ def _kendall(x: FloatArray, y: FloatArray) -> float:
     return float((of_x * of_y).sum() / np.sqrt(untied))
 
 
-def _kappa(a: IntArray, b: IntArray) -> float:
+def _kappa(a: FloatArray, b: FloatArray) -> float:
     """Return Cohen's κ with quadratic weights ("Weighted kappa", Psychol. Bull. 70, 1968), nan if all are of one level.
 
     κ = 1 − Σ (a_i − b_i)² / (Σ_i Σ_j (a_i − b_j)² / n), and the double sum is n² (Var a + Var b + (ā − b̄)²).
@@ -264,37 +322,37 @@ def _kappa(a: IntArray, b: IntArray) -> float:
 
 
 def krippendorff(labels: FloatArray) -> float:
-    """Return Krippendorff's α of the interval metric, of several people with gaps; nan if all labels are equal.
+    """Return Krippendorff's α of the interval metric, of two or more people with gaps; nan if all labels are equal.
 
     It is 1 − D_o/D_e. D_o is the mean squared difference within a unit, each unit's pairs of values with the weight 1/(m − 1),
     and D_e that of any two values ("Computing Krippendorff's alpha-reliability", 2011).
 
     Args:
-        labels: a row for each person, a column for each unit, nan for none.
+        labels: a row for each unit, a column for each person, nan for none.
     """
-    m = (~np.isnan(labels)).sum(axis=0)
-    values = labels[:, m >= 2]
-    m, sums, squares = m[m >= 2], np.nansum(values, axis=0), np.nansum(values**2, axis=0)
+    m = (~np.isnan(labels)).sum(axis=1)
+    values = labels[m >= 2]
+    values = values - np.nanmin(values, initial=np.inf)  # exact zeros if all are equal
+    m, sums, squares = m[m >= 2], np.nansum(values, axis=1), np.nansum(values**2, axis=1)
     n = int(m.sum())
     within = (2.0 * (m * squares - sums**2) / (m - 1.0)).sum() / n
     between = 2.0 * (n * squares.sum() - sums.sum() ** 2) / (n * (n - 1.0))
     return float(1.0 - within / between) if between > 0 else np.nan
 
 
-def _alpha(a: IntArray, b: IntArray) -> float:
-    """Return Krippendorff's α, ordinal, of two coders without gaps ("Computing Krippendorff's alpha-reliability", 2011).
+def krippendorff_ordinal(levels: FloatArray) -> float:
+    """Return Krippendorff's α of the ordinal metric, as :func:`krippendorff`; ``levels``: whole numbers.
 
-    His distance Σ_{g=c..k} n_g − (n_c + n_k)/2 is the difference between the mid-ranks r of the levels c and k among all
-    N = 2n values. So α = 1 − (N − 1) Σ (r(a_i) − r(b_i))² / (N Σ (r − r̄)²), the last sum over all values; nan if all are of
-    one level.
+    His distance Σ_{g=c..k} n_g − (n_c + n_k)/2 is the difference between the mid-ranks of the levels c and k among all values
+    of units with several. So it is the α of the interval metric of these ranks.
     """
-    lowest = min(a.min(), b.min())
-    counts = np.bincount(np.concatenate([a, b]) - lowest)
-    rank = np.cumsum(counts) - 0.5 * (counts - 1)
-    values = 2 * len(a)
-    expected = (counts * (rank - 0.5 * (values + 1)) ** 2).sum()
-    apart = ((rank[a - lowest] - rank[b - lowest]) ** 2).sum()
-    return float(1.0 - (values - 1) * apart / (values * expected)) if expected else np.nan
+    is_known = ~np.isnan(levels)
+    is_known &= (is_known.sum(axis=1) >= 2)[:, None]
+    ranks = np.full(levels.shape, np.nan)
+    known = (levels[is_known] - levels[is_known].min()).astype(np.int64)
+    counts = np.bincount(known)
+    ranks[is_known] = (np.cumsum(counts) - 0.5 * (counts - 1))[known]
+    return krippendorff(ranks)
 
 
 SELF = ("reliability", "ceiling", "icc")
@@ -341,7 +399,7 @@ def reliability(
     rated = ~np.isnan(scores)
     scores, n, variances, prompt = scores[rated], n[rated], variances[rated], prompt[rated]
     names = SELF if n.shape[1] == 1 else SELF[:2]
-    if why := refusal(prompt, {"score": scores}) or _unknown_noise(n, prompt):
+    if why := refusal(prompt, {"score": scores}, FEWEST_VALUED) or _unknown_noise(n):
         return refused(names, why, prompt)
     variances = np.where(n > 1, variances, 0.0)
     columns = (scores, n, variances)
@@ -365,18 +423,15 @@ def _prompts_asked_twice(n: IntArray, prompt: IntArray) -> Sequence[int]:
     return [distinct(prompt[mine > 1]) for mine in n.T]
 
 
-def _unknown_noise(n: IntArray, prompt: IntArray) -> str:
+def _unknown_noise(n: IntArray) -> str:
     """Return the reason that a judge's noise is unknown, in words; '' if all are known."""
+    if (further := int((n - 1).sum(axis=0).min())) >= FEWEST_FURTHER:
+        return ""
     whose = "the judge's noise" if n.shape[1] == 1 else "the noise of each judge"
-    few = f"too few pairs were asked twice to know {whose}"
-    further, prompts = int((n - 1).sum(axis=0).min()), min(_prompts_asked_twice(n, prompt))
-    if further < FEWEST_FURTHER:
-        ratings = "1 further rating" if further == 1 else f"{further} further ratings"
-        return f"{few}: {ratings} of pairs already rated, {FEWEST_FURTHER} are needed"
+    ratings = "1 further rating" if further == 1 else f"{further} further ratings"
     return (
-        f"{few}: they are of {prompts} prompts, {FEWEST_PROMPTS} are needed"
-        if prompts < FEWEST_PROMPTS
-        else ""
+        f"too few pairs were asked twice to know {whose}: {ratings} of pairs already rated, "
+        f"{FEWEST_FURTHER} are needed"
     )
 
 

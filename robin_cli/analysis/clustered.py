@@ -36,6 +36,9 @@ MOST_DIFFERENT = 400
 MOST_TIMES = 1e4
 """The most calls, or prompts, that are considered, over those there are."""
 
+_CARRY = 0.5
+"""The largest share of one prompt, and skewness, at which t holds: less costs power at 20 prompts, see docs/evidence."""
+
 _BISECTIONS = 14
 _ALIKE = 1e-18
 """A smaller variance over the square of the scale's width is rounding."""
@@ -90,9 +93,9 @@ class Clusters:
         return self.variance <= _ALIKE * width**2
 
 
-def clusters_of(values: FloatArray, prompt: IntArray) -> Clusters:
-    """Return the ``values`` of pairs grouped by ``prompt``, any numbers; shape (K,) each."""
-    _, which = renumbered(prompt)
+def clusters_of(values: FloatArray, prompt: IntArray | None = None) -> Clusters:
+    """Return the ``values`` of pairs grouped by ``prompt``, any numbers; shape (K,) each. None: one value a prompt."""
+    which = np.arange(len(values)) if prompt is None else renumbered(prompt)[1]
     totals, sizes = np.bincount(which, values), np.bincount(which)
     # One complex number holds both; in parts, as most prompts are equal.
     parts = [
@@ -145,32 +148,41 @@ def student_bounds(
     return max(low, clusters.mean - half), min(high, clusters.mean + half)
 
 
-def wider_bounds(
-    values: FloatArray, low: float, high: float, *, alpha: float
-) -> tuple[float, float]:
-    """Return the farther end of :func:`student_bounds` and :func:`mean_bounds` on each side, of one value for each prompt.
+def few_carry(clusters: Clusters, low: float, high: float) -> bool:
+    """Return whether few prompts carry the variance, so that Student's t would be too narrow.
 
-    Student's t is too narrow if few prompts are far off, the other if a side is near an end: with 5 % of prompts off by the
-    whole scale, t covers .71 at 20 prompts (benchmarks/differences.py).
+    One prompt has most of it, or the residuals are lopsided: their skewness over √G, Σr³/(Σr²)^1.5, is large, as with less
+    than four prompts far off on one side. Where residuals are symmetric, t holds.
     """
-    clusters = one_a_prompt(values, low, high)
-    if math.isinf(low):  # no scale: t alone
-        return student_bounds(clusters, low, high, alpha=alpha)
-    bounds = [each(clusters, low, high, alpha=alpha) for each in (student_bounds, mean_bounds)]
-    return min(below for below, _ in bounds), max(above for _, above in bounds)
+    if clusters.prompts <= 1 or clusters.are_alike(high - low):
+        return True
+    residuals = clusters.totals - clusters.mean * clusters.sizes
+    total = float(residuals**2 @ clusters.times)
+    largest = float((residuals[clusters.times > 0] ** 2).max())
+    skew = abs(float(residuals**3 @ clusters.times)) / total**1.5
+    return largest > _CARRY * total or skew > _CARRY
 
 
-def one_a_prompt(
-    values: FloatArray, low: float, high: float, most: int = MOST_DIFFERENT
-) -> Clusters:
-    """Return one value for each prompt; beyond ``most`` kinds the nearest are averaged: at 400, bounds move by a millionth."""
-    kinds, times = np.unique(values, return_counts=True)
-    if len(kinds) > most and high < math.inf:
-        cell = np.floor((kinds - low) / (high - low) * most).astype(np.int64)
-        _, cell = np.unique(cell, return_inverse=True)
-        totals, times = np.bincount(cell, times * kinds), np.bincount(cell, times)
-        kinds = totals / times
-    return Clusters(kinds, np.ones(len(kinds)), times.astype(np.float64))
+def bounds_over_prompts(
+    clusters: Clusters, low: float, high: float, *, alpha: float, is_robust: bool = False
+) -> tuple[float, float]:
+    """Return :func:`student_bounds`; if few prompts carry the variance, or ``is_robust``, no less than :func:`mean_bounds`."""
+    ends = student_bounds(clusters, low, high, alpha=alpha)
+    if math.isinf(low) or not (is_robust or few_carry(clusters, low, high)):
+        return ends
+    wide = mean_bounds(coarse(clusters, low, high), low, high, alpha=alpha)
+    return min(ends[0], wide[0]), max(ends[1], wide[1])
+
+
+def coarse(clusters: Clusters, low: float, high: float, most: int = MOST_DIFFERENT) -> Clusters:
+    """Return at most ``most`` kinds of prompts of one pair, the nearest averaged: at 400, bounds move by a millionth."""
+    if len(clusters.times) <= most or math.isinf(high) or (clusters.sizes != 1.0).any():
+        return clusters
+    share = (clusters.totals - low) / (high - low)
+    cell = np.unique(np.floor(share * most), return_inverse=True)[1]
+    times = np.bincount(cell, clusters.times).astype(np.float64)
+    totals = np.bincount(cell, clusters.times * clusters.totals) / times
+    return Clusters(totals, np.ones(len(times)), times)
 
 
 def student_factor(count: float, alpha: float) -> float:

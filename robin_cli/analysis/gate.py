@@ -1,7 +1,7 @@
 """Verdicts on requirements of a run: met, not met, or not settled by these ratings; and what would settle it.
 
-A mean is that of the scores, with bounds for the population of prompts (:mod:`robin_cli.analysis.clustered`). A difference of
-two systems is the mean of the prompts' differences, with the same bounds.
+A mean is that of the scores, with the interval over prompts of ``robin status`` (``summaries.py``). A difference of two systems
+is the mean of the prompts' differences, with the interval of ``robin compare`` (``paired.py``).
 
 A share counts the scores that meet the threshold. Its bounds hold for prompts like these, rated by this judge with as many
 calls. They are the bounds of a mean of zeros and ones; with one pair per prompt they are those of Clopper and Pearson. They do
@@ -16,24 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.clustered import (
-    Clusters,
+    bounds_over_prompts,
     clusters_of,
-    is_above,
-    least_times,
     mean_bounds,
-    mirrored,
-    student_bounds,
-    wider_bounds,
 )
 from robin_cli.analysis.evidence import log_evidence
 from robin_cli.analysis.intervals import Part, log_sum_evidence
-from robin_cli.analysis.paired import prompts_needed
+from robin_cli.analysis.paired import prompts_needed, times_needed
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, told_parts
 from robin_cli.analysis.summaries import PairMeans, pair_means
@@ -182,59 +178,31 @@ def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Ve
     if not plain.pairs:
         return replace(plain, low=measured.low, high=measured.high)
     scores = measured.scores[is_rated]
-    if requirement.kind == "compare":
-        low, high = wider_bounds(scores, measured.low, measured.high, alpha=error_rate)
-    else:
-        clusters = clusters_of(scores, measured.prompt[is_rated])
-        bounds = mean_bounds if measured.high < math.inf else student_bounds
-        low, high = bounds(clusters, measured.low, measured.high, alpha=error_rate)
+    clusters, ends = clusters_of(scores, measured.prompt[is_rated]), (measured.low, measured.high)
+    low, high = bounds_over_prompts(clusters, *ends, alpha=error_rate)
     state = _state(requirement.criterion.relation, requirement.criterion.threshold, low, high)
     return replace(plain, state=state, low=low, high=high)
 
 
 def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
-    """Return calls as many again, if without the judge's noise the same mean would do; else prompts as many again.
-
-    A difference needs the prompts of :func:`~robin_cli.analysis.paired.prompts_needed`, as in robin compare.
-
-    Prompts differ by more than noise: with f times the calls their variance is 1 − ρ (1 − 1/f) of what it is, ρ being the share
-    of noise in it.
-    """
-    is_rated, bar = measured.is_rated, verdict.requirement.criterion.threshold
-    threshold = bar
+    """Return the calls of :func:`~robin_cli.analysis.paired.times_needed`, if they are enough; else the prompts."""
+    is_rated, threshold = measured.is_rated, verdict.requirement.criterion.threshold
     clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
+    if verdict.prompts < 2:
+        return Settling()
     noise = float(measured.error_variances[is_rated].sum()) / verdict.pairs**2
-    if measured.high < math.inf and clusters.mean < threshold:
-        clusters, threshold = (
-            mirrored(clusters, measured.low, measured.high),
-            measured.low + measured.high - threshold,
-        )
-    center = clusters.mean * clusters.sizes
-    part = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
-    has_scale = measured.high < math.inf
-    by_t = verdict.requirement.kind == "compare" or not has_scale
-
-    def settled(calls: float, prompts: float) -> bool:
-        kept = math.sqrt(1.0 - part * (1.0 - 1.0 / calls))
-        then = Clusters(
-            center + kept * (clusters.totals - center), clusters.sizes, clusters.times * prompts
-        )
-        if (
-            by_t
-            and student_bounds(then, measured.low, measured.high, alpha=error_rate)[0] < threshold
-        ):
-            return False
-        return is_above(then, threshold, measured.low, alpha=error_rate / 2)
-
-    if has_scale and settled(math.inf, 1.0):
-        times = least_times(lambda calls: settled(calls, 1.0))
-        return Settling() if times is None else Settling(calls=(times - 1) * measured.calls)
-    if by_t and verdict.prompts > 1:
-        ends = (measured.low - bar, measured.high - bar)
-        needed = prompts_needed(measured.scores[is_rated] - bar, *ends, error_rate)
-        return Settling() if math.isnan(needed) else Settling(prompts=needed - verdict.prompts)
-    times = least_times(lambda prompts: settled(1.0, prompts))
-    return Settling() if times is None else Settling(prompts=(times - 1) * verdict.prompts)
+    share = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
+    # of each prompt, with as much weight as it has pairs
+    residuals = (clusters.totals - clusters.mean * clusters.sizes) * verdict.prompts / verdict.pairs
+    values = np.repeat(clusters.mean - threshold + residuals, clusters.times.astype(int))
+    low = min(measured.low - threshold, values.min())
+    high = max(measured.high - threshold, values.max())
+    enough = partial(prompts_needed, low=low, high=high, alpha=error_rate)
+    times = times_needed(values, share, enough) if measured.high < math.inf else math.inf
+    if times < math.inf:
+        return Settling(calls=(times - 1.0) * measured.calls)
+    needed = enough(values)
+    return Settling() if math.isnan(needed) else Settling(prompts=needed - verdict.prompts)
 
 
 def log_evidence_for(
@@ -342,7 +310,7 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
     by_prompt = np.bincount(which, meets) / size - bar
     if len(size) < 2:
         return Settling()
-    needed = prompts_needed(by_prompt, -bar, 1.0 - bar, error_rate)
+    needed = prompts_needed(by_prompt, -bar, 1.0 - bar, error_rate, is_robust=True)
     return Settling() if math.isnan(needed) else Settling(prompts=needed - len(size))
 
 

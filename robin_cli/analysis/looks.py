@@ -1,7 +1,9 @@
 """The end of a run with --decide system and --target-wrong: every two systems clearly differ.
 
-A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on. A run that looked after every
-prompt would sooner or later find a difference by chance. So X is split evenly over the looks (Bonferroni).
+A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on, and over all; then whenever
+the calls have doubled. A run that looked after every prompt would sooner or later find a difference by chance. So X is split
+(Bonferroni): an equal share for each look at more prompts, and one for all looks at more calls: half of it for the first of
+them, a quarter for the next, and so on, because a larger budget adds some.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from robin_cli.analysis.row_scores import row_scores
 from robin_cli.model.arms import Arms
 from robin_cli.model.systems import Systems
 
-_FIRST = 20
+FIRST = 20
+"""The fewest prompts that are looked at."""
 
 
 def looks_of(systems: Systems) -> list[int]:
-    """Return the numbers of prompts to look at, of those that systems are compared on."""
+    """Return the numbers of prompts to look at, of those that systems are compared on; none if there are fewer than FIRST."""
     shared = int(systems.is_shared.sum())
-    return [_FIRST << times for times in range(shared.bit_length()) if _FIRST << times <= shared]
+    doubled = [FIRST << times for times in range(shared.bit_length()) if FIRST << times < shared]
+    return [*doubled, shared] if shared >= FIRST else []
 
 
 def last_look(systems: Systems, arms: Arms) -> int:
@@ -33,13 +37,16 @@ def last_look(systems: Systems, arms: Arms) -> int:
 def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
     """Return whether the last look shows that every two systems differ, by each attribute; False before the first look.
 
-    Each one-sided p of the paired test is at most ``target`` over the number of looks.
+    Each one-sided p of the paired test is at most this look's share of ``target``.
     """
     look = last_look(systems, arms)
     if not look or not target:
         return False
     space, scores = systems.space, row_scores(systems.space, None, arms.copied_sums()).score
-    row_of, level = space.by_pair(np.arange(len(scores))), target / len(looks_of(systems))
+    row_of, looks = space.by_pair(np.arange(len(scores))), looks_of(systems)
+    calls_of_all = int((arms.counts + arms.unparsed).sum()) // len(space)
+    doublings = max(1, calls_of_all).bit_length() - 1 if look == looks[-1] else 0
+    level = target / (len(looks) + 1) / 2**doublings
     is_near = np.isin(systems.prompt, systems.in_order[:look])
     for rows, scale in zip(row_of.T, space.scales, strict=True):
         mine = np.flatnonzero(is_near & ~np.isnan(scores[rows]))

@@ -1,12 +1,13 @@
-"""Whether one system is better than another: differences of their mean scores, paired by prompt.
+"""Whether one system is better than another: the paired t test of their mean scores, by prompt.
 
 Both systems answer every prompt; a prompt's difference is that of the means of its responses' scores. Prompts are the sample,
-so the interval is Student's t over them. It holds for prompts like these, and includes how prompts differ, how the responses to
+so the test is Student's over them. It holds for prompts like these, and includes how prompts differ, how the responses to
 one differ, and the judge's noise. The scores' own standard errors know nothing of other prompts: 95 % intervals from them alone
 hold the truth in 16 % of cases (benchmarks/differences.py).
 
-If a few prompts differ much, and are unseen or all that is seen, t is too narrow. So each side ends at the farther of t and the
-bounds of bounded values (``clustered.py``).
+If few prompts carry the variance, t is too narrow. Each side then ends at the farther of t and the bounds of bounded values,
+and p is the larger one (``clustered.py``). With several systems all intervals hold together (Bonferroni), and a system is
+better if its interval leaves 0 out; Holm's p may be below α a little earlier.
 
 Repeated looks at it, until it leaves 0 out, find a difference without any in a third of cases.
 
@@ -21,19 +22,22 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 
 from robin_cli.analysis.clustered import (
     MOST_TIMES,
+    bounds_over_prompts,
+    clusters_of,
+    coarse,
+    few_carry,
     is_above,
     least_times,
-    one_a_prompt,
     probability_beyond,
-    wider_bounds,
 )
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
@@ -77,10 +81,13 @@ _MOST_CALLS = 100.0
 """The times as many calls beyond which more prompts are the better step."""
 
 _CARRY = 0.5
-"""Share of a variance that one or two prompts must have to be named."""
+"""Share of a variance that the prompts that carry it have."""
 
-_FEWEST_TO_CARRY = 20
-"""Prompts that this needs: of fewer, one or two are a large part anyway."""
+_EQUAL = 0.05
+"""Share of the scale's width within which half of the differences lie if most are equal."""
+
+ENOUGH_FOR_RARE = 60
+"""Prompts among which one of a kind that is one in 20 is with 95 %."""
 
 _MOST_PROMPTS = 1e9
 """The most prompts that are reported: a difference that needs more is none."""
@@ -140,8 +147,9 @@ class Difference:
         mean_a, mean_b: over these prompts, each with the same weight.
         difference: mean_a − mean_b.
         std_error: that of the difference over prompts.
-        ci_low, ci_high: 1 − α interval for prompts like these, of this difference by itself; nan below FEWEST_PROMPTS, and for
-            differences that are alike without a scale.
+        ci_low, ci_high: interval for prompts like these; those of all differences hold together with 1 − α. nan below
+            FEWEST_PROMPTS, and for differences that are alike without a scale.
+        is_widened: whether it is wider than Student's, as few prompts carry the variance.
         p: of no difference, two-sided.
         p_adjusted: the same for all differences together (Holm).
         noise_share: share of ``std_error`` squared that is the judge's noise, 0 to 1; nan with too few repeated ratings.
@@ -167,6 +175,7 @@ class Difference:
     std_error: float = math.nan
     ci_low: float = math.nan
     ci_high: float = math.nan
+    is_widened: bool = False
     p: float = math.nan
     p_adjusted: float = math.nan
     noise_share: float = math.nan
@@ -176,34 +185,56 @@ class Difference:
 
     @property
     def is_settled(self) -> bool:
-        """Whether one is better beyond chance, taking all differences together."""
-        return self.p_adjusted < ALPHA
+        """Whether one is better beyond chance, taking all differences together: the interval leaves 0 out."""
+        return self.ci_low > 0 or self.ci_high < 0
+
+    @property
+    def effect_size(self) -> float:
+        """Cohen's d of paired samples: the mean of the differences over their standard deviation; nan if that is 0."""
+        deviation = self.std_error * math.sqrt(self.n_prompts)
+        return self.difference / deviation if deviation > 0 else math.nan
+
+    @property
+    def p_wilcoxon(self) -> float:
+        """The two-sided p of Wilcoxon's signed-rank test, without prompts that differ by 0; by itself."""
+        from scipy.stats import wilcoxon  # takes a second, too long for every start
+
+        is_told = self.by_prompt.any() and not math.isnan(self.p)
+        return float(wilcoxon(self.by_prompt).pvalue) if is_told else self.p
+
+    def may_miss_rare(self, reach: float) -> bool:
+        """Return whether most differences are equal, of too few prompts to show a rare large one."""
+        near = 0.0 if math.isinf(reach) else _EQUAL * reach
+        is_few = FEWEST_PROMPTS <= self.n_prompts < ENOUGH_FOR_RARE
+        return is_few and float(np.ptp(np.quantile(self.by_prompt, [0.25, 0.75]))) <= near
 
     def carriers(self) -> tuple[IntArray, float]:
-        """Return the one or two prompts, by number, that carry the variance, and their share of it; none if it is spread."""
+        """Return the fewest prompts, by number, that carry half of the variance, and their share; none if they are many."""
         squares = (self.by_prompt - self.difference) ** 2
-        most = np.argsort(-squares, kind="stable")[:2]
-        shares = np.cumsum(squares[most]) / squares.sum() if squares.any() else np.zeros(len(most))
-        if self.n_prompts < _FEWEST_TO_CARRY or shares[-1] < _CARRY:
+        if not squares.any():
             return self.prompts[:0], 0.0
-        count = 1 + int(shares[0] < _CARRY)
-        return self.prompts[most[:count]], float(shares[count - 1])
+        order = np.argsort(-squares, kind="stable")
+        shares = np.cumsum(squares[order]) / squares.sum()
+        count = 1 + int(np.searchsorted(shares, _CARRY))
+        if not self.is_widened and not count <= 2 <= self.n_prompts / 10:
+            return self.prompts[:0], 0.0
+        return self.prompts[order[:count]], float(shares[count - 1])
 
 
-def differences(responses: Responses, systems: int) -> list[Difference]:
-    """Return the difference of every two of ``systems``, the earlier minus the later, with Holm's correction over all."""
+def differences(responses: Responses, systems: int, *, is_robust: bool = False) -> list[Difference]:
+    """Return the difference of every two systems, the earlier minus the later; ``is_robust``: widen every interval."""
     each = [by_prompt(responses, system) for system in range(systems)]
     reach = responses.high - responses.low
     # A repeat shows how the judge varies on all responses, as their variances are drawn together.
     knows_noise = float(np.maximum(responses.ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
-    found = [
-        difference(a, b, each[a], each[b], reach=reach, knows_noise=knows_noise)
-        for a, b in combinations(range(systems), 2)
-    ]
+    of_two = partial(difference, reach=reach, knows_noise=knows_noise)
+    found = [of_two(a, b, each[a], each[b]) for a, b in combinations(range(systems), 2)]
+    if is_robust:
+        found = [replace(one, p=_p(one.by_prompt, reach, is_widened=True)) for one in found]
     adjusted = holm([one.p for one in found])
-    alpha = ALPHA / max(1, len(found))
+    alpha = ALPHA / max(1, sum(not math.isnan(one.p) for one in found))
     return [
-        _with_needed(replace(one, p_adjusted=p), reach, alpha)
+        _with_interval(replace(one, p_adjusted=p), reach, alpha, is_robust=is_robust)
         for one, p in zip(found, adjusted, strict=True)
     ]
 
@@ -224,7 +255,7 @@ def by_prompt(responses: Responses, system: int) -> ByPrompt:
 def difference(
     a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, knows_noise: bool
 ) -> Difference:
-    """Return the difference of two systems over the prompts that both answered.
+    """Return the difference of two systems over the prompts that both answered, without its interval.
 
     Args:
         reach: the largest possible difference.
@@ -245,15 +276,15 @@ def difference(
         float(each_prompt.sum()) / count**2 for each_prompt in (noises, first.then + second.then)
     )
     share = shorter = math.nan
-    low, high, p = _interval_and_p(each, reach)
+    is_widened = math.isfinite(reach) and few_carry(clusters_of(each), -reach, reach)
+    p = _p(each, reach, is_widened=is_widened)
     if knows_noise and variance > _ALIKE * min(reach, 1.0) ** 2:
         share = min(1.0, noise / variance)
         shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
     return replace(
         found,
         std_error=math.sqrt(variance),
-        ci_low=low if math.isfinite(low) else math.nan,
-        ci_high=high if math.isfinite(high) else math.nan,
+        is_widened=is_widened,
         p=p,
         p_adjusted=p,
         noise_share=share,
@@ -261,17 +292,17 @@ def difference(
     )
 
 
-def _interval_and_p(each: FloatArray, reach: float) -> tuple[float, float, float]:
-    """Return the interval of the mean of these differences, none beyond ``reach``, and p: the larger of both methods."""
-    clusters = one_a_prompt(each, -reach, reach)
-    are_alike, ends = (
-        clusters.are_alike(2.0 * reach),
-        wider_bounds(each, -reach, reach, alpha=ALPHA),
-    )
-    by_t = 0.0 if are_alike else student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
-    if math.isinf(reach):
-        return *ends, 1.0 if are_alike else by_t
-    return *ends, max(by_t, probability_beyond(clusters, -reach, reach, at=0.0))
+def _p(each: FloatArray, reach: float, *, is_widened: bool) -> float:
+    """Return the p of the paired t test, or if the interval is widened the larger of this and that of the bounds."""
+    if len(each) < FEWEST_PROMPTS:
+        return math.nan
+    clusters = clusters_of(each)
+    are_alike, by_t = clusters.are_alike(2.0 * reach), 0.0
+    if not are_alike:
+        by_t = student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
+    if math.isinf(reach) or not is_widened:
+        return 1.0 if are_alike else by_t
+    return max(by_t, probability_beyond(coarse(clusters, -reach, reach), -reach, reach, at=0.0))
 
 
 _ALIKE = 1e-18
@@ -301,32 +332,41 @@ def holm_by_row(p: FloatArray) -> FloatArray:
     return adjusted
 
 
-def _with_needed(one: Difference, reach: float, alpha: float) -> Difference:
+def _with_interval(one: Difference, reach: float, alpha: float, *, is_robust: bool) -> Difference:
+    """Return ``one`` with its interval, and with what would settle it."""
     if math.isnan(one.p):
         return one
+    clusters = clusters_of(one.by_prompt)
+    ends = bounds_over_prompts(clusters, -reach, reach, alpha=alpha, is_robust=is_robust)
+    low, high = (end if math.isfinite(end) else math.nan for end in ends)
+    one = replace(one, ci_low=low, ci_high=high)
     if one.is_settled:
         return replace(one, prompts_needed=float(one.n_prompts))
-    needed = prompts_needed(one.by_prompt, -reach, reach, alpha)
-    return replace(one, prompts_needed=needed, times_needed=_times_needed(one, reach, alpha))
+    needed = partial(prompts_needed, low=-reach, high=reach, alpha=alpha, is_robust=is_robust)
+    times = math.inf
+    if one.noise_share > _MOSTLY and one.shorter > 0:
+        times = times_needed(one.by_prompt, one.noise_share, needed)
+    return replace(one, prompts_needed=needed(one.by_prompt), times_needed=times)
 
 
-def _times_needed(one: Difference, reach: float, alpha: float) -> float:
-    """Return the least times as many calls that would settle ``one`` at its prompts, 4 times in 5; inf for none.
+def times_needed(each: FloatArray, share: float, needed: Callable[[FloatArray], float]) -> float:
+    """Return the least times as many calls that would settle on which side of 0 the mean of ``each`` is; inf for none.
 
-    With f times the calls the variance is 1 − ρ (1 − 1/f) of what it is, ρ being the share of noise in it.
+    With f times the calls the variance is 1 − ρ (1 − 1/f) of what it is, ρ being the ``share`` of noise in it. ``needed``
+    returns the :func:`prompts_needed` of such values.
     """
-    if not (one.noise_share > _MOSTLY and one.shorter > 0):
-        return math.inf
+    mean = float(each.mean())
 
     def settled(times: float) -> bool:
-        kept = math.sqrt(1.0 - one.noise_share * (1.0 - 1.0 / times))
-        then = one.difference + kept * (one.by_prompt - one.difference)
-        return prompts_needed(then, -reach, reach, alpha) <= one.n_prompts + 1.0
+        kept = math.sqrt(1.0 - share * (1.0 - 1.0 / times))
+        return needed(mean + kept * (each - mean)) <= len(each) + 1.0
 
     return least_times(settled, _MOST_CALLS) or math.inf
 
 
-def prompts_needed(each: FloatArray, low: float, high: float, alpha: float) -> float:
+def prompts_needed(
+    each: FloatArray, low: float, high: float, alpha: float, *, is_robust: bool = False
+) -> float:
     """Return the prompts in all that would settle, 4 times in 5, on which side of 0 the mean of values like these is.
 
     Args:
@@ -339,17 +379,17 @@ def prompts_needed(each: FloatArray, low: float, high: float, alpha: float) -> f
     needed = prompts_for(mean, variance, alpha=alpha)
     if needed < MOST_TIMES * count and high < math.inf:
         ends = (low, high) if mean > 0 else (-high, -low)
-        needed = max(needed, _needed_by_bounds(each * np.sign(mean), *ends, alpha))
+        wide = _needed_by_bounds(each * np.sign(mean), *ends, alpha, is_robust=is_robust)
+        needed = max(needed, wide)
     return max(needed, count + 1.0) if needed <= _MOST_PROMPTS else math.nan
 
 
-def _needed_by_bounds(each: FloatArray, low: float, high: float, alpha: float) -> float:
-    """Return the prompts like these that bounded values' bounds need, if their mean is _LESS errors less, as in 1 of 5."""
-    clusters, std_error = (
-        one_a_prompt(each, low, high, _FEW_KINDS),
-        float(each.std(ddof=1)) / math.sqrt(len(each)),
-    )
-
+def _needed_by_bounds(
+    each: FloatArray, low: float, high: float, alpha: float, *, is_robust: bool
+) -> float:
+    """Return the prompts like these that a widened interval needs, if their mean is _LESS errors less, as in 1 of 5."""
+    clusters = coarse(clusters_of(each), low, high, _FEW_KINDS)
+    std_error = float(each.std(ddof=1)) / math.sqrt(len(each))
     off = clusters.totals - clusters.mean
     variance = max(float(off**2 @ clusters.times) / clusters.prompts, _ALIKE)
 
@@ -357,7 +397,8 @@ def _needed_by_bounds(each: FloatArray, low: float, high: float, alpha: float) -
         less = _LESS * std_error / math.sqrt(times)
         tilted = np.maximum(1.0 - less * off / variance, 0.0)  # fewer of the prompts above the mean
         then = replace(clusters, times=clusters.times * times * tilted)
-        return is_above(then, 0.0, low, alpha=alpha / 2)
+        is_narrow = not is_robust and not few_carry(then, low, high)  # each carries less of more
+        return is_narrow or is_above(then, 0.0, low, alpha=alpha / 2)
 
     times = least_times(settled)
     return math.inf if times is None else float(math.ceil(times * len(each)))

@@ -64,18 +64,18 @@ def row_scores(
         prior: see :func:`moderated`.
     """
     arms = space.by_rater(np.arange(len(space))) if arms is None else arms
-    are_equal = pooling is None or arms.shape[1] == 1
-    found = moderated(space, sums, prior if are_equal else as_usual)
+    found = moderated(space, sums, prior)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = (sums.total / sums.n)[..., arms]
     noise, freedoms = found.error_variance[..., arms], found.freedom[..., arms]
-    if pooling is None or are_equal:
+    if pooling is None or arms.shape[1] == 1:
         parts = noise / arms.shape[1] ** 2
         return RowScores(means.mean(axis=-1), parts.sum(axis=-1), parts, freedoms)
-    opinions = opinions_of(pooling, sums, found.error_variance)
-    offset, between = (each[..., space.kind[arms]] for each in opinions)
-    errors = np.where(np.isnan(noise), np.inf, noise)
-    score, error, share = pooled(means - offset, errors, between)
+    # The weights go by how ratings usually vary; the interval goes by ``prior``, as that of a single judge.
+    usual = (found if prior is as_usual else moderated(space, sums, as_usual)).error_variance
+    offset, between = (each[..., space.kind[arms]] for each in opinions_of(pooling, sums, usual))
+    errors = np.where(np.isnan(usual), np.inf, usual)[..., arms]
+    score, error, share = pooled(means - offset, errors, between, noise)
     parts = share**2 * np.where(share > 0, noise, 0.0)
     return RowScores(score, error, parts, freedoms)
 

@@ -10,13 +10,20 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreement import Agreement, agreement, off_scale, refusal, reliability
+from robin_cli.analysis.agreement import (
+    Agreement,
+    agreement,
+    among,
+    off_scale,
+    refusal,
+    reliability,
+)
 from robin_cli.analysis.calibration import Level, calibration
 from robin_cli.analysis.run_labels import people_of
 from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels, Scale
+from robin_cli.model.records import GivenLabels, Label, Scale
 from robin_cli.storage.reader import RunData
 
 
@@ -89,18 +96,49 @@ def all_scores(run: RunData, scores: Scores) -> list[Scores]:
 
 
 def agreements(
-    run: RunData, *tables: Scores, given: GivenLabels | None = None
+    run: RunData, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
 ) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with the human ratings, by attribute (and judge); only for those with some.
 
     Args:
         given: people's labels, in place of the human ratings of the data.
+        rounds: as for :func:`~robin_cli.analysis.agreement.agreement`.
     """
     return {
-        name: agreement(each.scores, each.human, each.prompt, each.scale, of_two=each.of_two)
+        name: agreement(
+            *(each.scores, each.human, each.prompt, each.scale), of_two=each.of_two, rounds=rounds
+        )
         for name, each in subjects(run, tables, given)
         if not np.isnan(each.human).all()
     }
+
+
+def agreements_among(
+    run: RunData, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
+) -> dict[str, list[Agreement]]:
+    """Return the agreement of several people, and of the judges of a panel, by attribute; arguments as :func:`agreements`."""
+    by_judge, raters = tables[-1], dict[str, FloatArray]()
+    for place, name in enumerate(run.manifest.attributes):
+        labels = {} if given is None else given.by_labeller.get(name, {})
+        raters[f"{name} · people"] = _by_labeller(run, labels)
+        mine = run.space.attribute[by_judge.arm] == place
+        raters[f"{name} · judges"] = run.space.by_pair(by_judge.numbers("score")[mine])
+    of_two = run.manifest.kind.score_scale is not None
+    return {
+        name: among(values, run.prompts, of_two=of_two, rounds=rounds)
+        for name, values in raters.items()
+        if values.shape[1] > 1
+    }
+
+
+def _by_labeller(run: RunData, labels: Mapping[str, Mapping[str, Label]]) -> FloatArray:
+    """Return the labels of several people, shape (pairs, people), nan for none."""
+    people = sorted({labeller for of_pair in labels.values() for labeller in of_pair})
+    values = np.full((len(run.pair_ids), len(people)), np.nan)
+    for row, pair_id in enumerate(run.pair_ids) if len(people) > 1 else ():
+        for labeller, label in labels.get(pair_id, {}).items():
+            values[row, people.index(labeller)] = label.value
+    return values
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
@@ -157,10 +195,10 @@ def subjects(
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:
-    """Report the attributes without agreement, with the reasons.
+    """Report the attributes without a calibration, with the reasons.
 
     Args:
-        whys: by attribute (and judge) with human ratings, '' for those with agreement.
+        whys: by attribute (and judge) with human ratings, '' for those with a calibration.
 
     Raises:
         InputError: there is none at all, without human ratings or because all are off the scale.
@@ -168,9 +206,9 @@ def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[st
     named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
     if not whys:
         raise InputError(
-            f"{run.name}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so there is no agreement; "
-            f"give people's labels with --labels FILE, or judge data with a field of that name or with --columns "
-            f"{shlex.quote(named)}. robin status shows how far the judge agrees with itself"
+            f"{run.name}: its data has no human ratings of {', '.join(run.manifest.attributes)}, so nothing to hold scores "
+            f"against; give people's labels with --labels FILE, or judge data with a field of that name or with --columns "
+            f"{shlex.quote(named)}"
         )
     if all("off the scale" in why for why in whys.values()):
         each = "; ".join(f"{name}: {why}" for name, why in whys.items())
@@ -180,11 +218,4 @@ def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[st
         )
     for name, why in whys.items():
         if why:
-            notify(f"{name}: agreement not computed: {why}")
-
-
-def whys_of(found: Mapping[str, Sequence[Agreement]]) -> dict[str, str]:
-    """Return the reasons for no agreement, by attribute (and judge); '' if there is one."""
-    return {
-        name: listed[0].why if np.isnan(listed[0].value) else "" for name, listed in found.items()
-    }
+            notify(f"{name}: {why}")

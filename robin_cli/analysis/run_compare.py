@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.analysis.labelled import Corrected, corrected
-from robin_cli.analysis.paired import Difference, Responses, differences
+from robin_cli.analysis.paired import ENOUGH_FOR_RARE, Difference, Responses, differences
 from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.analysis.scores import told_scores
 from robin_cli.analysis.summaries import PairMeans, pair_means
@@ -44,6 +44,7 @@ class Compared:
         match: the column that matches responses to the same prompt; None for the prompt's text.
         means: the scores behind the last attribute's means, of each run.
         has_labels: whether people's labels were given, usable or not.
+        is_robust: whether all intervals are widened.
         n_shared: responses in more than one of the runs.
         is_same: whether every run has the same responses.
     """
@@ -56,6 +57,7 @@ class Compared:
     match: str | None
     means: Sequence[PairMeans]
     has_labels: bool
+    is_robust: bool
     n_shared: int = 0
     is_same: bool = False
 
@@ -92,6 +94,7 @@ def compared(
     only: tuple[str, str] | None = None,
     given: GivenLabels | None = None,
     as_they_are: bool = False,
+    is_robust: bool = False,
 ) -> Compared:
     """Return the systems of ``runs`` and their differences; systems are the values of a column, or the runs.
 
@@ -102,6 +105,7 @@ def compared(
         only: two systems, if no others are wanted.
         given: people's labels, in place of the human ratings of the data.
         as_they_are: skip the checks that the judges are alike and the prompts enough.
+        is_robust: see :func:`~robin_cli.analysis.paired.differences`.
 
     Raises:
         InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
@@ -126,7 +130,7 @@ def compared(
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
         is_there = who.is_used & ~np.isnan(np.concatenate([each.scores for each in known]))
         responses[name] = _responses(runs, name, known, is_there, who)
-        differing = differences(responses[name], len(who.systems))
+        differing = differences(responses[name], len(who.systems), is_robust=is_robust)
         if any(each.is_final for each in known):
             differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
         people[name] = _corrected(
@@ -136,7 +140,10 @@ def compared(
         for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
-    told = Compared(who, runs, responses, found, people, match, known, given is not None, *several)
+    told = Compared(
+        who, runs, responses, found, people, match, known, given is not None, is_robust, *several
+    )
+    _say_what_is_unseen(told, notify)
     if not as_they_are:
         _check_enough(told, notify)
         _say_what_is_odd(told, notify)
@@ -153,16 +160,6 @@ class Who:
         system: number of each pair's system, the runs one after another, shape (pairs,); −1 for none.
         prompt: number of each pair's prompt, shape (pairs,); −1 for none.
         prompts: the names of the prompts, by number: texts, or values of ``match``.
-    """
-
-    """Which systems there are, and which prompt each of their responses is to.
-
-    Attributes:
-        systems: their names.
-        by: the column that names the systems; None where each is a run.
-        system: which one each pair of all runs is of, a run's behind the other's, shape (pairs,); −1 for none.
-        prompt: which one each pair has, shape (pairs,); −1 for none.
-        prompts: the names of the prompts, by their numbers: texts, or what ``match`` says.
     """
 
     systems: Sequence[str]
@@ -362,6 +359,17 @@ def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
     )
     _, times = np.unique(np.concatenate(list(map(np.unique, each))), return_counts=True)
     return int((times > 1).sum()), bool((times == len(runs)).all())
+
+
+def _say_what_is_unseen(found: Compared, notify: Notify) -> None:
+    """Report differences that are mostly equal, of too few prompts to show a rare large one."""
+    for name, listed in found.differences.items():
+        reach = found.responses[name].high - found.responses[name].low
+        if some := [one.n_prompts for one in listed if one.may_miss_rare(reach)]:
+            notify(
+                f"{name}: the difference is nearly the same at most of {min(some)} prompts, and fewer than {ENOUGH_FOR_RARE} "
+                "cannot show rare large ones, such as at one prompt in 20"
+            )
 
 
 def _say_what_is_odd(found: Compared, notify: Notify) -> None:

@@ -2,7 +2,7 @@
 
 A mean is over pairs, and its interval is Student's t over prompts (Cochran's ratio estimator), as responses to one prompt are
 alike. A share counts scores as they are, with their noise; its interval is that of :mod:`robin_cli.analysis.clustered`, which
-also holds near 0 and 1. A mean has that interval too if all prompts have the same mean, which does not prove that others would.
+also holds near 0 and 1. Where few prompts carry the variance, or none varies, a mean's interval is at least as wide as that.
 
 A scheduler that asks a pair again because of its own ratings biases the mean: a pair whose first ratings agree by chance keeps
 them, while others are corrected. With one system that errs to 0 in a tenth of its ratings, the mean of all scores under
@@ -10,7 +10,8 @@ two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % inter
 on recorded judges it was off by at most 0.01. The first ratings of each pair, as many as nearly all have, have no such bias.
 
 A run that decides asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points (nine
-pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's FIRST ratings.
+pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's first two ratings;
+with a second opinion it takes the first judge's first one, because a doubt decides who is asked next.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.clustered import clusters_of, mean_bounds, student_bounds
+from robin_cli.analysis.clustered import bounds_over_prompts, clusters_of, mean_bounds
 from robin_cli.analysis.counting import distinct
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.labelled import Corrected, corrected
@@ -36,9 +37,6 @@ from robin_cli.storage.fold import values_of
 from robin_cli.storage.reader import RunData
 
 _AT_A_TIME = 2**19
-
-FIRST = 2
-"""Ratings of each pair and judge in a mean of a run that decides: every pair gets them, whatever they are."""
 
 _FEW = 0.05
 """Share of arms that may have fewer ratings than are taken of the others: calls fail, and a last round is not for all."""
@@ -61,6 +59,11 @@ class PairMeans:
     is_final: bool = False
 
 
+def first_ratings(run: RunData) -> int:
+    """Return how many ratings of each pair, by the first judge, are in a mean of a run that decides: no doubt led to them."""
+    return 2 if len(run.space.judges) == 1 else 1
+
+
 def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
     """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
 
@@ -70,7 +73,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     """
     mine = scores.of_attribute(run.space, attribute)
     is_final = scores.decided is not None
-    count_first = FIRST if is_final else None if of_all else _even_ratings(run)
+    count_first = first_ratings(run) if is_final else None if of_all else _even_ratings(run)
     if count_first is None:
         means, errors = (
             np.asarray(scores.columns[name], dtype=np.float64)[mine]
@@ -184,7 +187,7 @@ def summaries(
                     group=name,
                     prompts=distinct(prompt),
                     pairs=len(rows),
-                    mean=_estimate(means[rows], prompt, scale.low, scale.high, student_bounds),
+                    mean=_estimate(means[rows], prompt, scale.low, scale.high, bounds_over_prompts),
                     share=None
                     if threshold is None
                     else _estimate(every[rows] >= threshold, prompt, 0.0, 1.0, mean_bounds),

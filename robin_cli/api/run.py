@@ -102,18 +102,21 @@ class Run:
         """Return every judgment, in order of arrival, with those that a working process has in its journal."""
         return self._table("judgments")
 
-    def agreement(self, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
-        """Return how scores agree with human ratings, and the judge with itself: a row for each attribute and coefficient.
+    def agreement(
+        self,
+        *,
+        labels: str | Path | Frame | None = None,
+        round: bool = False,  # noqa: A002  # the name of the flag
+    ) -> pd.DataFrame:
+        """Return how scores agree with human ratings, people and judges among themselves, and the judge with itself.
 
         Columns: see docs/columns.md. NaN where it is not stated, and ``why``.
 
         Args:
             labels: as for :meth:`summary`.
-
-        Raises:
-            InputError: there are no human ratings and no labels, or none on the scale.
+            round: state κ and ordinal α even if rounding decides more than a tenth of the pairs.
         """
-        return self._table("agreement", labels=labels)
+        return self._table("agreement", labels=labels, round=round)
 
     def calibration(self, *, labels: str | Path | Frame | None = None) -> pd.DataFrame:
         """Return the mean human rating at each level of the scores: a row per attribute and level (on long scales, bin).
@@ -124,7 +127,7 @@ class Run:
             labels: as for :meth:`summary`.
 
         Raises:
-            InputError: as :meth:`agreement`.
+            InputError: there are no human ratings and no labels, or none on the scale.
         """
         return self._table("calibration", labels=labels)
 

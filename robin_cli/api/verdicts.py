@@ -43,6 +43,8 @@ def compare(
     labels: str | Path | Frame | None = None,
     columns: Mapping[str, str] | None = None,
     scale: str | None = None,
+    robust: bool = False,
+    details: bool = False,
 ) -> pd.DataFrame:
     """Return which system is better, like ``robin compare``: a row for every two systems and attribute.
 
@@ -55,6 +57,8 @@ def compare(
         labels: people's, as for :meth:`Run.summary`; None for the human ratings of the data.
         columns: of files of scores, our names to theirs, as ``{"id": "doc_id", "score": "exact_match|f1"}``.
         scale: of these scores, as ``"0-10"``; None to take it from them.
+        robust: widen all intervals, as where few prompts carry a difference.
+        details: add Wilcoxon's p.
 
     Raises:
         InputError: runs that cannot be compared, and what differs.
@@ -68,8 +72,11 @@ def compare(
     paths = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     notes: list[str] = []
     with with_scores(paths, notes.append, columns, scale, by) as there:
-        found = comparison_of(there, notes.append, by=by, match=match, labels=labels_from(labels))
-        frame: pd.DataFrame = table_of(found).rows().read_all().to_pandas()
+        people = labels_from(labels)
+        found = comparison_of(
+            there, notes.append, by=by, match=match, labels=people, is_robust=robust
+        )
+        frame: pd.DataFrame = table_of(found, has_details=details).rows().read_all().to_pandas()
     for line in notes:
         warnings.warn(line, stacklevel=2)
     return frame

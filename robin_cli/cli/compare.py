@@ -46,6 +46,13 @@ def compare(
         ),
     ] = None,
     labels: opt.Labels = None,
+    robust: Annotated[
+        bool,
+        typer.Option("--robust", help="Widen all intervals, as if few prompts carried them."),
+    ] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="All that a paper needs, also Wilcoxon's p.")
+    ] = False,
     json: opt.Json = False,
 ) -> None:
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
@@ -60,10 +67,11 @@ def compare(
     reads = [name for run in runs for name in files_read_by(run)]
     given = settings_of_rows(ctx, [*reads, *filter(None, [labels])])
     notify = messages_for().note
-    found = comparison_of(runs, notify, by=by, match=match, labels=labels)
+    found = comparison_of(runs, notify, by=by, match=match, labels=labels, is_robust=robust)
+    table = table_of(found, has_details=details)
     if json:
-        print_json(facts_of(found))
+        print_json(facts_of(found, table))
     elif is_for_people(given):
-        print_comparison(stdout_console(), found)
+        print_comparison(stdout_console(), found, table)
     else:
-        show([table_of(found)], given, notify, for_people=False)
+        show([table], given, notify, for_people=False)

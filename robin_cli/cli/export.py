@@ -32,15 +32,18 @@ class What(StrEnum):
     LABELS_WANTED = "labels-wanted"
     JUDGE_QUALITY = "judge-quality"
     DISAGREEMENTS = "disagreements"
+    SYSTEMS = "systems"
+    METHODS = "methods"
 
 
 _FOR = {
     "messages": {What.PREFERENCES},
-    "by": {What.SUMMARY, What.LABELS_WANTED},
+    "by": {What.SUMMARY, What.LABELS_WANTED, What.SYSTEMS},
     "labels": set(What) - {What.JUDGMENTS, What.RANKING, What.PREFERENCES, What.JUDGE_SCORES},
     "agree": {What.SCORES},
     "confidence": {What.SCORES},
     "threshold": {What.SUMMARY, What.JUDGE_QUALITY},
+    "round": {What.AGREEMENT},
     "n": {What.LABELS_WANTED, What.DISAGREEMENTS},
 }
 """What each option of ``robin export`` is for that is not for all."""
@@ -57,7 +60,7 @@ _By = Annotated[
     str | None,
     typer.Option(
         help="Summary: a mean for each value of this column of the data, as system. Labels wanted: whole prompts, for "
-        "differences between these.",
+        "differences between these. Systems: the column of their names.",
         metavar="COLUMN",
         show_default=False,
     ),
@@ -94,6 +97,12 @@ def export(
         ),
     ] = None,
     labels: opt.Labels = None,
+    round_up: Annotated[
+        bool,
+        typer.Option(
+            "--round", help="Agreement: state κ and ordinal α even if rounding decides many pairs."
+        ),
+    ] = False,
     n: Annotated[
         int | None,
         typer.Option(
@@ -110,12 +119,15 @@ def export(
     from robin_cli.views.messages import messages_for
 
     (run,) = opt.scored(ctx, [run] if run else [], by)
-    given = settings_of_rows(ctx, [*files_read_by(run), *filter(None, [labels])])
+    is_page = what is What.METHODS
+    reads = [*files_read_by(run), *filter(None, [labels])]
+    given = settings_of_rows(ctx, reads, is_page=is_page)
     options: dict[str, Any] = {
         "messages": messages,
         "by": by,
         "labels": labels,
         "threshold": threshold,
+        "round": round_up,
         "n": n,
     }
     options |= {name: ctx.obj.get(name) for name in ("agree", "confidence")}
@@ -126,6 +138,9 @@ def export(
                 f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out"
             )
     notify = messages_for().note
+    if is_page:
+        _write_page(run, given, labels)
+        return
     table = _table_of(run, what, given, {**options, "output": file}, notify)
     show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
 
@@ -143,6 +158,15 @@ def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
     (run,) = opt.scored(ctx, [run] if run else [])
     for_people = given.format in {None, "table"} and given.output is None
     show([results_of(run, What)], given, messages_for().note, for_people=for_people, run=run)
+
+
+def _write_page(run: Path, given: Settings, labels: str | None) -> None:
+    from robin_cli.render.files import write_text
+    from robin_cli.render.outputs import PAGES, format_named
+    from robin_cli.views.methods import methods_page
+
+    as_latex = format_named(given.format, given.output, PAGES) == "latex"
+    write_text("-o", given.output or "-", methods_page(run, labels=labels, as_latex=as_latex))
 
 
 def _table_of(

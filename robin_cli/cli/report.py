@@ -36,6 +36,14 @@ def report(
             metavar="FILE",
         ),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for the pictures as SVG and PDF, for papers.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write one HTML file: the answer and a picture, then every row with its texts; it opens offline."""
     from robin_cli.goals.found import View
@@ -44,6 +52,6 @@ def report(
 
     rows = {name: ctx.obj.pop(name) for name in ("show", "guaranteed") if name in ctx.obj}
     view = View(**checked(rows))
-    path = write_report(opt.scored(ctx, runs or []), output, view)
+    path = write_report(opt.scored(ctx, runs or []), output, view, figures)
     if path is not None:
         typer.echo(f"wrote {output or path}", err=True)

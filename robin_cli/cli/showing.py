@@ -25,18 +25,23 @@ def is_of_rows(setting: Setting) -> bool:
 
 
 def settings_of_rows(
-    ctx: typer.Context, reads: Iterable[str] = (), *, by_flags_alone: bool = False
+    ctx: typer.Context,
+    reads: Iterable[str] = (),
+    *,
+    by_flags_alone: bool = False,
+    is_page: bool = False,
 ) -> Settings:
     """Return how to show rows.
 
     Args:
         reads: files that the command reads, which none of its own may replace.
+        is_page: it is a page of text, and no rows.
         by_flags_alone: variables say nothing: ``ROBIN_OUTPUT`` names a file for scores, not for what this command shows.
 
     Raises:
         InputError: an output that could not be written.
     """
-    from robin_cli.render.outputs import check_output
+    from robin_cli.render.outputs import FORMATS, PAGES, check_output
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
 
@@ -46,7 +51,7 @@ def settings_of_rows(
         if source is not None and source.name == "ENVIRONMENT":
             del given[name]
     settings = Settings(**checked(given))
-    check_output(settings.format, settings.output, reads)
+    check_output(settings.format, settings.output, reads, PAGES if is_page else FORMATS)
     return settings
 
 
@@ -86,9 +91,14 @@ def show(
             print_table(console, table, most or MOST_ROWS)
         return
     from robin_cli.render.files import export
-    from robin_cli.storage.manifest import settings_of
+    from robin_cli.render.outputs import format_named
 
-    made_with = {} if run is None else settings_of(run)
+    made_with: dict[str, Any] = {}
+    if run is not None and format_named(given.format, given.output) == "xlsx":
+        from robin_cli.storage.manifest import settings_of
+        from robin_cli.views.methods import settings_sheet
+
+        made_with = {**settings_of(run), **settings_sheet(run)}
     how: dict[str, Any] = {
         "fmt": given.format,
         "output": given.output,

@@ -36,11 +36,6 @@ class Dispatched(Judge):
         """The number of requests under way."""
         return sum(limiter.under_way for limiter in self.limiters)
 
-    @property
-    def ceiling(self) -> int:
-        """The most requests that can ever be under way."""
-        return sum(limiter.ceiling for limiter in self.limiters)
-
     @abstractmethod
     def take(self) -> Permit | float:
         """Return a permit to begin a call, or how long to wait, see :class:`Line`."""

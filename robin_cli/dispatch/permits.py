@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 UNTIL_ONE_ENDS = math.inf
@@ -91,12 +91,14 @@ class Permits(ABC):
 
     Attributes:
         under_way: the requests under way.
+        together: this one and others, whose requests under way count together.
         counts_tokens: whether tokens must be estimated before a request is made.
     """
 
     def __init__(self, clock: Clock, sleep: Sleep, rpm: float | None, tpm: float | None) -> None:
         self.line = Line(self.take, sleep)
         self.under_way = 0
+        self.together: Sequence[Permits] = [self]
         self.counts_tokens = tpm is not None
         self._clock, self._watchers = clock, [self.line.look_again]
         self._request_s, self._token_s = (60.0 / cap if cap else 0.0 for cap in (rpm, tpm))
@@ -128,7 +130,7 @@ class Permits(ABC):
     def take(self) -> Permit | float:
         """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`Line`."""
         now = self._clock()
-        if self.under_way >= self.limit:
+        if sum(each.under_way for each in self.together) >= self.limit:
             return UNTIL_ONE_ENDS
         # A request may take its turn late, up to a second: otherwise the rate would never be reached.
         turn = max(self._next_turn, now - min(1.0, self._request_s))
@@ -153,6 +155,9 @@ class Permits(ABC):
         self.under_way -= 1
         if permit.tokens is None:
             self._next_turn -= permit.cost_s
+        for each in self.together:
+            if each is not self:  # they go first, so that no judge keeps all the room
+                each.look_again()
         self.look_again()
 
     def unused(self, permit: Permit) -> None:

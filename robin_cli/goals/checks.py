@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from robin_cli.analysis.looks import FIRST, looks_of
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
 from robin_cli.model.errors import InputError, did_you_mean, shown, typed
@@ -175,6 +176,11 @@ class Wanted(Inquiry):
         found = super().systems
         if said := check_systems(found):
             self.notify(f"{compare}: {said}")
+        if self.target_wrong and not looks_of(found):
+            self.notify(
+                f"--target-wrong: ends no run of {int(found.is_shared.sum())} prompts that systems are compared on; at "
+                f"{FIRST} or more it looks for a difference"
+            )
         return found
 
 

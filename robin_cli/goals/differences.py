@@ -36,6 +36,7 @@ def comparison_of(
     by: str | None = None,
     match: str | None = None,
     labels: LabelsFile = None,
+    is_robust: bool = False,
 ) -> Compared:
     """Return the differences of the systems of the runs at ``paths``; see :func:`run_compare.compared`.
 
@@ -47,7 +48,7 @@ def comparison_of(
     """
     runs = [read_run(path) for path in paths]
     given = given_labels(labels, *runs)
-    return compared(runs, notify, by=by, match=match, given=given)
+    return compared(runs, notify, by=by, match=match, given=given, is_robust=is_robust)
 
 
 Each = tuple[str, Difference, Corrected | None]
@@ -61,17 +62,15 @@ def each_of(found: Compared) -> Iterator[Each]:
             yield name, one, people
 
 
-def table_of(found: Compared) -> Table:
-    """Return the difference of every two systems; without people's labels, files have no columns for them."""
+def table_of(found: Compared, *, has_details: bool = False) -> Table:
+    """Return the difference of every two systems; with people's labels, and Wilcoxon's p, if there are such or it is wanted."""
     letters, each = letters_of(found.systems), list(each_of(found))
     has_labels = found.has_labels or any(people is not None for _, _, people in each)
-    rows = [_row(found, letters, *one) for one in each]
-    names = [
-        name
-        for name in DIFFERENCES.columns
-        if has_labels or not name.startswith(("corrected", "n_labels"))
-    ]
-    hidden = {"attribute"} if len(found.differences) == 1 else set()
+    left_out = ("corrected", "n_labels") * (not has_labels) + ("p_wilcoxon",) * (not has_details)
+    names = [name for name in DIFFERENCES.columns if not name.startswith(left_out)]
+    rows = [_row(found, letters, names, *one) for one in each]
+    hidden = set() if has_details else {"std_error", "df", "effect_size"}
+    hidden |= {"attribute"} if len(found.differences) == 1 else set()
     return DIFFERENCES.of(
         {name: [row[name] for row in rows] for name in names},
         terminal=[name for name in DIFFERENCES.terminal if name not in hidden],
@@ -106,7 +105,7 @@ def _better(found: Compared, one: Difference, first: int) -> str:
     if math.isnan(low):
         each = f"{sign * one.difference:z.2f} at each of {number_of(one.n_prompts, 'prompt')}"
         return f"{leader} and {rival} differ by {each}; --scale LOW-HIGH gives an interval"
-    known = f"{sign * one.difference:z.2f} [{low:z.2f}, {high:z.2f}] (95 %, {over})"
+    known = f"{sign * one.difference:z.2f} [{low:z.2f}, {high:z.2f}] (95 %, {over}{widened(found, one)})"
     if found.is_same:
         return f"{leader} and {rival} have the very same responses; by the judge alone they differ by {known}"
     if one.is_settled:
@@ -114,18 +113,30 @@ def _better(found: Compared, one: Difference, first: int) -> str:
     return f"{leader} and {rival} cannot be told apart: {known}; {next(_settling(found, one)).partition(', if')[0]}"
 
 
+def widened(found: Compared, one: Difference) -> str:
+    """Return that and why the interval is widened, behind a comma; "" if it is not."""
+    if found.is_robust:
+        return ", widened by --robust"
+    if not one.is_widened:
+        return ""
+    carriers, share = one.carriers()
+    carry = f"{len(carriers)} of them {'carries' if len(carriers) == 1 else 'carry'} {_percent(share)} of the variance"
+    return f", widened: {carry if share else 'all differ alike'}"
+
+
 def _row(
     found: Compared,
     letters: Mapping[str, str],
+    names: Sequence[str],
     attribute: str,
     one: Difference,
     people: Corrected | None,
 ) -> dict[str, Any]:
-    """Return one row, by the names of DIFFERENCES."""
+    """Return one row, by the ``names`` of DIFFERENCES, and further ones."""
     sides = _sides(found, one, letters)
     is_known = not math.isnan(one.p)
     return {
-        **{name: getattr(one, name) for name in DIFFERENCES.public if hasattr(one, name)},
+        **{name: getattr(one, name) for name in names if hasattr(one, name)},
         "a": found.systems[one.a],
         "b": found.systems[one.b],
         "attribute": attribute,
@@ -136,8 +147,9 @@ def _row(
         "corrected_low": people and people.low,
         "corrected_high": people and people.high,
         "n_labels": people.n_labels if people else 0,
+        "df": one.n_prompts - 1 if is_known else None,
         "which": " − ".join(sides),
-        "p": p_text(one.p_adjusted) if is_known else "",
+        "p_text": p_text(one.p_adjusted) if is_known else "",
         "better": verdict(one, sides) if is_known else f"fewer than {FEWEST_PROMPTS} prompts",
         "by_people": "" if people is None or people.why else by_people(people, sides),
     }
@@ -187,10 +199,10 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     if many:
         lines.append(_noise_of_all([one for _, one, _ in known]))
     pairs = max(map(len, found.differences.values()))
-    if pairs > 1:
-        lines.append(
-            f"p is corrected for {pairs} differences{' of each attribute' * several} (Holm); each interval is by itself"
-        )
+    all_of = f"; those of {pairs} differences{' of each attribute' * several} hold together (Bonferroni), and p is Holm's"
+    lines.append(
+        f"95 % intervals and p are of the paired t test over prompts{all_of * (pairs > 1)}"
+    )
     if some := sorted({each for each in found.by_first if each is not None}):
         lines.append(
             f"Scores here are of the first {' or '.join(map(str, some))} ratings of each response: later ones were asked "

@@ -42,6 +42,7 @@ class View:
         agree, confidence: the least share of decisions that people agree with, and its probability; None for those of the
             run's last session.
         threshold: adds the share of scores at it or above.
+        round: whether κ and ordinal α are stated however many values are halves.
         n: number of pairs to label.
         show: columns of the data beside each row, for people.
         guaranteed: whether scores have the intervals that hold for each of them.
@@ -58,6 +59,7 @@ class View:
     agree: float | None = None
     confidence: float | None = None
     threshold: float | None = None
+    round: bool = False
     n: int | None = None
     show: Sequence[str] = ()
     guaranteed: bool = False

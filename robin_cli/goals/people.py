@@ -8,10 +8,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from robin_cli.analysis.agreement import CORRELATIONS, Agreement
-from robin_cli.analysis.run_agreement import Calibration, agreements, calibrations, reliabilities
+from robin_cli.analysis.run_agreement import (
+    Calibration,
+    agreements,
+    agreements_among,
+    calibrations,
+    reliabilities,
+)
 from robin_cli.analysis.run_labels import labels_of
 from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, summaries
+from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, first_ratings, summaries
 from robin_cli.model.errors import typed
 from robin_cli.model.records import GivenLabels, number_of
 from robin_cli.render.text import one_line
@@ -20,7 +26,13 @@ from robin_cli.storage.reader import RunData
 
 _UNKNOWN = "unknown"
 """The start of the line on an unknown coefficient."""
-_LEVELS = {"same": "the same preferred", "kappa": "weighted κ", "alpha": "Krippendorff's α"}
+_WORDS = {
+    "alpha": "Krippendorff's α",
+    **{name: name for name in CORRELATIONS},
+    "kappa": "weighted κ",
+    "alpha_ordinal": "ordinal α",
+    "same": "the same preferred",
+}
 _OWN = {
     "reliability": "scores",
     "icc": "one rating (ICC)",
@@ -42,6 +54,7 @@ class People:
 
     means: Means
     agreement: Mapping[str, Sequence[Agreement]]
+    among: Mapping[str, Sequence[Agreement]]
     reliability: Mapping[str, Sequence[Agreement]]
     calibration: Mapping[str, Calibration]
     first: int | None
@@ -59,9 +72,10 @@ class People:
         return cls(
             means,
             agreements(run, *tables, given=given),
+            agreements_among(run, *tables, given=given),
             reliabilities(run, *tables),
             calibrations(run, *tables, given=given),
-            None if scores.decided is None else FIRST,
+            None if scores.decided is None else first_ratings(run),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -71,6 +85,7 @@ class People:
                 each.attribute: {**_mean(each), "first_ratings": self.first} for each in self.means
             },
             "agreement": _coefficients(self.agreement),
+            "agreement_among": _coefficients(self.among),
             "reliability": _coefficients(self.reliability),
             "calibration": {
                 name: [_in_json(level) for level in each.levels]
@@ -82,16 +97,13 @@ class People:
         """Return the agreement of the scores with people in words; empty without any labels."""
         lines = {}
         for name, found in self.agreement.items():
-            is_told = not math.isnan(found[0].value)
-            if (
-                is_told or name in run.manifest.attributes
-            ):  # the reason is the same for single judges
+            # the reason is the same for single judges
+            if name in run.manifest.attributes or not math.isnan(found[0].value):
                 lines[f"human {name}"] = agreement_line(found)
-            if is_told:
-                lines[f"levels of {name}"] = levels_line(found)
+        lines |= {f"among {name}": agreement_line(found) for name, found in self.among.items()}
         for each in self.means:
             is_given = each.labels is not None and not each.labels.of_data
-            if (why := _why_not(each)) and (is_given or f"levels of {each.attribute}" in lines):
+            if (why := _why_not(each)) and (is_given or f"human {each.attribute}" in lines):
                 lines[f"labels of {each.attribute}"] = f"not corrected by labels: {why}"
             elif is_given and each.corrected is not None and each.corrected.caution:
                 lines[f"labels of {each.attribute}"] = each.corrected.caution
@@ -158,36 +170,34 @@ def _why_not(each: Summary) -> str:
 
 
 def agreement_line(found: Sequence[Agreement]) -> str:
-    """Return the correlations of one attribute in words, or the reason that there are none."""
-    pearson = found[0]
-    if math.isnan(pearson.value):
-        return f"agreement not computed: {pearson.why}"
-    over = f"{number_of(pearson.n_prompts, 'prompt')}, {number_of(pearson.n, 'pair')}"
-    return _told(
-        {each.coefficient: each for each in found if each.coefficient in CORRELATIONS},
-        f"95 % bootstrap over {over}",
+    """Return the agreement of one attribute in words, or the reason that there is none."""
+    alpha = found[0]
+    if math.isnan(alpha.value):
+        return f"agreement not computed: {alpha.why}"
+    rounding = next(
+        (f"; κ and ordinal α rounded {each.rounding}" for each in found if each.rounding), ""
     )
+    named = {_WORDS[each.coefficient]: each for each in found}
+    return _told(named, f"{_bootstrap(alpha)}{rounding}")
 
 
-def levels_line(found: Sequence[Agreement]) -> str:
-    """Return how often the levels of one attribute agree, in words, if there are correlations."""
-    named = {each.coefficient: each for each in found}
-    is_of_two = "same" in named
-    note = "which response, or neither" if is_of_two else "scores and ratings rounded"
-    return _told({words: named[name] for name, words in _LEVELS.items() if name in named}, note)
+def _bootstrap(each: Agreement) -> str:
+    by = "95 % bootstrap " * (each.resamples > 0)
+    return f"{by}over {number_of(each.n_prompts, 'prompt')}, {number_of(each.n, 'pair')}"
 
 
 def _own_line(found: Sequence[Agreement]) -> str:
     named = {each.coefficient: each for each in found}
     if math.isnan(named["reliability"].value):
         return f"{_UNKNOWN}: {named['reliability'].why}"
-    over = f"95 % bootstrap over {number_of(named['reliability'].n_prompts, 'prompt')}"
-    return _told({words: named[name] for name, words in _OWN.items() if name in named}, over)
+    words = {words: named[name] for name, words in _OWN.items() if name in named}
+    return _told(words, _bootstrap(named["reliability"]))
 
 
 def _told(named: Mapping[str, Agreement], note: str) -> str:
     parts = [
-        f"{name} {'–' if math.isnan(each.value) else f'{each.value:z.2f}'} {range_of(each.ci_low, each.ci_high)}"
+        f"{name} {'–' if math.isnan(each.value) else f'{each.value:z.2f}'}"
+        + ("" if math.isnan(each.ci_low) else f" {range_of(each.ci_low, each.ci_high)}")
         for name, each in named.items()
     ]
     whys = dict.fromkeys(f"; {each.why}" for each in named.values() if each.why)

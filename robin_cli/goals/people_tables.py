@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from robin_cli.analysis.run_agreement import (
     agreements,
+    agreements_among,
     calibrations,
     check_comparable,
     reliabilities,
-    whys_of,
 )
 from robin_cli.analysis.stances import Stances, stances_of, stances_of_best
 from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
 from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
+from robin_cli.goals.systems import systems_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import GivenLabels
 from robin_cli.results.columns import AGREEMENT, CALIBRATION
@@ -46,20 +48,25 @@ def stances_of_bests(found: Preferences, given: GivenLabels | None) -> Stances:
 
 
 def agreement_table(ran: Found, view: View) -> Table:
-    """Return a row for each attribute and coefficient: agreement with people, and of the judge with itself.
+    """Return a row for each attribute and coefficient: of judge and people, of each among themselves, of the judge alone."""
+    run, tables = ran.run, ran.all_scores
+    given = given_labels(view.labels, run)
+    found = agreements(run, *tables, given=given, rounds=view.round)
+    for name, (alpha, *_) in found.items():
+        if math.isnan(alpha.value):
+            view.notify(f"{name}: agreement with people not computed: {alpha.why}")
+    several = agreements_among(run, *tables, given=given, rounds=view.round)
+    alone = reliabilities(run, *tables)
+    rows = {name: (*found.get(name, ()), *own) for name, own in alone.items()}
+    return _by_attribute(AGREEMENT, {**rows, **several})
+
+
+def calibration_table(ran: Found, view: View) -> Table:
+    """Return a row for each attribute and level: people's ratings of the pairs with such a score.
 
     Raises:
         InputError: there is none at all, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
     """
-    run, tables = ran.run, ran.all_scores
-    found = agreements(run, *tables, given=given_labels(view.labels, run))
-    check_comparable(whys_of(found), run, view.notify)
-    own = reliabilities(run, *tables)
-    return _by_attribute(AGREEMENT, {name: (*found.get(name, ()), *own[name]) for name in own})
-
-
-def calibration_table(ran: Found, view: View) -> Table:
-    """Return a row for each attribute and level: people's ratings of the pairs with such a score. InputError: as above."""
     run = ran.run
     found = calibrations(run, *ran.all_scores, given=given_labels(view.labels, run))
     check_comparable({name: told.why for name, told in found.items()}, run, view.notify)
@@ -88,3 +95,6 @@ OF_PEOPLE: Mapping[str, Callable[[Any, View], Table]] = {
     "disagreements": disagreements_table,
 }
 """The tables of people's labels that every run has, by name."""
+
+OF_SCORES = {**OF_PEOPLE, "systems": systems_table}
+"""Those of a run of ratings."""

@@ -16,12 +16,12 @@ from robin_cli.analysis.worst_error import Aim, worst_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decision_facts
 from robin_cli.goals.found import Builder, Found
-from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_scores
+from robin_cli.goals.people_tables import OF_SCORES, stances_of_scores
 from robin_cli.goals.scores import decision_table, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import number_of, things_rated
+from robin_cli.model.records import first_text, number_of, things_rated
 from robin_cli.policies.registry import traits_of
 from robin_cli.results.words import (
     AT_TARGET,
@@ -50,7 +50,7 @@ class Rated(Found):
         "judge-scores": partial(scores_as_asked, by_judge=True),
         "decisions": decision_table,
         "preferences": preference_table,
-        **OF_PEOPLE,
+        **OF_SCORES,
     }
 
     @property
@@ -105,9 +105,8 @@ class Rated(Found):
     @property
     def mean_text(self) -> str:
         """The means in a line, for runs with another goal."""
-        first = (
-            f"; of the first {self.people.first} ratings of each pair" if self.people.first else ""
-        )
+        many, is_panel = self.people.first, self.is_panel
+        first = f"; of {first_text(many, is_panel=is_panel)} of each pair" if many else ""
         return f"{'; '.join(self.mean_lines())}{first}"
 
     @cached_property

@@ -13,14 +13,27 @@ import pyarrow as pa
 from robin_cli.analysis.labelled import FEWEST_LABELLED
 from robin_cli.analysis.run_labels import labels_of, wanted_labels
 from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FEWEST_PROMPTS, FIRST, Summary, pair_means, summaries
+from robin_cli.analysis.summaries import (
+    FEWEST_PROMPTS,
+    Summary,
+    first_ratings,
+    pair_means,
+    summaries,
+)
 from robin_cli.datasets.labels import load_labels, opaque_id
 from robin_cli.datasets.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
-from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, GivenLabels, Label, number_of
+from robin_cli.model.records import (
+    OTHER_COLUMN,
+    SYSTEM_COLUMN,
+    GivenLabels,
+    Label,
+    first_text,
+    number_of,
+)
 from robin_cli.render.text import one_line
-from robin_cli.results.columns import LABELS_WANTED, SUMMARY
+from robin_cli.results.columns import INTERVALS, LABELS_WANTED, SUMMARY
 from robin_cli.results.tables import Column, Table
 from robin_cli.storage.labels import kept_labels
 from robin_cli.storage.reader import RunData, StoredRun
@@ -125,7 +138,9 @@ def summary_table(ran: Found, view: View) -> Table:
     rows = [_row(each, by) for each in found]
     more = [] if by is None else [Column(by, form="name")]
     values = {name: [row[name] for row in rows] for name in names}
-    return SUMMARY.of(values, *more, terminal=[*names[: len(more)], *SUMMARY.terminal])
+    terminal = [*names[: len(more)], *SUMMARY.terminal]
+    kinds = INTERVALS + "; PPI++ for corrected means" * ("corrected_mean" in names)
+    return SUMMARY.of(values, *more, terminal=terminal, notes=[kinds])
 
 
 def _check_column(by: str | None) -> None:
@@ -180,8 +195,9 @@ def _say(
 ) -> None:
     """Report the means of first ratings only, missing intervals, and missing corrections."""
     if scores.decided is not None:
+        first = first_text(first_ratings(run), is_panel=len(run.space.judges) > 1)
         notify(
-            f"means are of the first {FIRST} ratings of each pair: a run that decides asks later ones because of these"
+            f"means are of {first} of each pair: a run that decides asks later ones because of these"
         )
     for attribute in run.manifest.attributes:
         even = pair_means(run, scores, attribute)

@@ -94,12 +94,13 @@ class ErrorWatch(Watch):
 
 
 class SystemsWatch(ErrorWatch):
-    """Looks at the differences of systems, once for each number of prompts; ``target``: 0 for never."""
+    """Looks at the differences of systems for each number of prompts, then of calls; ``target``: 0 for never."""
 
     def __init__(self, systems: Systems, target: float) -> None:
         super().__init__(systems.space)
         self._systems, self._p = systems, target
         self._looks, self._are_told = looks_of(systems), False
+        self._looks_again = reached(self.is_over, 2 * len(systems.space), 2.0)
         if target and self._looks:
             self.stop = self._look
 
@@ -109,7 +110,7 @@ class SystemsWatch(ErrorWatch):
             if look >= self._looks[0]:
                 self._are_told = are_told_apart(self._systems, at.arms, self._p)
                 self._looks = [each for each in self._looks if each > look]
-        return self._are_told
+        return self._are_told or (not self._looks and self._looks_again(at))
 
     def is_over(self, arms: Arms) -> bool:
         return are_told_apart(self._systems, arms, self._p)

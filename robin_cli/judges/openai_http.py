@@ -283,8 +283,9 @@ class OpenAIJudge(Judge):
         model = outcome.model or self._endpoint.model
         answers = self._transport.redactor.answers(outcome.answers[: question.samples])
         self._took_raised = self._took_raised or self._limit_of(body) > self._endpoint.max_tokens
+        again, fingerprint = self._raise_limit(body, outcome), outcome.fingerprint
         return Reply(
-            answers, model, usage, outcome.request_id, latency_s, self._raise_limit(body, outcome)
+            answers, model, usage, outcome.request_id, latency_s, again, fingerprint=fingerprint
         )
 
     def _read_unreadable(

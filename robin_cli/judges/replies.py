@@ -52,6 +52,7 @@ class Completion:
     model: str
     usage: Usage
     request_id: str | None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,7 @@ def read_completion(
         model=_name(content.get("model")),
         usage=_usage(content.get("usage"), one_choice="timings" in content),
         request_id=_name(request_id) or None,
+        fingerprint=_name(content.get("system_fingerprint")) or None,
     )
 
 

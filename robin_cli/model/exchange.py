@@ -47,7 +47,7 @@ class Reply:
     """An answered request, which is paid for. It has at least one answer, with or without a rating.
 
     ``again``: all answers were cut before their text and may be longer from now on, so it is retried like a failure.
-    ``unread``: its body cannot be read, and each answer's text says why.
+    ``unread``: its body cannot be read, and each answer's text says why. ``fingerprint``: of the model's configuration.
     """
 
     answers: tuple[Answer, ...]
@@ -57,6 +57,7 @@ class Reply:
     latency_s: float
     again: bool = False
     unread: bool = False
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,7 @@ class Judgment:
     text_because: str | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    fingerprint: str | None = None
 
     @property
     def value(self) -> float | None:
@@ -271,6 +272,12 @@ class Judgment:
 def number_of(count: int, noun: str) -> str:
     """Return a count with its noun: "1 call", "3,000 calls"."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def first_text(ratings: int, *, is_panel: bool = False) -> str:
+    """Return which ratings of a pair count: its first ones, and with several judges the first judge's."""
+    whose = "first judge's " if is_panel else ""
+    return f"the {whose}first {'rating' if ratings == 1 else f'{ratings:,} ratings'}"
 
 
 def things_rated(arms: int, attributes: int, judges: int) -> str:

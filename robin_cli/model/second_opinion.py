@@ -54,13 +54,16 @@ class Pooled(NamedTuple):
     share: FloatArray
 
 
-def pooled(means: FloatArray, errors: FloatArray, between: FloatArray) -> Pooled:
+def pooled(
+    means: FloatArray, errors: FloatArray, between: FloatArray, noise: FloatArray | None = None
+) -> Pooled:
     """Return the pooled scores.
 
     Args:
         means: x̄ less the offset, shape (…, judges); any number without a rating.
         errors: V/n, of the same shape; inf without a rating.
         between: B, of the same shape.
+        noise: V/n for the error of the score, of the same shape; None for ``errors``, which weigh the judges.
     """
     weight = 1.0 / (between + errors)
     with np.errstate(invalid="ignore"):
@@ -68,7 +71,7 @@ def pooled(means: FloatArray, errors: FloatArray, between: FloatArray) -> Pooled
     is_rated = share > 0
     limit = 1.0 / between
     limit = limit / limit.sum(axis=-1, keepdims=True)
-    noise = np.where(is_rated, errors, 0.0)
+    noise = np.where(is_rated, errors if noise is None else noise, 0.0)
     return Pooled(
         (share * np.where(is_rated, means, 0.0)).sum(axis=-1),
         (share**2 * noise + (share - limit) ** 2 * between).sum(axis=-1),

@@ -7,7 +7,9 @@ tuned: sizes that grow from round to round, as in theory, were no better (docs/e
 from __future__ import annotations
 
 
-def round_ends(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> tuple[int, ...]:
+def round_ends(
+    budget: int, arms: int, rounds: int, *, warm_up: int = 1, least: int = 1
+) -> tuple[int, ...]:
     """Return the calls spent at the end of each round, rising; the last is ``budget``.
 
     Args:
@@ -16,9 +18,10 @@ def round_ends(budget: int, arms: int, rounds: int, *, warm_up: int = 1) -> tupl
         rounds: at least 1.
         warm_up: ratings of every arm that the policy needs first; they make one round, however many they are. Without a
             warm-up, the first round goes to the arms that the policy asks first.
+        least: calls that the policy without a warm-up makes before it chooses any.
     """
     depth = max(warm_up, round(2 * budget / (rounds + 1) / arms), 1)
-    first = min(budget, arms * depth if warm_up else max(1, round(2 * budget / (rounds + 1))))
+    first = min(budget, arms * depth if warm_up else max(least, round(2 * budget / (rounds + 1))))
     first = budget if rounds == 1 else first
     steps = max(1, rounds - 1)
     return tuple(

@@ -154,6 +154,7 @@ def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
             completion_tokens=usage.completion_tokens if first else 0,
             cost_usd=usage.cost_usd if first or usage.cost_usd is None else 0.0,
             request_id=reply.request_id,
+            fingerprint=reply.fingerprint,
             usage_estimated=first and usage.estimated,
             cached_tokens=usage.cached_tokens if first or usage.cached_tokens is None else 0,
             reasoning_tokens=usage.reasoning_tokens

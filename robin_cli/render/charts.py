@@ -31,7 +31,7 @@ _PANEL_HEIGHT = 1.8
 _SQUARE = 2.6
 _STYLE: Any = {
     "svg.hashsalt": "robin",  # by which a drawing of the same figures is the same file
-    "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # letters that can be selected, and fonts that are embedded
     "font.sans-serif": ["DejaVu Sans", "Arial"],
     "font.size": 10.5,
     "axes.unicode_minus": False,  # the minus of every other number
@@ -57,6 +57,12 @@ _FEW_MARKS = 5.0
 _SVG = "{http://www.w3.org/2000/svg}"
 ElementTree.register_namespace("", _SVG.strip("{}"))  # which a page needs no prefix for
 _DRAWN = frozenset({f"{_SVG}use", f"{_SVG}path"})
+_NOT_DATED: Mapping[str, Any] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None},
+}
+_NAME = 30
+"""Letters of a name in a line of a figure."""
 _FEW_NAMES = 3
 _MANY_NAMES = 12
 _STRONGEST = 0.62
@@ -250,10 +256,10 @@ _KINDS: Mapping[str, Callable[[Axes, Series], Marks]] = {
 }
 
 
-def _draw(axes: Axes, panel: Panel) -> Marks:
+def _draw(axes: Axes, panel: Panel, written_out: Mapping[str, str]) -> Marks:
     dashed: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
-    _set_axis(axes, "x", panel, dashed)
-    _set_axis(axes, "y", panel, dashed)
+    _set_axis(axes, "x", panel, dashed, written_out)
+    _set_axis(axes, "y", panel, dashed, written_out)
     if panel.diagonal is not None:
         axes.plot(panel.diagonal, panel.diagonal, **dashed)
         if panel.x.limits == panel.y.limits is not None:
@@ -271,7 +277,11 @@ def _draw(axes: Axes, panel: Panel) -> Marks:
 
 
 def _set_axis(
-    axes: Axes, letter: Literal["x", "y"], panel: Panel, dashed: Mapping[str, Any]
+    axes: Axes,
+    letter: Literal["x", "y"],
+    panel: Panel,
+    dashed: Mapping[str, Any],
+    written_out: Mapping[str, str],
 ) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -287,14 +297,19 @@ def _set_axis(
     if axis.rule is not None:
         (axes.axvline if letter == "x" else axes.axhline)(axis.rule, **dashed)
     if axis.names:
-        drawn.set_ticks(np.arange(len(axis.names)), [title_of(each) for each in axis.names])
+        names = [
+            "\n".join(wrap(title_of(written_out.get(each, each)), _NAME)) for each in axis.names
+        ]
+        drawn.set_ticks(np.arange(len(names)), names)
         axes.grid(visible=False, axis=letter)
     elif panel.diagonal is not None and axis.limits is not None:
         drawn.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
 
 
 def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = None) -> bytes:
-    """Draw a chart as the bytes of a file, svg or png; with a white background, except for a page.
+    """Draw a chart as the bytes of a file, svg, pdf or png; with a white background, except for a page.
+
+    A file has its fonts within, or its letters as outlines, and names written out.
 
     Args:
         said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
@@ -303,13 +318,15 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):
+    is_file = said is None
+    with mpl.rc_context(_STYLE | {"svg.fonttype": "path" if is_file else "none"}):
         count, panels = len(chart.panels), list(chart.panels.values())
         a_line = min(chart.a_line, count)
         lines = -(-count // a_line)
         least = (_PANEL_HEIGHT if chart.a_line == 1 else _SQUARE) * lines
         width, height = chart.size
-        ground = "white" if said is None else "none"
+        ground = "white" if is_file else "none"
+        written_out = chart.written_out if is_file else {}
         figure = Figure(figsize=(width, max(height, least)), layout="constrained", facecolor=ground)
         places = figure.subplots(lines, a_line, squeeze=False).ravel()
         for axes in places[count:]:
@@ -318,7 +335,7 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
         for place, (axes, (name, panel)) in enumerate(
             zip(places, chart.panels.items(), strict=False)
         ):
-            for mark, texts in _draw(axes, panel):
+            for mark, texts in _draw(axes, panel, written_out):
                 if said is not None:
                     mark.set_gid(f"said-{len(said)}")
                     said[f"said-{len(said)}"] = texts
@@ -346,11 +363,12 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
                 frameon=False,
             )
         file = io.BytesIO()
-        if form == "svg":  # savefig would draw it twice, to the same bytes
+        how: Any = {"metadata": _NOT_DATED.get(form)}
+        if is_file:
+            figure.savefig(file, format=form, dpi=110, bbox_inches="tight", **how)
+        else:  # savefig would draw it twice, to the same bytes
             canvas: Any = FigureCanvasSVG(figure)
-            canvas.print_svg(file, metadata={"Date": None, "Creator": None})
-        else:
-            figure.savefig(file, format=form, dpi=110)
+            canvas.print_svg(file, **how)
     return file.getvalue()
 
 

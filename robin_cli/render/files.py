@@ -19,6 +19,7 @@ from robin_cli.model.errors import InputError, StorageError
 from robin_cli.render.csv import defused, write_separated
 from robin_cli.render.json import rows_of, write_jsonl
 from robin_cli.render.outputs import SEPARATORS, format_named
+from robin_cli.render.papers import write_latex
 from robin_cli.render.text import HarmlessFile
 from robin_cli.render.xlsx import write_workbook
 from robin_cli.storage.segments import gathered
@@ -106,6 +107,8 @@ def _write(
         write_separated(SEPARATORS[name], results, file)
     elif name == "jsonl":
         write_jsonl(results, file)
+    elif name == "latex":
+        write_latex(results, file)
     elif name == "parquet":
         write_parquet(results, file)
     else:

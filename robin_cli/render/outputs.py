@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from robin_cli.datasets.formats import sheets
@@ -15,16 +15,19 @@ from robin_cli.model.errors import InputError
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 BINARY = frozenset({"parquet", "xlsx"})
-FORMATS = (*SEPARATORS, "jsonl", "parquet", "xlsx")
+FORMATS = (*SEPARATORS, "jsonl", "parquet", "xlsx", "latex")
+PAGES = ("md", "latex")
+"""The formats of a page of text."""
 
 
-def format_named(fmt: str | None, output: str | None) -> str:
-    """Return the name of the format. InputError if it is unknown, or does not go with ``output``."""
+def format_named(fmt: str | None, output: str | None, known: Sequence[str] = FORMATS) -> str:
+    """Return the name of the format, one of ``known``. InputError if it is none, or does not go with ``output``."""
     whole, packed = split_suffix(output or "")
-    name = fmt or Path(whole).suffix.removeprefix(".").lower() or "csv"
-    if name not in FORMATS:
+    name = fmt or Path(whole).suffix.removeprefix(".").lower() or known[0]
+    name = "latex" if name == "tex" else name
+    if name not in known:
         raise InputError(
-            f'--format "{name}": known formats, and ends of file names, are {", ".join(FORMATS)}'
+            f'--format "{name}": known formats, and ends of file names, are {", ".join(known)}'
         )
     if packed and name in BINARY:
         raise InputError(f"-o {output}: {name} is compressed in itself; leave {packed} out")
@@ -33,7 +36,12 @@ def format_named(fmt: str | None, output: str | None) -> str:
     return name
 
 
-def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()) -> None:
+def check_output(
+    fmt: str | None,
+    output: str | None,
+    inputs: Iterable[str] = (),
+    known: Sequence[str] = FORMATS,
+) -> None:
     """Refuse, before anything is paid for, an output that cannot be written, or that is one of ``inputs``.
 
     Raises:
@@ -44,7 +52,7 @@ def check_output(fmt: str | None, output: str | None, inputs: Iterable[str] = ()
             f"-o {output}: --format table is for a terminal; leave --format out to write a file"
         )
     if fmt != "table":
-        format_named(fmt, output)
+        format_named(fmt, output, known)
     if output is None or output == "-":
         return
     check_not_read("-o", output, inputs)

@@ -64,6 +64,7 @@ def write_workbook(
     ):
         formats = {
             "plain": book.add_format(),
+            "number": book.add_format({"num_format": "0.00"}),
             "bold": book.add_format({"bold": True}),
             "left": book.add_format({"align": "left"}),
             "time": book.add_format({"num_format": _TIME}),
@@ -131,7 +132,7 @@ def _write_settings(
 ) -> None:
     sheet.set_column(0, 0, 24)
     sheet.set_column(1, 1, 80)
-    left = {"plain": formats["left"], "time": formats["left time"]}
+    left = {"plain": formats["left"], "number": formats["left"], "time": formats["left time"]}
     for line, (name, value) in enumerate(settings.items()):
         _write_text(sheet, line, 0, name, formats["plain"])
         _write(sheet, line, 1, _cell(value), left)
@@ -154,7 +155,8 @@ def _write(
     if isinstance(value, bool):
         sheet.write_boolean(line, column, value, formats["plain"])
     elif isinstance(value, int | float):
-        sheet.write_number(line, column, value, formats["plain"])
+        style = formats["plain" if isinstance(value, int) else "number"]
+        sheet.write_number(line, column, value, style)
     elif isinstance(value, datetime) and value.year >= _FIRST_YEAR:
         moment = value.astimezone(UTC).replace(tzinfo=None)  # a cell's time has no zone
         sheet.write_datetime(line, column, moment, formats["time"])

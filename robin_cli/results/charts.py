@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,7 @@ class Chart:
     Attributes:
         a_line: number of panels side by side.
         size: least width and height in inches; a chart wider than SIZE has the page's width to itself.
+        written_out: names on its axes, and what a figure of its own has in their place.
     """
 
     title: str
@@ -97,11 +98,12 @@ class Chart:
     panels: Mapping[str, Panel]
     a_line: int = 1
     size: tuple[float, float] = SIZE
+    written_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def chart(title: str, says: str, panel: Panel, *, size: tuple[float, float] = SIZE) -> Chart:
-    """Return a chart of one panel."""
-    return Chart(title, says, {"": panel}, size=size)
+def chart(title: str, says: str, panel: Panel, **about: Any) -> Chart:
+    """Return a chart of one panel; ``about``: further attributes."""
+    return Chart(title, says, {"": panel}, **about)
 
 
 def course(calls: IntArray, run: FloatArray, evenly: FloatArray, label: str) -> Panel:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from robin_cli.results.tables import Column, Form, Hide, declared
 
 _CERTIFIED = "On average at most `--error-rate` of such rows is wrong."
+INTERVALS = "Intervals over prompts: Student's t for means and differences, wider if few prompts carry them; exact for shares"
 _PEOPLE = "By people's labels: "
 
 
@@ -117,20 +118,23 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
     Column("text_because", "Why the text was rated instead.", "name"),
     Column("cached_tokens", "Cached tokens sent.", "count"),
     Column("reasoning_tokens", "Tokens of reasoning.", "count"),
+    Column("fingerprint", "The endpoint's fingerprint of the model's configuration.", "name"),
 ))
 
 _OF_JUDGES = "The attribute; of a panel with the judge."
-AGREEMENT = declared("agreement", "Agreement with human ratings, and of the judge with itself", "attribute and coefficient", (
-    Column("attribute", _OF_JUDGES, "name"),
-    Column("coefficient", "pearson, spearman, kendall, kappa, alpha, reliability, ceiling, icc; if pairwise also same, the "
-           "share with the same preference.", "name"),
+AGREEMENT = declared("agreement", "Agreement of judge and people, among people, among judges, and of the judge with itself",
+                     "attribute and coefficient", (
+    Column("attribute", f"{_OF_JUDGES} `· people`, `· judges`: among several of these.", "name"),
+    Column("coefficient", "alpha (Krippendorff's, interval), pearson, spearman, kendall, kappa (weighted), alpha_ordinal; if "
+           "pairwise also same, the share with the same preference. Of the judge alone: reliability, ceiling, icc.", "name"),
     Column("value", "The coefficient.", "number"),
-    *_interval("ci", "Its 95 % interval, bootstrap over prompts.", "number"),
+    *_interval("ci", "Its 95 % interval, bootstrap over prompts; empty below 20.", "number"),
     Column("n", "Pairs.", "count", "pairs", rank=1),
     Column("n_prompts", "Their prompts.", "count", "prompts", rank=2),
     Column("resamples", "Bootstrap resamples.", "count", rank=5),
+    Column("rounding", "For kappa and alpha_ordinal: how values become levels.", "name", rank=4, hide="empty"),
     Column("why", "Why one is missing.", "name", hide="empty"),
-), terminal=("attribute", "coefficient", "value", "ci_low", "n", "n_prompts", "resamples", "why"))
+), terminal=("attribute", "coefficient", "value", "ci_low", "n", "n_prompts", "resamples", "rounding", "why"))
 
 CALIBRATION = declared("calibration", "Human ratings by score", "attribute and level of the scale that pairs have", (
     Column("attribute", _OF_JUDGES, "name"),
@@ -222,8 +226,13 @@ DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", 
     Column("mean_a", "Means over prompts of equal weight.", "number", rank=2),
     Column("mean_b", "Means over prompts of equal weight.", "number", rank=2),
     Column("difference", "a − b.", "signed"),
-    *_interval("ci", "95 % interval, for prompts like these.", "signed"),
-    Column("p_adjusted", "Two-sided p value; Holm's correction for several systems.", "number", "p"),
+    Column("std_error", "Its standard error, over prompts.", "number", rank=3),
+    Column("df", "Degrees of freedom: prompts less 1.", "count", rank=6),
+    *_interval("ci", "95 % interval by the paired t test; those of several systems hold together.", "signed"),
+    Column("p", "Two-sided p value of the paired t test.", "number"),
+    Column("p_adjusted", "The same with Holm's correction for several systems.", "number"),
+    Column("p_wilcoxon", "With `--details`: two-sided p value of Wilcoxon's signed-rank test.", "number", "p Wilcoxon", rank=3),
+    Column("effect_size", "Cohen's d, paired: difference / standard deviation of the differences.", "signed", "d", rank=2),
     Column("noise_share", "The judge's noise, as a share of the variance.", "number"),
     Column("prompts_needed", "Prompts in all that would settle it 4 times in 5, at this difference.",
            "count"),
@@ -231,11 +240,21 @@ DIFFERENCES = declared("compare", "How far systems are apart: `robin compare`", 
     *_interval("corrected", f"{_PEOPLE}95 % interval.", "signed", "corrected 95 %", 1, "empty"),
     Column("n_labels", "People's labels.", "count", "labels", rank=5, hide="zero"),
     Column("which", "The two systems, by their letters.", "text", " ", for_people=True),
-    Column("p", "The p value in the style of papers.", "word", rank=1, for_people=True),
+    Column("p_text", "p_adjusted in the style of papers.", "word", "p", rank=1, for_people=True),
     Column("better", "Which of the two is better.", "name", for_people=True),
     Column("by_people", "The better one by people's labels.", "name", hide="empty", for_people=True),
-), terminal=("attribute", "which", "n_prompts", "mean_a", "mean_b", "difference", "ci_low", "p", "better",
-             "corrected_difference", "corrected_low", "by_people", "n_labels"))
+), terminal=("attribute", "which", "n_prompts", "mean_a", "mean_b", "difference", "std_error", "df", "ci_low", "effect_size",
+             "p_text", "p_wilcoxon", "better", "corrected_difference", "corrected_low", "by_people", "n_labels"))
+
+SYSTEMS = declared("systems", "Systems beside the one with the highest mean", "attribute and system, the highest mean first", (
+    Column("attribute", "The attribute.", "name"),
+    Column("system", "The system.", "name"),
+    Column("n_prompts", "Prompts shared with the best one.", "count", "prompts"),
+    Column("mean", "The mean over prompts of equal weight.", "number"),
+    Column("difference", "Its difference from the best one.", "signed"),
+    *_interval("difference", "95 % interval, as of `robin compare`.", "signed"),
+    Column("p_adjusted", "Two-sided p value; Holm's correction for several systems.", "number", "p"),
+), terminal=("attribute", "system", "n_prompts", "mean", "difference", "difference_low", "p_adjusted"))
 
 SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt, and attribute", (
     Column("attribute", "The attribute.", "name"),
@@ -353,6 +372,7 @@ TABLES = (
         DISAGREEMENTS,
         DECISIONS,
         DIFFERENCES,
+        SYSTEMS,
         REQUIREMENTS,
         RUNS,
         RESULTS,

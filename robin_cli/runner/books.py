@@ -144,7 +144,7 @@ class Books:
 
     Attributes:
         calls: the calls in the budget; for a budget of money, about as many as it pays for.
-        at_first: ratings per arm that are asked before any are looked at.
+        at_first: ratings per arm that are asked before any are looked at; ``least``: calls before there is a result.
         ask: makes the question of a ticket.
         asked: the number of calls made and not answered yet.
         unwritten: the number of calls whose answers are on their way to the disk.
@@ -162,11 +162,12 @@ class Books:
         samples: int = 1,
         calls: int = 0,
         at_first: int = 1,
+        least: int = 1,
         health: Sequence[Health] = (),
         notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.desk, self.planner, self.money, self.stop = desk, planner, money, stop
-        self.samples, self.calls, self.at_first = samples, calls, at_first
+        self.samples, self.calls, self.at_first, self.least = samples, calls, at_first, least
         self.health = health or [Health(name) for name in desk.names]
         self.stats = Stats()
         self.ask: Callable[[Ticket], Question] = desk.question

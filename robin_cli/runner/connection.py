@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -54,10 +55,15 @@ def endpoints_of(
     )
     calls, ceiling = None if fixed is None else min(fixed, most), min(ceiling, most)
 
+    at_address: defaultdict[str, list[Limiter]] = defaultdict(list)
+
     def reached(judge: JudgeAddress, base_url: str, price: Price | None) -> Retrying:
         limiter = Limiter(
             calls, ceiling=ceiling, clock=time.monotonic, rpm=settings.rpm, tpm=settings.tpm
         )
+        if fixed:  # the slots are the server's, whichever of its judges is asked
+            at_address[base_url].append(limiter)
+            limiter.together = at_address[base_url]
         key = keys[judge.api_key_env] if settings.at_endpoints else "none"
         target = _target(settings, judge.name, base_url, price, calls or ceiling)
         if isinstance(target.options, Endpoint):

@@ -46,7 +46,8 @@ class Engine(Carrier):
         self._health = books.health
         books.stats.under_way = lambda: sum(judge.under_way for judge in judges)
         books.stats.limiters = [limiter for judge in judges for limiter in judge.limiters]
-        ceiling = sum(judge.ceiling for judge in judges)
+        limiters = books.stats.limiters
+        ceiling = sum({each.together[0]: each.ceiling for each in limiters}.values())
         self._alone = len(judges) == 1
         planner = books.planner
         # With one call at a time, each answer is on disk before the next call is chosen. Else the next call waits for the disk

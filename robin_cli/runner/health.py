@@ -108,12 +108,14 @@ class Health:
         Raises:
             EndpointError: nothing has succeeded yet, or for too long, or pair after pair is refused for the same reason.
         """
+        if failure.permanent:  # a refusal of this pair alone, by an endpoint that works
+            self._quiet_since = self._clock()
+            return True
         self._failures_in_a_row += 1
         most = _HOPELESS_REFUSALS if failure.refused else _HOPELESS_FAILURES
         is_hopeless = not self._answered and self._failures_in_a_row >= most
         if failure.refused:
-            if not failure.permanent:
-                self._compare_refusals(failure.detail, pair)
+            self._compare_refusals(failure.detail, pair)
             if is_hopeless:
                 raise EndpointError(
                     f"{self._name}every request was refused; the last time: {failure.detail}"

@@ -112,6 +112,7 @@ class Session:
             samples=settings.samples_per_request,
             calls=manifest.budget,
             at_first=first,
+            least=self.goal.least_calls,
             health=[
                 Health(name, at_endpoint=at_endpoint, stall_s=stall_s, pairs=len(store.pairs))
                 for name in self._desk.names

@@ -239,7 +239,7 @@ class Settings:
     rounds: int = _spend("Rounds in which the budget goes out by --batch.",
         4, scope=SESSION, check=_within(1, 100, "a number of rounds, 1 to 100"))
 
-    concurrency: str = _ask("Calls under way at a time: N or auto.",
+    concurrency: str = _ask("Calls under way at a time, at each address: N or auto.",
         AUTO, scope=SESSION, accept=_as_text, check=_CONCURRENCY)
     ray: str | None = _ask("Workers on a Ray cluster make the calls: its HOST:PORT, or local.",
         scope=SESSION, metavar="ADDRESS", example='"10.0.0.1:6379"', kept=False, check=_RAY)
@@ -248,9 +248,9 @@ class Settings:
     answers: Literal["text", "json", "logprobs"] = _ask(
         "How the judge answers: text, json (by a schema) or logprobs (a rating is the mean over its tokens).",
         "text", metavar="FORM")
-    rpm: float | None = _ask("Requests a minute at most, for each address.",
+    rpm: float | None = _ask("Requests a minute at most, of each judge at each address.",
         scope=SESSION, example="500", check=_A_MINUTE)
-    tpm: float | None = _ask("Tokens a minute at most, for each address.",
+    tpm: float | None = _ask("Tokens a minute at most, of each judge at each address.",
         scope=SESSION, example="200000", check=_A_MINUTE)
     temperature: float = _ask("Sampling temperature.",
         1.0, always=True, of_question=True, check=_within(0, 2, "between 0 and 2"))
@@ -273,8 +273,8 @@ class Settings:
     run: str | None = _out("Run directory.",
         scope=INPUT, metavar="DIR", default_said="runs/TIME-ATTRIBUTE", example='"runs/my-run"', in_python=True,
         file="written")
-    format: Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "table"] | None = _out(
-        "csv, tsv, jsonl, parquet, xlsx or table.",
+    format: Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "latex", "table"] | None = _out(
+        "csv, tsv, jsonl, parquet, xlsx, latex or table.",
         default_said="by the file's name", example='"csv"')
     output: str | None = _out("File for the table, or - for standard output.",
         short="-o", metavar="FILE", example='"scores.csv"', file="written")

@@ -450,6 +450,7 @@ class _Session(TypedDict):
     started_at: str
     ended_at: NotRequired[str]
     in_flight: NotRequired[int | None]
+    models: NotRequired[list[str]]  # as endpoints name those that answered
     refused: NotRequired[int]
     waited_s: NotRequired[float]
     max_cost_reached: NotRequired[float]

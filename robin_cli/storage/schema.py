@@ -37,6 +37,7 @@ JUDGMENTS = pa.schema(
         pa.field("text_because", pa.string()),
         pa.field("cached_tokens", pa.int64()),
         pa.field("reasoning_tokens", pa.int64()),
+        pa.field("fingerprint", pa.string()),
     ]
 )
 

@@ -64,6 +64,7 @@ class RunStore(StoredRun):
         self._lock = lock
         self._is_announced = False
         self._characters = 0  # of answers since the last segment
+        self._served: set[str] = set()
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
         content = read_journal(path / JOURNAL) if pairs is None else None
         last = segment_count(path)
@@ -210,10 +211,11 @@ class RunStore(StoredRun):
         self._is_announced = False
 
     def end(self, **facts: Any) -> None:
-        """Record that the session ended, with ``facts`` about it, and how much is on disk, so that later losses are noticed."""
+        """Record that the session ended: ``facts``, the models that answered, and how much is on disk, so that losses show."""
         with self._writing:  # a thread may be at work on a segment
             kept = self._segment - 1, self._synced
-        self.set_manifest(self.manifest.with_session_end(**facts).with_data(kept=kept))
+        ended = self.manifest.with_session_end(**facts, models=sorted(self._served))
+        self.set_manifest(ended.with_data(kept=kept))
 
     def write(self, judgments: Sequence[Judgment]) -> None:
         """Hand ``judgments``, in order, to the operating system: when this returns, they outlive the process.
@@ -228,6 +230,7 @@ class RunStore(StoredRun):
                     self._is_behind = True
             self._rows.extend(judgments)
             self._characters += sum(len(judgment.text) for judgment in judgments)
+            self._served |= {judgment.model for judgment in judgments if judgment.counts}
 
     def sync(self) -> None:
         """Wait until all that was written is on disk: when this returns, it outlives the machine. Seal a full segment.

@@ -17,16 +17,16 @@ from robin_cli.goals.differences import (
     each_of,
     letters_of,
     next_step,
-    table_of,
     verdict,
 )
 from robin_cli.render.terminal import print_table
 from robin_cli.render.text import as_called, one_line
 from robin_cli.results.columns import DIFFERENCES
+from robin_cli.results.tables import Table
 from robin_cli.results.words import finite
 
 
-def print_comparison(console: Console, found: Compared) -> None:
+def print_comparison(console: Console, found: Compared, table: Table) -> None:
     """Print which system is better, the systems, a table of all pairs, and notes on the numbers."""
     console.print(
         Text("\n".join([*at_most(better_lines(found), "see the table"), ""])),
@@ -35,16 +35,14 @@ def print_comparison(console: Console, found: Compared) -> None:
     for name, letter in letters_of(found.systems).items():
         console.print(Text(f"{letter}  {one_line(name)}"), soft_wrap=True)
     console.print()
-    table = table_of(found)
     print_table(console, table, len(table))
     if step := next_step(found):
         console.print(Text(as_called(f"next: {one_line(step)}")), soft_wrap=True)
 
 
-def facts_of(found: Compared) -> dict[str, Any]:
+def facts_of(found: Compared, table: Table) -> dict[str, Any]:
     """Return the comparison as JSON values."""
     none = dict.fromkeys(DIFFERENCES.public) | {"n_labels": 0}
-    rows = table_of(found).records()
     return {
         "runs": [run.name for run in found.runs],
         "by": found.who.by,
@@ -54,7 +52,7 @@ def facts_of(found: Compared) -> dict[str, Any]:
         "next": next_step(found) or None,
         "comparisons": [
             none | row | _further(found, one, people, (row["a"], row["b"]))
-            for row, (_, one, people) in zip(rows, each_of(found), strict=True)
+            for row, (_, one, people) in zip(table.records(), each_of(found), strict=True)
         ],
     }
 
@@ -67,9 +65,9 @@ def _further(
     return {
         "carried_by": [found.who.prompts[each] for each in carriers],
         "carried_share": carried or None,
-        "p": finite(one.p),
         "shorter_by_five_calls": finite(one.shorter),
         "settled": one.is_settled,
+        "widened": one.is_widened or found.is_robust,
         "better": _name(verdict(one, sides)),
         "better_by_labels": None
         if people is None or people.why

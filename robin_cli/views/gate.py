@@ -19,11 +19,11 @@ from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.analysis.scores import told_scores
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
 from robin_cli.model.requirement import Requirement, requirement_of
 from robin_cli.render.outputs import check_not_read, check_writable
 from robin_cli.render.text import one_line
-from robin_cli.results.columns import REQUIREMENTS
+from robin_cli.results.columns import INTERVALS, REQUIREMENTS
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about, finite
 from robin_cli.storage.manifest import FILE
@@ -214,7 +214,7 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
 
 
 def _there(verdict: Verdict) -> str:
-    of_first = f", the first {number_of(verdict.first, 'rating')} of each" if verdict.first else ""
+    of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     as_often = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
@@ -311,6 +311,7 @@ def ends_with(found: Gated) -> list[str]:
         None, (_more_calls(found, each) for each in found.verdicts if each.state == "inconclusive")
     )
     return [
+        *[INTERVALS] * any(each.requirement.kind != "all" for each in found.verdicts),
         *overall,
         one_line(f"next: {next(settling, f'robin report {typed(found.run)} -o report.html')}"),
     ]
@@ -331,7 +332,9 @@ def requirement_table(found: Gated) -> Table:
     """Return the verdicts as a table."""
     facts = [_facts(found, each) for each in found.verdicts]
     return REQUIREMENTS.of(
-        {name: [each[name] for each in facts] for name in REQUIREMENTS.columns}, noun="requirement"
+        {name: [each[name] for each in facts] for name in REQUIREMENTS.columns},
+        noun="requirement",
+        notes=[INTERVALS],
     )
 
 
@@ -409,7 +412,7 @@ def markdown_of(found: Gated) -> str:
             told,
         )
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"Run {_code(found.run)}, {found.spent:,} calls."]
+    lines += ["", f"{INTERVALS}. Run {_code(found.run)}, {found.spent:,} calls."]
     return "\n".join(lines) + "\n"
 
 

@@ -147,7 +147,7 @@ def _said(saving: Saving, runs: int) -> str:
     return f"{saving.share:.0%} (95 %: {saving.low:.0%} to {saving.high:.0%})"
 
 
-SUFFIXES = (".png", ".svg", ".html")
+SUFFIXES = (".png", ".svg", ".pdf", ".html")
 _MARKS = ("o", "s", "^", "D", "v")
 
 

@@ -16,6 +16,7 @@ from robin_cli.analysis.agreement import (
     FEWEST_PROMPTS,
     Agreement,
     agreement,
+    among,
     correlations,
     levels_of,
     off_scale,
@@ -42,7 +43,7 @@ def by_name(found: list[Agreement]) -> dict[str, Agreement]:
 
 
 def textbook(a: Any, b: Any, levels: list[int]) -> tuple[float, float]:
-    """Weighted κ and ordinal α by libraries."""
+    """Weighted κ and ordinal α of libraries."""
     import evalica
     from sklearn.metrics import cohen_kappa_score
 
@@ -51,6 +52,8 @@ def textbook(a: Any, b: Any, levels: list[int]) -> tuple[float, float]:
 
 
 def test_agrees_with_the_textbook_on_every_coefficient() -> None:
+    import evalica
+
     rng = np.random.default_rng(1)
     x = rng.integers(0, 9, 300) / 2
     y = np.clip(x + rng.normal(0, 1, 300), 0, 4)
@@ -60,18 +63,46 @@ def test_agrees_with_the_textbook_on_every_coefficient() -> None:
     x, y = x[:60], y[:60]
     y[:5] = np.nan
     x[5] = np.nan
-    found = by_name(agreement(x, y, each_its_own(60) // 2, SCALE))
+    refused = by_name(agreement(x, y, each_its_own(60) // 2, SCALE, resamples=0))
+    for name in ("kappa", "alpha_ordinal"):
+        assert np.isnan(refused[name].value)
+        assert (
+            "have a value halfway between two levels; --what agreement --round" in refused[name].why
+        )
+    found = by_name(agreement(x, y, each_its_own(60) // 2, SCALE, rounds=True))
     both = ~np.isnan(x + y)
     for name, coefficient in CORRELATIONS.items():
         assert found[name].value == pytest.approx(coefficient(x[both], y[both]).statistic)
+    interval = evalica.alpha(pd.DataFrame([x[both], y[both]]), distance="interval").alpha
+    assert found["alpha"].value == refused["alpha"].value == pytest.approx(interval)
     a, b = (np.floor(values[both] + 0.5).astype(int) for values in (x, y))
-    assert (found["kappa"].value, found["alpha"].value) == pytest.approx(
+    assert (found["kappa"].value, found["alpha_ordinal"].value) == pytest.approx(
         textbook(a, b, [0, 1, 2, 3, 4])
     )
     assert list(found) == list(COEFFICIENTS)
     for told in found.values():
         assert (told.n, told.n_prompts, told.resamples, told.why) == (54, 27, 1000, "")
         assert told.ci_low < told.value < told.ci_high
+        assert told.rounding == "half up" * (told.coefficient in {"kappa", "alpha_ordinal"})
+
+
+def test_agrees_with_krippendorffs_own_example_of_four_people_with_gaps() -> None:
+    # "Computing Krippendorff's alpha-reliability", 2011, part C: 12 units; α .815 ordinal, .849 interval
+    people = [
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+        [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+    ]
+    values = np.array(people, dtype=np.float64).T
+    interval, ordinal = among(values, each_its_own(12))
+    assert (round(interval.value, 3), round(ordinal.value, 3)) == (0.849, 0.815)
+    assert interval.n == 11  # the last has one label
+    assert interval.why == "no interval below 20 prompts; this run has 11"
+    (interval, _) = among(np.tile(values, (4, 1)), each_its_own(48), resamples=100)
+    assert interval.ci_low < interval.value < interval.ci_high
+    (none, _) = among(values[:, :1], each_its_own(12))
+    assert none.why == "3 prompts with a shared rating are needed; this run has 0"
 
 
 LEVELS = st.integers(-2, 9)
@@ -85,7 +116,7 @@ def test_agrees_with_the_textbook_on_levels_whatever_they_are(pairs: list[tuple[
     if np.isnan(found["pearson"].value):
         assert np.ptp(a) == 0 or np.ptp(b) == 0
     else:
-        values = (found["kappa"].value, found["alpha"].value)
+        values = (found["kappa"].value, found["alpha_ordinal"].value)
         assert values == pytest.approx(textbook(a, b, list(range(-2, 10))), abs=1e-9)
 
 
@@ -93,13 +124,14 @@ def test_states_no_agreement_of_levels_where_all_round_to_one() -> None:
     scores, human = np.linspace(2.6, 3.4, 24), np.linspace(3.4, 2.6, 24)
     found = by_name(agreement(scores, human, each_its_own(24), SCALE, resamples=200))
     assert found["pearson"].value == pytest.approx(-1)
-    for name in ("kappa", "alpha"):
+    for name in ("kappa", "alpha_ordinal"):
         assert np.isnan([found[name].value, found[name].ci_low]).all()
-        assert found[name].why == "all scores and human ratings round to one level"
+        assert found[name].why == "all values round to one level"
     scores[0] = 2.2  # 36 % of the resamples leave this pair out
     found = by_name(agreement(scores, human, each_its_own(24), SCALE, resamples=200))
     assert all(
-        np.isfinite(found[name].ci_low) and found[name].why == "" for name in ("kappa", "alpha")
+        np.isfinite(found[name].ci_low) and found[name].why == ""
+        for name in ("kappa", "alpha_ordinal")
     )
 
 
@@ -169,12 +201,17 @@ def test_states_no_correlation_on_thin_or_constant_data() -> None:
         COEFFICIENTS
     )
     assert {each.why for each in thin} == {
-        "20 prompts with a score and a human rating are needed; this run has 2"
+        "3 prompts with a score and a human rating are needed; this run has 2"
     }
-    for prompts in (FEWEST_PROMPTS - 1, FEWEST_PROMPTS):
-        values = np.arange(100.0) % 5
-        told = agreement(values, values, np.arange(100) % prompts, SCALE, resamples=0)[0]
-        assert np.isnan(told.value) == (prompts < 20)
+    values = np.arange(100.0) % 5
+    for prompts, few in (
+        (FEWEST_PROMPTS - 1, "no interval below 20 prompts; this run has 19"),
+        (FEWEST_PROMPTS, ""),
+    ):
+        told = agreement(values, values[::-1], np.arange(100) % prompts, SCALE, resamples=20)
+        assert {each.why for each in told} == {few}
+        assert {bool(np.isnan(each.ci_low)) for each in told} == {prompts < FEWEST_PROMPTS}
+        assert not np.isnan([each.value for each in told]).any()
     for scores, human, said in (
         (np.ones(30), np.arange(30.0) % 5, "scores"),
         (np.arange(30.0) % 5, np.ones(30), "human ratings"),
@@ -192,7 +229,7 @@ def test_states_no_interval_where_most_resamples_are_of_pairs_all_alike(
     # one score of twenty differs: 36 % of the resamples leave it out. If one human rating of another pair does, too: 60 %
     x, y = np.zeros(20), np.zeros(20)
     x[0] = y[apart - 1] = 1.0
-    for each in agreement(x, y, each_its_own(20), SCALE)[:3]:
+    for each in agreement(x, y, each_its_own(20), SCALE)[1:4]:
         assert np.isfinite(each.value)
         assert np.isfinite([each.ci_low, each.ci_high]).all() == known
         assert each.why == (
@@ -202,7 +239,7 @@ def test_states_no_interval_where_most_resamples_are_of_pairs_all_alike(
 
 def test_states_values_alone_where_nothing_is_resampled() -> None:
     x, y = np.arange(24.0), np.arange(24.0) ** 2
-    (pearson, *_) = agreement(x, y, each_its_own(24), Scale(0, 600), resamples=0)
+    (_, pearson, *_) = agreement(x, y, each_its_own(24), Scale(0, 600), resamples=0)
     assert pearson.value == pytest.approx(stats.pearsonr(x, y).statistic)
     assert np.isnan([pearson.ci_low, pearson.ci_high]).all()
     y[20:] = np.nan

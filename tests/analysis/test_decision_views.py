@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +40,7 @@ def task_of(
     return Task(asked, space, None if group is None else np.array(group))
 
 
-def arms_of(ratings: list[list[int]]) -> WritableArms:
+def arms_of(ratings: Sequence[Sequence[float]]) -> WritableArms:
     arms = WritableArms(len(ratings))
     for arm, each in enumerate(ratings):
         for rating in each:
@@ -51,7 +52,9 @@ def chances_of(task: Task, arms: WritableArms) -> FloatArray:
     return likely_wrong(task, arms.sums, arms.retired_mask)
 
 
-def moments_of(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def moments_of(
+    ratings: Sequence[Sequence[float]],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The means, standard errors and degrees of freedom of arms on one scale of five levels, by the definition."""
     n = np.array([len(each) for each in ratings])
     squares = np.array([n[k] * np.var(each) for k, each in enumerate(ratings)])
@@ -64,7 +67,7 @@ def moments_of(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatA
 
 
 def test_a_side_is_likely_wrong_by_the_tail_beyond_the_margin() -> None:
-    ratings = [[3, 4, 3], [2, 3, 2, 1]]
+    ratings: list[list[float]] = [[3.5, 4, 3], [2, 3, 2, 1]]  # between the levels
     mean, error, freedom = moments_of(ratings)
     chances = chances_of(task_of("a>=3", 3), arms_of([*ratings, []]))
     for arm in (0, 1):
@@ -74,7 +77,8 @@ def test_a_side_is_likely_wrong_by_the_tail_beyond_the_margin() -> None:
 
 
 def test_a_pair_of_several_thresholds_is_likely_wrong_by_all_of_them() -> None:
-    of_a, of_b = [[3, 4, 3], [3, 3, 4, 4]], [[1, 2], [2, 3, 3]]
+    of_a: list[list[float]] = [[3, 4, 3.5], [3, 3, 4, 4]]
+    of_b: list[list[float]] = [[1, 1.5], [2, 3, 3]]
     mean, error, freedom = (
         np.stack(each, axis=1) for each in zip(moments_of(of_a), moments_of(of_b), strict=True)
     )
@@ -87,7 +91,7 @@ def test_a_pair_of_several_thresholds_is_likely_wrong_by_all_of_them() -> None:
 
 
 def test_a_best_is_likely_wrong_if_any_rival_may_be_better() -> None:
-    ratings = [[4, 4, 3], [3, 4, 3], [0, 1], [3, 2, 4, 4], [2]]
+    ratings: list[list[float]] = [[4, 4, 3], [3, 4, 2.5], [0, 1], [3, 2, 4, 4], [2]]
     mean, error, _ = moments_of(ratings)
     spread = np.sqrt(4 / 3) * error
     # beyond the scale's end it is at the end, and nobody is better

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
+from statsmodels.api import OLS
+from statsmodels.stats.multitest import multipletests
 
 from robin_cli.analysis.clustered import (
+    bounds_over_prompts,
     clusters_of,
     lower_bound,
     mean_bounds,
     probability_beyond,
-    wider_bounds,
 )
 from robin_cli.analysis.paired import (
+    ENOUGH_FOR_RARE,
     MORE_CALLS,
     Difference,
     Responses,
@@ -58,9 +61,11 @@ def drawn(seed: int, shape: tuple[int, ...] = (2, 30, 4)) -> FloatArray:
     return scores
 
 
-def bounded(values: FloatArray) -> tuple[float, float]:
-    """What bounds of bounded values make of differences."""
-    return mean_bounds(clusters_of(values, np.arange(len(values))), -4.0, 4.0, alpha=ALPHA)
+def bounded(values: FloatArray, alpha: float = ALPHA) -> tuple[float, float]:
+    """What bounds of bounded values make of differences, with the farther end of Student's interval."""
+    low, high = mean_bounds(clusters_of(values, np.arange(len(values))), -4.0, 4.0, alpha=alpha)
+    t_low, t_high = stats.ttest_1samp(values, 0.0).confidence_interval(1 - alpha)
+    return max(-4.0, min(float(t_low), low)), min(4.0, max(float(t_high), high))
 
 
 def doubted(values: FloatArray) -> float:
@@ -68,41 +73,64 @@ def doubted(values: FloatArray) -> float:
     return probability_beyond(clusters_of(values, np.arange(len(values))), -4.0, 4.0, at=0.0)
 
 
-def test_a_difference_ends_where_the_paired_t_test_or_bounds_of_bounded_values_do_whichever_is_farther() -> (
-    None
-):
+def test_a_difference_is_that_of_the_paired_t_test() -> None:
     scores = drawn(0)
     found = one(scores)
     a, b = scores.mean(axis=2)
     told = stats.ttest_rel(a, b)
-    interval = told.confidence_interval(0.95)
-    assert found.n_prompts == 30
+    model = OLS(a - b, np.ones(30)).fit()
+    assert (found.n_prompts, found.is_widened) == (30, False)
     assert [found.mean_a, found.mean_b] == pytest.approx([a.mean(), b.mean()])
-    assert found.difference == pytest.approx(a.mean() - b.mean())
-    low, high = bounded(a - b)
-    assert low < interval.low
-    assert [found.ci_low, found.ci_high] == pytest.approx(
-        [min(interval.low, low), max(interval.high, high)]
-    )
-    assert found.p == pytest.approx(max(told.pvalue, doubted(a - b)))
-    assert found.p_adjusted == found.p
+    assert [found.difference, found.std_error] == pytest.approx([model.params[0], model.bse[0]])
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(told.confidence_interval()))
+    assert [found.p, found.p_adjusted] == pytest.approx([told.pvalue, model.pvalues[0]])
+    assert found.effect_size == pytest.approx(told.statistic / math.sqrt(30))
+    assert found.p_wilcoxon == pytest.approx(stats.wilcoxon(a, b).pvalue)
     np.testing.assert_allclose(found.by_prompt, a - b)
 
 
-@pytest.mark.parametrize("shape", ["even", "ends", "one far off"])
-def test_each_side_is_the_farther_one_and_of_many_prompts_the_nearest_count_as_one(
-    shape: str,
+def far_off(count: int, prompts: int = 100) -> FloatArray:
+    """Scores whose differences are -4 at ``count`` prompts and .2 at the others."""
+    a = np.where(np.arange(prompts) < count, 0.0, 4.0)
+    return np.stack([a, np.where(a == 0.0, 4.0, 3.8)])[..., None]
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 8, -4])
+def test_widens_where_one_prompt_carries_half_of_the_variance_or_three_on_one_side(
+    count: int,
 ) -> None:
+    scores = far_off(abs(count))
+    if count < 0:  # half of them on the other side
+        scores[:, :2] = scores[::-1, :2].copy()
+    found, values = one(scores), (scores[0] - scores[1])[:, 0]
+    assert found.is_widened == (count in {1, 3})
+    t = stats.ttest_1samp(values, 0.0)
+    ends = bounded(values) if found.is_widened else tuple(t.confidence_interval())
+    assert (found.ci_low, found.ci_high) == pytest.approx(ends)
+    assert found.p == pytest.approx(max(t.pvalue, doubted(values) if found.is_widened else 0.0))
+    robust = differences(responses(scores), 2, is_robust=True)[0]
+    assert (robust.ci_low, robust.ci_high) == pytest.approx(bounded(values))
+    assert robust.p == pytest.approx(max(t.pvalue, doubted(values)))
+
+
+@pytest.mark.parametrize(("off", "prompts"), [(1, 50), (2, 100), (2, 200), (5, 100), (12, 200)])
+def test_says_how_few_prompts_cannot_show_rare_differences(off: int, prompts: int) -> None:
+    found = one(far_off(off, prompts))
+    assert found.may_miss_rare(4.0) == (prompts < ENOUGH_FOR_RARE)
+    assert not one(drawn(1)).may_miss_rare(4.0)
+
+
+@pytest.mark.parametrize("shape", ["even", "ends", "one far off"])
+def test_of_many_prompts_the_nearest_count_as_one_in_wide_bounds(shape: str) -> None:
     rng = np.random.default_rng(12)
     values = {
         "even": rng.uniform(-1, 1, 3000),
         "ends": rng.choice([-4.0, 4.0], 12),
         "one far off": np.append(np.full(24, 0.2), -4.0),
     }[shape]
-    t = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    low, high = bounded(values)
-    wanted = [max(-4.0, min(t.low, low)), min(4.0, max(t.high, high))]
-    assert wider_bounds(values, -4.0, 4.0, alpha=ALPHA) == pytest.approx(wanted, abs=1e-5)
+    clusters = clusters_of(values, np.arange(len(values)))
+    found = bounds_over_prompts(clusters, -4.0, 4.0, alpha=ALPHA, is_robust=True)
+    assert found == pytest.approx(bounded(values), abs=1e-5)
 
 
 def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_are_taken_as_they_are() -> (
@@ -128,7 +156,7 @@ def test_prompts_that_only_one_system_answered_and_unequal_numbers_of_responses_
     both = [prompt for prompt in range(12) if (0, prompt) in each and (1, prompt) in each]
     a, b = (np.array([np.mean(each[system, prompt]) for prompt in both]) for system in (0, 1))
     assert found.prompts.tolist() == both
-    assert found.p == pytest.approx(max(stats.ttest_rel(a, b).pvalue, doubted(a - b)))
+    assert found.p == pytest.approx(stats.ttest_rel(a, b).pvalue)
 
 
 def test_the_share_of_noise_is_that_of_the_scores_error_variances_in_the_variance_of_the_difference() -> (
@@ -211,6 +239,7 @@ def test_differences_that_are_all_alike_get_the_bounds_of_bounded_values_in_plac
     )
     assert found.ci_low <= shift <= found.ci_high
     assert found.ci_high - found.ci_low > 0.5
+    assert found.p_wilcoxon == (1.0 if shift == 0 else stats.wilcoxon(found.by_prompt).pvalue)
     assert found.p == (1.0 if shift == 0 else pytest.approx(_p_by_search(shift), rel=1e-4))
 
 
@@ -266,15 +295,27 @@ def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corre
     found = differences(responses(scores), 3)
     assert [(each.a, each.b) for each in found] == [(0, 1), (0, 2), (1, 2)]
     means = scores.mean(axis=2)
-    p = [
-        max(stats.ttest_rel(means[a], means[b]).pvalue, doubted(means[a] - means[b]))
-        for a, b in ((0, 1), (0, 2), (1, 2))
-    ]
+    told = [stats.ttest_rel(means[a], means[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    p = [each.pvalue for each in told]
     assert [each.p for each in found] == pytest.approx(p)
-    assert [each.p_adjusted for each in found] == pytest.approx(holm(p))
+    assert [each.p_adjusted for each in found] == pytest.approx(multipletests(p, method="holm")[1])
+    together = [tuple(each.confidence_interval(1 - ALPHA / 3)) for each in told]
+    assert [(each.ci_low, each.ci_high) for each in found] == [pytest.approx(x) for x in together]
+    assert [each.is_settled for each in found] == (3 * np.array(p) < ALPHA).tolist()
     open_ = next(each for each in found if not each.is_settled)
     variance = float(open_.by_prompt.var(ddof=1))
     assert open_.prompts_needed >= max(41, prompts_for(open_.difference, variance, alpha=ALPHA / 3))
+
+
+def test_no_system_is_better_whose_interval_holds_0_whatever_holm_says() -> None:
+    between = []
+    for seed in range(60):
+        scores = np.random.default_rng(seed).uniform(0, 4, (3, 20, 1))
+        scores[0] = np.minimum(scores[0] + 0.9, 4.0)
+        found = differences(responses(scores), 3)
+        assert [each.is_settled for each in found] == [3 * each.p < ALPHA for each in found]
+        between += [each for each in found if each.p_adjusted < ALPHA < 3 * each.p]
+    assert [each.ci_low < 0 < each.ci_high for each in between] == [True] * max(1, len(between))
 
 
 def test_names_the_one_or_two_prompts_that_carry_the_variance() -> None:
@@ -292,7 +333,8 @@ def test_names_the_one_or_two_prompts_that_carry_the_variance() -> None:
     assert sorted(carried(-2.0, 2.0)[0]) == [5, 6]
     assert carried(-2.0, 2.0, -2.0, 2.0, -2.0)[0] == []
     assert carried()[0] == []
-    assert carried(-3.0, prompts=18)[0] == []
+    assert carried(-3.0, prompts=18)[0] == [5]
+    assert carried(-2.0, 2.0, prompts=18)[0] == []
 
 
 @pytest.mark.parametrize(("prompts", "responses_each"), [(12, 4), (25, 1)])

@@ -118,7 +118,6 @@ def test_states_nothing_where_too_few_pairs_were_asked_twice() -> None:
         ([1] * 200, "0 further ratings of pairs already rated, 30 are needed"),
         ([2] + [1] * 199, "1 further rating of pairs already rated, 30 are needed"),
         ([2] * 29 + [1] * 171, "29 further ratings of pairs already rated, 30 are needed"),
-        ([9] * 19 + [1] * 181, "they are of 19 prompts, 20 are needed"),
         ([2] * 30 + [1] * 170, ""),
         ([9] * 20 + [1] * 180, ""),
     ):
@@ -189,8 +188,14 @@ def test_adds_the_noise_of_the_judges_of_a_panel_and_leaves_out_what_has_no_scor
 
 def test_states_nothing_on_few_prompts_or_scores_all_alike() -> None:
     twice, ones = np.full((40, 1), 2), np.ones((40, 1))
+    no = "no interval below 20 prompts"
     few = reliability(np.arange(40.0), twice, ones, np.arange(40) % 19)
-    assert {each.why for each in few} == {"20 prompts with a score are needed; this run has 19"}
+    assert {each.why for each in few} == {f"{no}; this run has 19"}
+    once = reliability(np.arange(40.0), np.r_[twice[:19] + 1, twice[19:] - 1], ones, np.arange(40))
+    assert {each.why for each in once} == {
+        f"{no} with a pair that was asked twice; this run has 19"
+    }
+    assert all(np.isfinite(each.value) and np.isnan(each.ci_low) for each in (*few, *once))
     alike = reliability(np.ones(40), twice, ones, np.arange(40))
     assert {each.why for each in alike} == {"all scores are alike"}
-    assert all(np.isnan([each.value, each.ci_low]).all() for each in (*few, *alike))
+    assert all(np.isnan([each.value, each.ci_low]).all() for each in alike)

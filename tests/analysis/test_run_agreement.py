@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import evalica
 import numpy as np
+import pandas as pd
 import pytest
 
 import robin_cli.analysis.agreement
 from robin_cli.analysis.agreement import agreement
 from robin_cli.analysis.run_agreement import (
     agreements,
+    agreements_among,
     all_scores,
     calibrations,
     check_comparable,
     reliabilities,
-    whys_of,
 )
 from robin_cli.analysis.scores import score
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Scale
+from robin_cli.model.records import GivenLabels, Label, Scale
 from robin_cli.storage.reader import RunData
 from tests.analysis.test_scores import ATTRIBUTES, JUDGES, Rated, run_of
 
@@ -70,7 +72,7 @@ def test_correlates_the_scores_of_the_panel_and_of_each_judge_with_human_ratings
     means |= {"panel": (means["a"] + means["b"]) / 2}
     for name, of in (("style", "panel"), ("style · a", "a"), ("style · b", "b")):
         assert found[name] == agreement(means[of], human, np.arange(PAIRS) // 2, Scale(1, 5))
-        assert found[name][0].value == pytest.approx(np.corrcoef(means[of], human)[0, 1])
+        assert found[name][1].value == pytest.approx(np.corrcoef(means[of], human)[0, 1])
         assert found[name][0].n_prompts == PAIRS / 2
     assert agreements(run, score(run)).keys() == {"style"}
 
@@ -128,32 +130,59 @@ def test_tells_no_agreement_with_human_ratings_of_another_scale(tmp_path: Path) 
     with pytest.raises(
         InputError, match="--columns style=NAME,stars=NAME, or with a rubric of theirs"
     ):
-        check_comparable(whys_of(found), run, lambda _: None)
+        check_comparable({"style": found["style"][0].why}, run, lambda _: None)
 
 
 def test_tells_nothing_of_few_prompts(tmp_path: Path) -> None:
     run = scored(tmp_path, humans(2.0), lambda k: k % 19)
-    why = "20 prompts with a score and a human rating are needed; this run has 19"
-    assert whys_of(agreements(run, score(run))) == {"style": why}
     told = calibrations(run, score(run))["style"]
+    why = "20 prompts with a score and a human rating are needed; this run has 19"
     assert (told.levels, told.why) == ((), why)
-    assert np.isnan(reliabilities(run, score(run))["style"][0].value)
+    few = "no interval below 20 prompts; this run has 19"
+    for found in (agreements(run, score(run)), reliabilities(run, score(run))):
+        alone = found["style"][0]
+        assert (np.isnan(alone.value), np.isnan(alone.ci_low), alone.why) == (False, True, few)
 
 
 def test_says_of_what_there_is_no_agreement(tmp_path: Path) -> None:
     run = scored(tmp_path, {})
     assert calibrations(run, score(run)) == {}
     with pytest.raises(InputError, match="has no human ratings of style, stars"):
-        check_comparable(whys_of(agreements(run, score(run))), run, lambda _: None)
+        check_comparable({}, run, lambda _: None)
     human = {f"p{k}": {"style": 3.0, "stars": float(k % 7 + 1)} for k in range(PAIRS)}
     run = scored(tmp_path / "one", human)
     said: list[str] = []
-    check_comparable(whys_of(agreements(run, score(run))), run, said.append)
-    assert said == ["style: agreement not computed: all human ratings are alike"]
-    run = scored(tmp_path / "both", {f"p{k}": {"style": 3.0, "stars": 7.0} for k in range(PAIRS)})
-    said.clear()
-    check_comparable(whys_of(agreements(run, score(run))), run, said.append)
-    assert len(said) == 2  # they are on the scale: there is no other field to name
+    check_comparable(
+        {name: each.why for name, each in calibrations(run, score(run)).items()}, run, said.append
+    )
+    assert said == ["style: all human ratings are alike"]
+
+
+def test_tells_how_far_people_and_judges_agree_among_themselves(tmp_path: Path) -> None:
+    run = scored(tmp_path, {}, lambda k: k // 2)
+    tables = all_scores(run, score(run))
+    people = [{k: float(k % 5 + 1) for k in range(30)}, {k: float(k % 4 + 1) for k in range(40)}]
+    labels = {
+        f"p{k}": {
+            name: Label(of[k], None, "") for name, of in zip("xy", people, strict=True) if k in of
+        }
+        for k in range(40)
+    }
+    given = GivenLabels("", {"style": {}, "stars": {}}, {"style": labels, "stars": {}})
+    found = agreements_among(run, *tables, given=given)
+    assert list(found) == ["style · people", "style · judges", "stars · judges"]
+    both = [[of[k] for k in range(30)] for of in people]
+    assert found["style · people"][0].n == 30
+    assert found["style · people"][0].value == pytest.approx(
+        evalica.alpha(pd.DataFrame(both), distance="interval").alpha
+    )
+    means = [
+        [np.mean([each for each in ratings(k, p) if each]) for k in range(PAIRS)] for p in (1, 2)
+    ]
+    alpha = evalica.alpha(pd.DataFrame(means), distance="interval").alpha
+    judges = found["style · judges"][0]
+    assert judges.value == pytest.approx(alpha)
+    assert judges.ci_low < alpha < judges.ci_high
 
 
 def test_one_judge_is_correlated_once(tmp_path: Path) -> None:

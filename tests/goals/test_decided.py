@@ -177,7 +177,7 @@ def test_the_table_shows_the_most_uncertain_decisions_first_however_narrow_it_is
             for line in table(run, width).splitlines()
             if line.startswith("p") and line[1].isdigit()
         ]
-        assert [row[1] for row in rows] == ["keep", "drop", "keep", "keep", "undecided"], width
+        assert [row[1] for row in rows] == ["keep", "keep", "keep", "drop", "undecided"], width
     assert "the most uncertain decision first" in table(run, 200)
 
 

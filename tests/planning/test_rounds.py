@@ -57,6 +57,8 @@ def test_gives_a_first_round_twice_what_each_further_one_has() -> None:
 def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() -> None:
     assert round_ends(5_000, 100, 6, warm_up=20) == (2_000, 2_600, 3_200, 3_800, 4_400, 5_000)
     assert round_ends(5_000, 100, 6, warm_up=2**40) == (5_000,)
+    # a second opinion: the calls that no answer chooses are one round
+    assert round_ends(6_000, 10_000, 4, warm_up=0, least=5_250) == (5_250, 5_500, 5_750, 6_000)
 
 
 def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> Planner:

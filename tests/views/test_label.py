@@ -203,4 +203,4 @@ def test_the_agreement_is_krippendorffs() -> None:
         float,
     )
     # Krippendorff 2011, interval metric
-    assert krippendorff(said) == pytest.approx(0.849, abs=5e-4)
+    assert krippendorff(said.T) == pytest.approx(0.849, abs=5e-4)

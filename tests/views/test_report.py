@@ -440,7 +440,7 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert "B: Rating 3" in seen.page.locator(".texts").inner_text()
     said = " ".join(seen.page.locator(".warning").all_inner_texts())
     assert "5 scores are in both; 1 are in A alone and 1 in B alone" in said
-    assert "told from 20 prompts up" in page
+    assert "no interval below 20 prompts" in page
     assert "Run B is stopped: 302 of 400 calls are spent" in said
     assert seen.complaints == []
 
@@ -482,6 +482,7 @@ def test_shows_the_most_uncertain_decisions_first_and_by_a_view(
     run = make_run(tmp_path / "r", pairs, ratings, settings=settings, budget=128)
     page = page_of(run)
     assert page.charts[0].title == "How many decisions are likely wrong?"
+    assert "This run ends above the even spread" in page.charts[0].says  # it hardly asked of pair-3
     seen = opened(html(replace(page, charts=page.charts[:1])), 390, "dark")
 
     assert seen.rows()[0] == "pair-3"

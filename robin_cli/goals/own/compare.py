@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from robin_cli.analysis.looks import are_told_apart, looks_of
+from robin_cli.analysis.looks import are_told_apart
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.answers import at_most
 from robin_cli.goals.differences import better_lines, each_of, letters_of, next_step, table_of
@@ -68,9 +68,8 @@ class Comparison(Rated):
         }
 
     def _target_text(self) -> str:
-        looks = number_of(len(looks_of(self.goal.systems)), "look")
         stands = "reached" if self.is_over else "not reached"
-        return f"every one-sided p at most {self.target:g}, over {looks} together: {stands}"
+        return f"every one-sided p at most {self.target:g} over all looks: {stands}"
 
     @property
     def is_over(self) -> bool:

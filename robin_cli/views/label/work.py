@@ -144,7 +144,7 @@ class Labelling:
         }
         if not both:
             return ""
-        table = np.array([[said.get(number, np.nan) for number in sorted(both)] for said in people])
+        table = np.array([[said.get(number, np.nan) for said in people] for number in sorted(both)])
         alpha = krippendorff(table)
         told = "not known, as all labels are alike" if np.isnan(alpha) else f"{alpha:.2f}"
         return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {told}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreement import FEWEST_PROMPTS, agreement
+from robin_cli.analysis.agreement import agreement
 from robin_cli.analysis.run_compare import compared, differing_in
 from robin_cli.analysis.side_by_side import (
     changed_pairs,
@@ -27,7 +27,17 @@ from robin_cli.results.charts import Chart, against, chart, histogram, marks_of
 from robin_cli.results.columns import SIDE_BY_SIDE
 from robin_cli.results.tables import Beside, Column, Table
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import WORDS, Bar, Filter, Listing, Order, Page, Tile, cost_text
+from robin_cli.views.report.page import (
+    WORDS,
+    Bar,
+    Filter,
+    Listing,
+    Order,
+    Page,
+    Tile,
+    coefficient_tile,
+    cost_text,
+)
 from robin_cli.views.report.rows import texts_of_prompts, texts_of_shared
 from robin_cli.views.report.systems import answer_of, charts_of, headline_of, notes_on
 from robin_cli.views.status import Status, standing
@@ -185,17 +195,7 @@ def _pair_headline(a: RunData, rows: pa.Table, scales: Mapping[str, Scale]) -> I
         if not np.isnan(mine["difference"]).all():
             found = agreement(mine["a"], mine["b"], a.prompts[mine["what"]], scale)
             rho = next(each for each in found if each.coefficient == "spearman")
-            note = (
-                f"told from {FEWEST_PROMPTS} prompts up" if rho.n_prompts < FEWEST_PROMPTS else ""
-            )
-            if not np.isnan(rho.ci_low):
-                over = number_of(rho.n_prompts, "prompt")
-                note = f"95 % interval [{rho.ci_low:.2f}, {rho.ci_high:.2f}], bootstrap over {over}"
-            yield (
-                f"Spearman ρ of A and B{about}",
-                "–" if np.isnan(rho.value) else f"{rho.value:.2f}",
-                note,
-            )
+            yield coefficient_tile(f"Spearman ρ of A and B{about}", rho)
 
 
 def _unfinished(each: Sequence[Status]) -> list[str]:

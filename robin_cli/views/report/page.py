@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import singledispatch
@@ -14,7 +15,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from robin_cli.analysis.agreement import Agreement
 from robin_cli.goals.found import Found, View
+from robin_cli.goals.people import range_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
 from robin_cli.render.charts import picture
@@ -266,6 +269,13 @@ class Sections:
 def sections_of(found: Found, view: View) -> Sections:
     """Return the page parts for the findings; ``view``: the options of its rows."""
     raise NotImplementedError(type(found).__name__)
+
+
+def coefficient_tile(name: str, each: Agreement) -> Tile:
+    """Return a coefficient, with its interval or why there is none."""
+    ends = f"95 % interval {range_of(each.ci_low, each.ci_high)}"
+    over = f"{ends}, bootstrap over {number_of(each.n_prompts, 'prompt')}"
+    return name, "–" if math.isnan(each.value) else f"{each.value:z.2f}", each.why or over
 
 
 def cost_text(status: Status) -> str:

@@ -27,7 +27,7 @@ from robin_cli.views.report.page import (
     sections_of,
     thin_line,
 )
-from robin_cli.views.report.rated import human_charts, spearman_line
+from robin_cli.views.report.rated import agreement_tiles, human_charts
 from robin_cli.views.report.rows import texts_of_pairs
 from robin_cli.views.report.standings import NAME, charts_of, leaders, warnings_on
 
@@ -69,10 +69,7 @@ def _headline(found: Preferences) -> list[Tile]:
         *_order_lines(found),
         ("compared", f"{asked.whole:,} of {asked.comparisons:,}", f"asked in both orders{partly}"),
         *_tie_line(found),
-        *(
-            spearman_line(f"with human {name}", each)
-            for name, each in found.people.agreement.items()
-        ),
+        *agreement_tiles(found.people),
     ]
 
 

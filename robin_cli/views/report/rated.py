@@ -6,21 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from robin_cli.analysis.agreement import Agreement
 from robin_cli.analysis.calibration import Level, bins_of
 from robin_cli.analysis.curve import error_curve, likely_wrong_curve
 from robin_cli.analysis.decided import Decided
 from robin_cli.analysis.run_agreement import Subject, subjects
 from robin_cli.goals.decided import things
 from robin_cli.goals.found import Found
-from robin_cli.goals.people import agreement_line, levels_line, range_of
+from robin_cli.goals.people import People, agreement_line
 from robin_cli.goals.rating import Rated
-from robin_cli.model.records import Scale, number_of
+from robin_cli.model.records import Scale
 from robin_cli.results import charts
 from robin_cli.results.charts import Axis, Chart, Panel, Series, chart
 from robin_cli.results.words import WORST_ERROR, share_text
 from robin_cli.storage.reader import RunData
-from robin_cli.views.report.page import Tile
+from robin_cli.views.report.page import Tile, coefficient_tile
 
 _EVEN = "Dashed: an even spread of as many ratings, projected from this run's ratings."
 
@@ -117,7 +116,7 @@ def human_charts(found: Found) -> Iterator[Chart]:
                 f"How do people rate {attribute} at each score?",
                 f"Mean human rating of the pairs whose scores are nearest to one {_step(mine)}, at their mean score, with "
                 "its 95 % interval over prompts, and how many pairs these are. On the dashed line the judge is right on "
-                f"average. By levels: {levels_line(people.agreement[attribute])}.",
+                "average.",
                 _calibration(told.levels, attribute, mine.scale),
             )
 
@@ -166,20 +165,18 @@ def _decisions_over_calls(run: RunData, decided: Decided) -> Iterator[Chart]:
     if len(curve.calls) < 2:
         return
     ran, even = (share_text(float(each[-1])) for each in (curve.run, curve.even))
+    is_worse = ran != even and curve.run[-1] > curve.even[-1]
+    worse = " This run ends above the even spread, which may have decided better." * bool(is_worse)
     yield chart(
         "How many decisions are likely wrong?",
         f"The share of {things(decided.task)} whose decision is likely wrong, by an estimate. {_EVEN} At the end {ran} "
-        f"against {even}.",
+        f"against {even}.{worse}",
         charts.course(curve.calls, 100 * curve.run, 100 * curve.even, "likely wrong, %"),
     )
 
 
-def spearman_line(name: str, found: Sequence[Agreement]) -> Tile:
-    """Return the rank correlation with people, with its interval or why there is none."""
-    rho = next(each for each in found if each.coefficient == "spearman")
-    over = f"95 % interval {range_of(rho.ci_low, rho.ci_high)}, bootstrap over {number_of(rho.n_prompts, 'prompt')}"
-    return (
-        f"Spearman ρ {name}",
-        "–" if np.isnan(rho.value) else f"{rho.value:z.2f}",
-        rho.why or over,
-    )
+def agreement_tiles(people: People) -> Iterator[Tile]:
+    """Yield Krippendorff's α of judge and people, among people and among judges."""
+    for about, several in (("with human", people.agreement), ("among", people.among)):
+        for name, (alpha, *_) in several.items():
+            yield coefficient_tile(f"α {about} {name}", alpha)

@@ -29,7 +29,7 @@ from robin_cli.views.report.page import (
     sections_of,
     thin_line,
 )
-from robin_cli.views.report.rated import rated_charts, spearman_line
+from robin_cli.views.report.rated import agreement_tiles, rated_charts
 from robin_cli.views.report.rows import texts_of_pairs
 
 _MOST_UNRATED = 0.5
@@ -68,8 +68,7 @@ def _headline(found: Rated) -> Iterator[Tile]:
     if not np.isnan(found.judge_spread):
         apart = f"standard deviation of the judges' means of one pair, noise taken out; {found.spread_over}"
         yield "between judges", found.error_text(found.judge_spread), apart
-    for attribute, each in found.people.agreement.items():
-        yield spearman_line(f"with human {attribute}", each)
+    yield from agreement_tiles(found.people)
 
 
 def _mean_line(name: str, scores: FloatArray, mean: Summary) -> Tile:

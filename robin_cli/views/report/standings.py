@@ -84,6 +84,9 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
     """
     shown = list(order[:MOST_SYSTEMS])
     labels = labels_of([names[system] for system in shown])
+    written_out = {
+        label: one_line(names[system]) for label, system in zip(labels, shown, strict=True)
+    }
     rest = (
         f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}."
         if len(order) > MOST_SYSTEMS
@@ -101,6 +104,7 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
         f"{number_of(ranking.n_comparisons, 'comparison')} on {number_of(ranking.n_prompts, 'prompt')}.{rest}",
         under_one_another(labels, values, (low, high), "strength", ranks),
         size=(_WIDTH, max(2.4, 1.0 + _LINE * len(labels))),
+        written_out=written_out,
     )
     rates = ranking.rates(shown)
     empty = " An empty cell: no comparison of the two has a preference."
@@ -119,6 +123,7 @@ def charts_of(names: Sequence[str], ranking: Ranking, order: Sequence[int]) -> I
             _WIDE if len(labels) > _FEW else _WIDTH,
             max(2.2, min(9.0, 1.3 + 0.44 * len(labels))),
         ),
+        written_out=written_out,
     )
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from robin_cli.analysis.paired import Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.base import Goal
-from robin_cli.goals.differences import better_lines, letters_of, notes_of, p_text, verdict
+from robin_cli.goals.differences import better_lines, letters_of, notes_of, p_text, verdict, widened
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.render.text import one_line
 from robin_cli.results.charts import Chart, under_one_another
 from robin_cli.results.words import MOST_LINES
 from robin_cli.storage.reader import RunData
@@ -45,19 +46,19 @@ def headline_of(found: Compared) -> Iterator[tuple[str, str, str]]:
                 over = f"over {number_of(one.n_prompts, 'prompt')} that both answered, each with the same weight"
                 yield f"mean of {a}{about}", _number(one.mean_a), over
                 yield f"mean of {b}{about}", _number(one.mean_b), "over the same"
-            yield f"{a} − {b}{about}", _number(one.difference, "+"), _interval(one, (a, b))
+            yield f"{a} − {b}{about}", _number(one.difference, "+"), _interval(found, one, (a, b))
 
 
 def _number(value: float, sign: str = "") -> str:
     return "–" if math.isnan(value) else f"{value:{sign}.3f}"
 
 
-def _interval(one: Difference, sides: tuple[str, str]) -> str:
+def _interval(found: Compared, one: Difference, sides: tuple[str, str]) -> str:
     if math.isnan(one.p):
         return f"of {number_of(one.n_prompts, 'prompt')}: too few to say how prompts differ"
     better = verdict(one, sides)
     return (
-        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}, paired by prompt, p {p_text(one.p_adjusted)}: "
+        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}{widened(found, one)}, p {p_text(one.p_adjusted)}: "
         + (f"{better} is better" if one.is_settled else better)
     )
 
@@ -65,7 +66,7 @@ def _interval(one: Difference, sides: tuple[str, str]) -> str:
 def charts_of(found: Compared) -> Iterator[Chart]:
     """Yield the differences with their intervals."""
     letters = letters_of(found.systems)
-    panels = {}
+    panels, written_out = {}, dict[str, str]()
     for name, listed in found.differences.items():
         if known := [one for one in listed[:_MOST] if not math.isnan(one.p)]:
             values, low, high = (
@@ -76,12 +77,16 @@ def charts_of(found: Compared) -> Iterator[Chart]:
                 " − ".join(letters[found.systems[system]] for system in (one.a, one.b))
                 for one in known
             ]
+            written_out |= {
+                name: f"{one_line(found.systems[one.a])} − {one_line(found.systems[one.b])}"
+                for name, one in zip(names, known, strict=True)
+            }
             panels[name] = under_one_another(names, values, (low, high), "difference, in points")
     if panels:
         who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
         says = f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."
         title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
-        yield Chart(title, says, panels)
+        yield Chart(title, says, panels, written_out=written_out)
 
 
 def answer_of(found: Compared) -> list[str]:

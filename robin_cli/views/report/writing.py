@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,9 @@ from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.goals.checks import check_shown
 from robin_cli.goals.found import View
 from robin_cli.model.errors import InputError, StorageError, typed, writing
+from robin_cli.render.charts import drawn
 from robin_cli.render.outputs import check_not_read
+from robin_cli.results.charts import Chart
 from robin_cli.runner.inputs import files_read_by
 from robin_cli.storage.layout import name_of
 from robin_cli.storage.locking import is_locked
@@ -23,11 +26,17 @@ _FILE = "report.html"
 _MOST_RUNS = 2
 
 
-def write_report(runs: Sequence[Path], output: str | None, view: View | None = None) -> Path | None:
+def write_report(
+    runs: Sequence[Path],
+    output: str | None,
+    view: View | None = None,
+    figures: Path | None = None,
+) -> Path | None:
     """Write the report of one run, or of two, to ``output``: None for RUN/report.html (report.html here for two), - for stdout.
 
     Args:
         view: the options of the rows.
+        figures: a folder that gets each picture as SVG and PDF, for papers.
 
     Returns:
         The file that was written, if any.
@@ -47,7 +56,10 @@ def write_report(runs: Sequence[Path], output: str | None, view: View | None = N
     working = [is_locked(run) for run in runs]
     data = [read_run(run, READ) for run in runs]
     check_shown(() if view is None else view.show, lambda: data[0].column_names)
-    text = html(page_of(data, working, view)).encode()
+    page = page_of(data, working, view)
+    if figures is not None:
+        write_figures(page.charts, figures)
+    text = html(page).encode()
     if output == "-":
         sys.stdout.buffer.write(text)
         return None
@@ -55,6 +67,18 @@ def write_report(runs: Sequence[Path], output: str | None, view: View | None = N
     with writing(path, "; name another file with -o"), opened as file:
         file.write(text)
     return Path(path)
+
+
+def write_figures(charts: Sequence[Chart], folder: Path) -> None:
+    """Write each chart as SVG and PDF to ``folder``. StorageError if the disk refuses."""
+    with writing(folder, "; name another folder with --figures"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for number, chart in enumerate(charts, 1):
+        name = re.sub(r"\W+", "-", chart.title.lower()).strip("-")
+        for form in ("svg", "pdf"):
+            path = folder / f"{number:02}-{name}.{form}"
+            with writing(path, "; name another folder with --figures"), whole_file(path) as file:
+                file.write(drawn(chart, form))
 
 
 def _place(runs: Sequence[Path]) -> Path:

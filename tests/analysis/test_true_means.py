@@ -1,0 +1,97 @@
+"""Distributions of true means: against EM over every single rating, and against the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from robin_cli.analysis.true_means import fitted
+from robin_cli.model.arms import FloatArray, Sums
+from robin_cli.model.records import Scale
+
+FIVE = Scale(1, 5)
+RATINGS = [[3, 4, 4], [5], [1, 5], [], [3], [5], [2, 2, 3, 2, 1]]
+
+
+def sums_of(ratings: list[list[int]]) -> Sums:
+    columns = [[len(each), sum(each), sum(x * x for x in each)] for each in ratings]
+    return Sums(*np.array(columns, dtype=np.float64).T)
+
+
+def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
+    """The means of all components and, by row, the chance of each, with 40 steps of EM over both mixtures."""
+    levels, centers = range(1, 6), [1 - 0.6 * 4 + k / 10 for k in range(89)]
+    normal = [
+        [[math.exp(-((x - center) ** 2) / (2 * v)) for x in levels] for center in centers]
+        for v in (0.05, 0.17, 0.578, 1.9652)
+    ]
+    share = np.array(normal)
+    share /= share.sum(axis=2, keepdims=True)
+    likelihood = np.array(
+        [
+            [share[..., x - 1] for x in row] and np.prod([share[..., x - 1] for x in row], axis=0)
+            if row
+            else np.ones(share.shape[:2])
+            for row in ratings
+        ]
+    )
+    ratings_of = np.array([len(row) for row in ratings])
+    usual = np.array([0.05 * 81 / 16, 0.17 * 81 / 16, 16 / 81 / 0.578, 16 / 81 / 1.9652])
+    usual /= usual.sum()
+    width, center = usual, np.full(89, 1 / 89)
+    for _ in range(40):
+        each = likelihood * np.outer(width, center)
+        each /= each.sum(axis=(1, 2), keepdims=True)
+        width = each[ratings_of > 1].sum(axis=(0, 2)) + 8 * usual
+        center = each[ratings_of > 0].sum(axis=(0, 1)) + 50 / 89
+        width, center = width / width.sum(), center / center.sum()
+    after = likelihood * np.outer(width, center)
+    after /= after.sum(axis=(1, 2), keepdims=True)
+    return share @ np.arange(1, 6), after
+
+
+def test_chances_are_those_of_em_over_every_single_rating() -> None:
+    value, after = by_every_rating(RATINGS)
+    found = fitted(FIVE, sums_of(RATINGS))
+    for at in (1.4, 2.9, 3.1, 4.55):
+        np.testing.assert_allclose(found.at_most(at), (after * (value <= at)).sum(axis=(1, 2)))
+    median = found.quantiles(np.array([0.5]), np.arange(len(RATINGS)))[:, 0]
+    chance = np.array(
+        [(after[row] * (value <= median[row] + 0.05)).sum() for row in range(len(RATINGS))]
+    )
+    assert (chance >= 0.5).all()
+    assert (found.at_most(median - 0.1) <= 0.5).all()
+
+
+def test_a_first_rating_counts_for_much_only_where_repeats_agree() -> None:
+    rng = np.random.default_rng(0)
+    level = rng.integers(1, 6, 400)
+    agreeing = [[int(x)] * (2 if k < 100 else 1) for k, x in enumerate(level)]
+    noisy = [[min(5, max(1, x + int(rng.integers(-2, 3)))) for x in row] for row in agreeing]
+    last = slice(100, None)
+    doubt = [
+        np.mean(
+            (fitted(FIVE, sums_of(each)).at_most(2.9)[last])[
+                np.array([row[0] for row in each[last]]) >= 3
+            ]
+        )
+        for each in (agreeing, noisy)
+    ]
+    assert doubt[0] < 0.05
+    assert doubt[1] > 3 * doubt[0]
+
+
+@pytest.mark.parametrize("high", [1, 4, 100])
+def test_holds_for_about_as_many_true_means_as_it_says(high: int) -> None:
+    """Of a made-up judge with binomial ratings, four of three in ten pairs and one of the others."""
+    rng, scale = np.random.default_rng(3), Scale(0, high)
+    true = high * rng.beta(3.0, 2.0, 3_000)
+    spread = rng.binomial(high, true[:, None] / high, (3_000, 4)).astype(float)
+    given = np.arange(4) < np.where(rng.random(3_000) < 0.3, 4, 1)[:, None]
+    found = fitted(scale, Sums(*(np.where(given, spread**k, 0.0).sum(axis=1) for k in range(3))))
+    for share in (0.4, 0.6, 0.8):
+        assert found.at_most(share * high).mean() == pytest.approx(
+            (true <= share * high).mean(), abs=0.12 if high == 1 else 0.06
+        )

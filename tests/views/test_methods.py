@@ -1,0 +1,150 @@
+"""The page of methods and the table of systems for papers, from a run with hostile names."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pandas as pd
+import pytest
+
+import robin_cli
+from robin_cli.storage.manifest import read_manifest
+from tests.conftest import has, robin
+
+NAMES = ("a_b & \\input{x}", "100 % [best]", "plain")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run ``r`` that compares three systems."""
+    folder, rng = tmp_path_factory.mktemp("methods"), random.Random(1)
+
+    def judge(messages: Any) -> str:
+        better = NAMES[0] in messages[-1]["content"]
+        return f"Feedback: x\nRating: {2 + better + rng.choice([-1, 0, 0, 1])}"
+
+    rows = [
+        {
+            "id": f"{k}/{at}",
+            "prompt": f"Question {k}?",
+            "response": f"{name} on {k}",
+            "system": name,
+        }
+        for k in range(24)
+        for at, name in enumerate(NAMES)
+    ]
+    data = folder / "``pairs``.jsonl"
+    pd.DataFrame(rows).to_json(data, orient="records", lines=True)
+    how: dict[str, Any] = {"attribute": "helpfulness", "budget": 144, "quiet": True}
+    robin_cli.judge(data, judge=judge, run=folder / "r", decide="system", **how)
+    return folder
+
+
+def test_writes_what_a_paper_needs_on_one_page(work: Path) -> None:
+    page = robin("export", "r", "--what", "methods", cwd=work).stdout
+    manifest = read_manifest(work / "r")
+    has(page, manifest.data["sha256"], "72 pairs of 24 prompts", "144 of 144 calls spent", " UTC")
+    has(
+        page,
+        "served: ",
+        "(144 answers)",
+        "fingerprints: none sent",
+        "temperature 1",
+        "goal: --decide system",
+    )
+    has(page, manifest.prompt["template"].rstrip(), "Score 4: The response is extremely helpful")
+    has(
+        page,
+        "@article{holm,",
+        "\\[holm\\]",
+        "- source: ",
+        "\\`\\`pairs\\`\\`.jsonl",
+    )
+    assert "bradley" not in page  # of comparisons alone
+    pairwise: dict[str, Any] = {"pairwise": True, "budget": 12, "quiet": True}
+    data = pd.read_json(work / "``pairs``.jsonl", lines=True).head(9)
+    robin_cli.judge(data, judge=lambda _: "Feedback: x\nVerdict: A", run=work / "p", **pairwise)
+    compared = robin("export", "p", "--what", "methods", cwd=work).stdout
+    has(compared, "preferences: Bradley", "@article{bradley,", "12 of 12 calls spent, 12 verdicts")
+    assert "@article{smyth" not in compared
+    assert manifest.sessions[-1]["models"] == sorted(
+        set(robin_cli.open_run(work / "r").judgments()["model"])
+    )
+    robin("export", "r", "--what", "methods", "-o", "methods.tex", cwd=work)
+    latex = (work / "methods.tex").read_text(encoding="utf-8")
+    has(
+        latex,
+        r"\subsection*{Judge}",
+        r"\textbf{goal}: -{}-decide system\par",
+        r"\{\% block user \%\}",
+        r"{[}holm{]}",
+    )
+    refused = robin("export", "r", "--what", "methods", "-o", "m.csv", cwd=work, exits=2)
+    assert "are md, latex" in refused.stderr
+    robin("export", "r", "-o", "scores.csv", cwd=work)
+    refused = robin("export", "scores.csv", "--what", "methods", cwd=work, exits=2)
+    assert "name the run that made them" in refused.stderr
+
+
+def test_writes_a_table_of_systems_for_papers(work: Path) -> None:
+    robin("export", "r", "--what", "systems", "-o", "systems.csv", cwd=work)
+    systems = pd.read_csv(work / "systems.csv").set_index("system")
+    compared = robin_cli.open_run(work / "r").compare(by="system")
+    assert systems.index[0] == NAMES[0]
+    assert systems["mean"].is_monotonic_decreasing
+    for name in NAMES[1:]:
+        (row,) = compared[(compared["a"] == NAMES[0]) & (compared["b"] == name)].to_dict("records")
+        mine = systems.loc[name]
+        assert mine["difference"] == pytest.approx(-row["difference"])
+        assert (mine["difference_low"], mine["difference_high"]) == pytest.approx(
+            (-row["ci_high"], -row["ci_low"])
+        )
+        assert (mine["mean"], mine["p_adjusted"]) == pytest.approx(
+            (row["mean_b"], row["p_adjusted"])
+        )
+    latex = robin("export", "r", "--what", "systems", "--format", "latex", cwd=work).stdout
+    first, second = (
+        line for line in latex.splitlines() if "helpfulness" in line and "plain" not in line
+    )
+    assert first.startswith(
+        rf"helpfulness & a\_b \& \textbackslash{{}}input\{{x\}} & 24 & {systems['mean'].iloc[0]:.2f} &  &  &"
+    )
+    has(second, r"100 \% {[}best{]} & 24 & ", " & $-$", " & {[}$-$")
+    p = float(systems["p_adjusted"].tolist()[list(systems.index).index(NAMES[1])])
+    assert second.endswith(f" & {'$<$ .001' if p < 0.001 else f'{p:.3f}'[1:]} \\\\")
+    has(
+        latex,
+        r"\toprule",
+        r"\midrule",
+        r"difference & 95 \% interval & p adjusted \\",
+        r"\bottomrule",
+    )
+
+
+def test_keeps_prompt_calls_and_dates_in_the_workbook(work: Path) -> None:
+    robin("export", "r", "-o", "scores.xlsx", cwd=work)
+    book = openpyxl.load_workbook(work / "scores.xlsx")
+    told = {row[0].value: row[1].value for row in book["settings"].iter_rows()}
+    assert told["calls"] == "144 of 144 calls spent, 144 ratings"
+    has(str(told["prompt"]), "###Task description")
+    has(str(told["dates"]), " to ")
+    scores = pd.DataFrame(book["results"].values)
+    score = next(cell for cell in book["results"][2] if isinstance(cell.value, float))
+    assert score.number_format == "0.00"
+    assert len(scores) == 73
+
+
+def test_draws_pictures_for_papers_with_their_fonts_and_names_written_out(work: Path) -> None:
+    robin("report", "r", "-o", "r.html", "--figures", "figures", cwd=work)
+    drawn = {each.name: each.read_bytes() for each in (work / "figures").iterdir()}
+    assert {name.rpartition(".")[2] for name in drawn} == {"svg", "pdf"}
+    for name, content in drawn.items():
+        if name.endswith(".pdf"):
+            assert content.count(b"/FontFile2") == content.count(b"/FontName") > 0
+        else:
+            assert b"<text" not in content  # letters are outlines
+    systems = drawn["01-which-system-is-better.svg"].decode()
+    has(systems, f"<!-- {NAMES[0].replace('&', '&amp;')} −", " − plain -->")
