@@ -53,10 +53,10 @@ class Limiter(Permits):
         self._climbs, self._pace, self._quick_s = True, 0.0, math.inf
         self._rest, self._due = [8, 8], [-math.inf] * 2  # of trials with fewer, and with more
         self._kept = fixed or min(START, ceiling)
-        self._allow(self._kept)
+        self._allow(self._kept, clock())
 
-    def _allow(self, limit: int, counts_from: float = -math.inf) -> None:
-        self.limit, self._set_at = max(1, min(self.ceiling, limit)), self._clock()
+    def _allow(self, limit: int, now: float, counts_from: float = -math.inf) -> None:
+        self.limit, self._set_at = max(1, min(self.ceiling, limit)), now
         self._counts_from, self._answers, self._latency_s = counts_from, -1, 0.0
         self._refused = self._holds = self._served = 0
 
@@ -97,7 +97,7 @@ class Limiter(Permits):
 
     def _learn(self, permit: Permit, now: float, busy: int) -> None:
         if self._counts_from < self._set_at:  # by the first answer at this limit
-            self._allow(self.limit, now)
+            self._allow(self.limit, now, counts_from=now)
         self._answers += 1
         self._latency_s += now - permit.started_at
         self._served = max(self._served, busy if now < self._held_until else 0)
@@ -106,11 +106,11 @@ class Limiter(Permits):
         is_over = answers >= (max(32, self.limit) if self._holds >= 6 else enough)
         is_over |= self.limit != self._kept and answers + busy < took_s * self._pace / 2
         if self._climbs and answers >= 0.6 * self.limit:
-            self._climb(self._latency_s / (answers + 1))
+            self._climb(self._latency_s / (answers + 1), now)
         elif is_over and not self._climbs:
             self._compare(answers / took_s, self._latency_s / (answers + 1), now)
 
-    def _climb(self, mean_s: float) -> None:
+    def _climb(self, mean_s: float, now: float) -> None:
         is_few = 0 < self._served <= min(self.limit / 2, self._refused)
         is_slow = mean_s > 2 * self._quick_s
         self._quick_s = 0.0 if is_slow else min(self._quick_s, mean_s)
@@ -118,7 +118,7 @@ class Limiter(Permits):
         if is_few or self._climbs:
             self._kept = self._served if is_few else self.limit
         self._climbs &= self._kept < self.ceiling
-        self._allow(4 * self._kept if self._climbs else self._kept)
+        self._allow(4 * self._kept if self._climbs else self._kept, now)
 
     def _compare(self, pace: float, mean_s: float, now: float) -> None:
         is_more, limit = self.limit > self._kept, self.limit
@@ -134,7 +134,7 @@ class Limiter(Permits):
             took_s = max(now, self._held_until) - self._set_at
             self._due[is_more] = now + min(120.0, self._rest[is_more] * took_s)
             self._rest[is_more] = min(128, 2 * self._rest[is_more])
-            self._allow(self._kept)
+            self._allow(self._kept, now)
             return
         fewer = mean_s > 2 * self._quick_s or 12 * self._refused > self._answers
         self._quick_s = min(self._quick_s, mean_s)
@@ -142,4 +142,4 @@ class Limiter(Permits):
         if now >= self._due[is_more]:
             step = max(1, round(limit / (3 if self._rest[is_more] == 8 else 6)))
             limit += step if is_more else -step
-        self._allow(limit)
+        self._allow(limit, now)
