@@ -38,7 +38,7 @@ ANSWERS = {
     "scores": r"mean helpfulness \d\.\d\d \[.*\] \(95 %, over 8 prompts, 24 pairs\)",
     "thresholds": r"kept \d+ of 24; fewer than 1 of the 24 decisions is likely wrong",
     "best": r"found the best of 8 groups; fewer than 1 of the 8 is likely wrong",
-    "comparison": r"birch (is better than|and) cedar .*\[.*\] \(95 %, over 8 prompts\)",
+    "comparison": r"birch (is better than|and) cedar .*\[.*\] \(95 %, over 8 prompts[,)]",
     "pairwise": r"ranking of 6 systems: 1 \w+.*, 2 \w+.*, 3 \w+",
     "pairwise-best": r"found the best of \d+ of 12 prompts; about \d+ of the 12 are likely wrong",
     "gate": r"PASS mean\(helpfulness\)>=1: \d\.\d\d, 95 % interval ",

@@ -324,13 +324,13 @@ def test_says_why_labels_correct_nothing(work: Path, tmp_path: Path, text: str, 
         (["--what", "summary", "--threshold", "nan"], "--threshold nan: is off the scale"),
         (
             ["--what", "summary", "--n", "5"],
-            "--n: is for --what disagreements or labels-wanted; leave it out",
+            "--n: is for --what disagreements, labels-wanted; leave it out",
         ),
         (
             ["--what", "scores", "--threshold", "0"],
-            "--threshold: is for --what judge-quality or summary; leave it out",
+            "--threshold: is for --what judge-quality, summary; leave it out",
         ),
-        (["--by", "system"], "--by: is for --what labels-wanted or summary; leave it out"),
+        (["--by", "system"], "--by: is for --what labels-wanted, summary, systems; leave it out"),
         (["--what", "labels-wanted", "--n", "0"], "--n 0: at least one pair is needed"),
         (["--what", "summary", "--labels", "none.csv"], "none.csv: no such file"),
         (

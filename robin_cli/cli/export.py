@@ -135,7 +135,7 @@ def export(
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:
             raise InputError(
-                f"--{name}: is for --what {' or '.join(sorted(_FOR[name]))}; leave it out"
+                f"--{name}: is for --what {', '.join(sorted(_FOR[name]))}; leave it out"
             )
     notify = messages_for().note
     if is_page:

@@ -39,7 +39,7 @@ def test_looks_at_all_prompts_last(prompts: int, looks: list[int]) -> None:
     assert looks_of(two_systems(prompts)) == looks
 
 
-LEAD = [1, 0, 0, 0, -1, 1, 0, 1, -1, 0] * 2 + [3, 2] * 5
+LEAD = [1, 0, 0, 0, -1, 1, 0, 1, -1, 0] * 2 + [3, 1] * 5
 
 
 def test_ends_at_all_prompts_and_asks_for_more_at_each_doubling_of_the_calls() -> None:
@@ -49,7 +49,7 @@ def test_ends_at_all_prompts_and_asks_for_more_at_each_doubling_of_the_calls() -
     assert are_told_apart(systems, arms_of(systems, LEAD, 30), 0.05)
     # the same means: each look at twice the calls may be wrong half as often
     assert are_told_apart(systems, arms_of(systems, LEAD, 30, 2), 0.05)
-    assert not are_told_apart(systems, arms_of(systems, LEAD, 30, 4), 0.05)
+    assert not are_told_apart(systems, arms_of(systems, LEAD, 30, 16), 0.05)
 
 
 def test_a_session_looks_again_only_when_the_calls_have_doubled() -> None:
