@@ -33,6 +33,9 @@ _NARROWEST, _WIDER, _WIDEST = 0.05, 3.4, 2.0
 _EVEN, _USUAL = 50.0, 8.0
 """Rows that count beside the rated ones: with centers spread evenly, and with the usual widths."""
 
+_ODD = 1e-3
+"""The chance that a row is like none of the mixture: then its mean may lie anywhere on the scale."""
+
 _LUCK = 4.0 / 3.0
 """The variance of a true mean about a leader's mean rating, in error variances: a leader owes some of its lead to luck."""
 
@@ -127,7 +130,9 @@ def fitted(scale: Scale, sums: Sums) -> Fitted:
     after = likelihood * _estimated(likelihood[some], kinds[some, 0], rows[some], usual)
     order = value.ravel().argsort(kind="stable")
     below = after.reshape(len(kinds), -1)[:, order].cumsum(axis=1)
-    return Fitted(scale.low + value.ravel()[order], below / below[:, -1:], kind.ravel())
+    below = (1.0 - _ODD) * below / below[:, -1:]
+    below += _ODD * value.ravel()[order] / (scale.levels - 1.0)
+    return Fitted(scale.low + value.ravel()[order], below, kind.ravel())
 
 
 def _estimated(

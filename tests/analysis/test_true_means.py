@@ -56,7 +56,10 @@ def test_chances_are_those_of_em_over_every_single_rating() -> None:
     value, after = by_every_rating(RATINGS)
     found = fitted(FIVE, sums_of(RATINGS))
     for at in (1.4, 2.9, 3.1, 4.55):
-        np.testing.assert_allclose(found.at_most(at), (after * (value <= at)).sum(axis=(1, 2)))
+        exact = 0.999 * (after * (value <= at)).sum(axis=(1, 2))
+        np.testing.assert_allclose(
+            found.at_most(at), exact + 0.001 * (value[value <= at].max() - 1) / 4
+        )
     median = found.quantiles(np.array([0.5]), np.arange(len(RATINGS)))[:, 0]
     chance = np.array(
         [(after[row] * (value <= median[row] + 0.05)).sum() for row in range(len(RATINGS))]
