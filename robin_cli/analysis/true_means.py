@@ -27,7 +27,7 @@ _STEPS, _ROWS = 40, 2**10
 _NODES, _BEYOND = 40, 0.6
 """Centers in the width of a scale, and the part of it by which they lie beyond each end."""
 
-_NARROWEST, _WIDER, _WIDEST = 0.05, 3.4, 2.0
+_NARROWEST, _WIDER, _WIDEST = 0.0043, 3.4, 2.0
 """Squared widths in squared points, on scales up to ten levels: the least, the factor to the next, and the most."""
 
 _EVEN, _USUAL = 50.0, 8.0
@@ -35,6 +35,9 @@ _EVEN, _USUAL = 50.0, 8.0
 
 _ODD = 1e-3
 """The chance that a row is like none of the mixture: then its mean may lie anywhere on the scale."""
+
+_TELL = 4.0
+"""Rows without repeats count for the widths by this times the share of rows with some, at most fully."""
 
 _LUCK = 4.0 / 3.0
 """The variance of a true mean about a leader's mean rating, in error variances: a leader owes some of its lead to luck."""
@@ -142,13 +145,15 @@ def _estimated(
 
     Args:
         likelihood: of each kind of row by component, shape (U, widths, centers).
-        ratings, rows: of each kind, shape (U,). Only repeated ratings tell the widths.
+        ratings, rows: of each kind, shape (U,). Ratings that were not repeated tell of the widths only beside some that were.
         usual: the share of each width before any are known, shape (widths,).
     """
     kinds, widths, centers = likelihood.shape
     flat = likelihood.reshape(-1, centers)
-    width, center = usual, np.full(centers, 1.0 / centers)
+    width, center = np.full(widths, 1.0 / widths), np.full(centers, 1.0 / centers)
     rated, repeated = (np.where(ratings >= least, rows, 0.0) for least in (1, 2))
+    share = repeated.sum() / max(rated.sum(), 1.0)
+    repeated = np.maximum(repeated, min(1.0, _TELL * share) * rated)
     for _ in range(_STEPS):
         by_width = (flat @ center).reshape(kinds, widths)
         chance = by_width @ width

@@ -12,6 +12,7 @@ from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 
 FIVE = Scale(1, 5)
+WIDTHS = [0.0043 * 3.4**k for k in range(6)]
 RATINGS = [[3, 4, 4], [5], [1, 5], [], [3], [5], [2, 2, 3, 2, 1]]
 
 
@@ -25,7 +26,7 @@ def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
     levels, centers = range(1, 6), [1 - 0.6 * 4 + k / 10 for k in range(89)]
     normal = [
         [[math.exp(-((x - center) ** 2) / (2 * v)) for x in levels] for center in centers]
-        for v in (0.05, 0.17, 0.578, 1.9652)
+        for v in WIDTHS
     ]
     share = np.array(normal)
     share /= share.sum(axis=2, keepdims=True)
@@ -38,13 +39,14 @@ def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
         ]
     )
     ratings_of = np.array([len(row) for row in ratings])
-    usual = np.array([0.05 * 81 / 16, 0.17 * 81 / 16, 16 / 81 / 0.578, 16 / 81 / 1.9652])
+    usual = np.array([min(v * 81 / 16, 16 / 81 / v) for v in WIDTHS])
     usual /= usual.sum()
-    width, center = usual, np.full(89, 1 / 89)
+    width, center = np.full(6, 1 / 6), np.full(89, 1 / 89)
     for _ in range(40):
         each = likelihood * np.outer(width, center)
         each /= each.sum(axis=(1, 2), keepdims=True)
-        width = each[ratings_of > 1].sum(axis=(0, 2)) + 8 * usual
+        tell = np.where(ratings_of > 1, 1, (ratings_of > 0) * min(1, 4 * 3 / 6))  # 3 of 6 repeat
+        width = (each * tell[:, None, None]).sum(axis=(0, 2)) + 8 * usual
         center = each[ratings_of > 0].sum(axis=(0, 1)) + 50 / 89
         width, center = width / width.sum(), center / center.sum()
     after = likelihood * np.outer(width, center)
@@ -82,8 +84,8 @@ def test_a_first_rating_counts_for_much_only_where_repeats_agree() -> None:
         )
         for each in (agreeing, noisy)
     ]
-    assert doubt[0] < 0.05
-    assert doubt[1] > 3 * doubt[0]
+    assert doubt[0] < 0.04
+    assert doubt[1] > 4 * doubt[0]
 
 
 @pytest.mark.parametrize("high", [1, 4, 100])
