@@ -487,7 +487,7 @@ def test_shows_the_most_uncertain_decisions_first_and_by_a_view(
 
     assert seen.rows()[0] == "pair-3"
     seen.page.select_option("#order", label="order of the data")
-    assert seen.column("decision") == ["keep", "keep", "drop", "keep", "undecided"]
+    assert seen.column("decision") == ["keep", "keep", "keep", "drop", "undecided"]
     seen.page.select_option("#view", label="likely wrong above 5 %")
     assert seen.rows() == ["pair-3"]
     assert "kept 3 of 5" in seen.page.locator("body").inner_text()
