@@ -43,10 +43,11 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
         )
     status = standing(run, working=False, given=given_labels(labels, run))
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
-    scheduler = run.manifest.settings["scheduler"]
-    decide = run.manifest.settings.get("decide")
+    scheduler, decide = (run.manifest.settings.get(name) for name in ("scheduler", "decide"))
     spent = {"goal": f"--decide {decide}"} if decide else {}
-    spent[scheduler] = words["allocation"].get(scheduler, "A policy of another package.")
+    of_goal = "ranking" if not decide else decide if decide in ("best", "system") else "thresholds"
+    rule = of_goal if scheduler == "auto" else scheduler
+    spent[f"scheduler {scheduler}"] = words["allocation"].get(rule, "A policy of another package.")
     made = {name: words["intervals"][name] for name in _intervals(status)}
     keys = set(re.findall(r"\[([a-z-]+)\]", " ".join([*spent.values(), *made.values()])))
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
@@ -130,6 +131,7 @@ def _intervals(status: Status) -> Iterator[str]:
     else:
         yield from ("scores", "guaranteed", "means")
         yield from ["systems"] * (SYSTEM_COLUMN in run.column_names)
+        yield from ["decisions"] * (run.task is not None)
     yield from ["labels"] * any(each.corrected for each in people.means)
     yield from ["agreement"] * bool(people.agreement or people.among)
     known = any(not math.isnan(found[0].value) for found in people.reliability.values())
