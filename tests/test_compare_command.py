@@ -443,7 +443,7 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(
     ).stdout
     assert re.search(r"\nA − B .* A  +[+-]0\.\d\d  -0\.\d\d to \+0\.\d\d  not settled\b", shown)
     assert (
-        "The judge prefers A; 80 labels of people do not bear that out: their interval holds 0. They correct"
+        "The judge prefers A; 80 labels of people are too few to confirm it: their interval holds 0. They correct"
         in shown
     )
     assert re.search(

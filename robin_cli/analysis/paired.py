@@ -376,6 +376,8 @@ def prompts_needed(
         More than there are; nan for none, or for too many.
     """
     count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
+    if math.isinf(high) and variance <= _ALIKE:  # alike, and nothing says how others may differ
+        return math.nan
     needed = prompts_for(mean, variance, alpha=alpha)
     if needed < MOST_TIMES * count and high < math.inf:
         ends = (low, high) if mean > 0 else (-high, -low)

@@ -130,6 +130,11 @@ def compared(
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
         is_there = who.is_used & ~np.isnan(np.concatenate([each.scores for each in known]))
         responses[name] = _responses(runs, name, known, is_there, who)
+        if is_robust and math.isinf(responses[name].high):
+            raise InputError(
+                f"--robust: the scale of {shown(name)} is not known, so nothing bounds what others may score; give it by "
+                "--scale LOW-HIGH"
+            )
         differing = differences(responses[name], len(who.systems), is_robust=is_robust)
         if any(each.is_final for each in known):
             differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
@@ -353,6 +358,8 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
 def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
     """Return the number of responses in more than one of the runs, and whether all are in all."""
     response = read_numbers([run.path for run in runs], "response")
+    if not response.any():  # files without responses do not say that these are the same
+        return 0, False
     each = np.split(
         who.prompt * (response.max(initial=0) + 1) + response,
         np.cumsum([len(run.pair_ids) for run in runs]),
@@ -403,6 +410,7 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
             not run.manifest.is_spent(spent)
             and not means.is_final
             and last.get("target_error") is None
+            and not last.get("target_wrong")
         ):
             money = run.manifest.budget_usd
             of = (
@@ -411,8 +419,8 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
                 else f"calls for some of ${money:g} are"
             )
             notify(
-                f"{run.name}: {spent:,} {of} spent. The intervals hold for one look, so compare once all are: who looks "
-                "again and again is wrong too often"
+                f"{run.name}: {spent:,} {of} spent. The intervals hold for one look, so compare once all are: "
+                "repeated looks find too many differences"
             )
 
 

@@ -15,9 +15,9 @@ from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import shown, typed
-from robin_cli.model.records import number_of
+from robin_cli.model.records import first_text, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
-from robin_cli.render.text import one_line
+from robin_cli.render.text import one_line, two_digits
 from robin_cli.results.columns import DIFFERENCES
 from robin_cli.results.tables import Table
 from robin_cli.results.words import about
@@ -25,7 +25,7 @@ from robin_cli.storage.reader import RunData, read_run
 
 _ONE_LOOK = (
     "The intervals hold for one look. If you look again while prompts come in, and stop once 0 is left out, you are wrong in "
-    "up to a third of cases"
+    "about a third of cases"
 )
 
 
@@ -105,7 +105,8 @@ def _better(found: Compared, one: Difference, first: int) -> str:
     if math.isnan(low):
         each = f"{sign * one.difference:z.2f} at each of {number_of(one.n_prompts, 'prompt')}"
         return f"{leader} and {rival} differ by {each}; --scale LOW-HIGH gives an interval"
-    known = f"{sign * one.difference:z.2f} [{low:z.2f}, {high:z.2f}] (95 %, {over}{widened(found, one)})"
+    value, *ends = map(two_digits, (sign * one.difference, low, high))
+    known = f"{value} [{', '.join(ends)}] (95 %, {over}{widened(found, one)})"
     if found.is_same:
         return f"{leader} and {rival} have the very same responses; by the judge alone they differ by {known}"
     if one.is_settled:
@@ -200,13 +201,19 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
         lines.append(_noise_of_all([one for _, one, _ in known]))
     pairs = max(map(len, found.differences.values()))
     all_of = f"; those of {pairs} differences{' of each attribute' * several} hold together (Bonferroni), and p is Holm's"
-    lines.append(
-        f"95 % intervals and p are of the paired t test over prompts{all_of * (pairs > 1)}"
+    are_wide = found.is_robust or any(one.is_widened for _, one, _ in known)
+    wide = (
+        "; where few prompts carry the variance, no narrower than a bound for any scores (Gaffke)"
     )
+    lines.append(
+        f"95 % intervals and p are of the paired t test over prompts{all_of * (pairs > 1)}{wide * are_wide}"
+    )
+    if any(one.p_adjusted < 0.05 and not one.is_settled for _, one, _ in known):
+        lines.append("A p below .05 whose interval holds 0 is not settled: Holm's p is less strict")
     if some := sorted({each for each in found.by_first if each is not None}):
         lines.append(
-            f"Scores here are of the first {' or '.join(map(str, some))} ratings of each response: later ones were asked "
-            "because of these, and a mean of all would be biased"
+            f"Scores here are of {' or '.join(map(first_text, some))} of each response: later calls depended on these, and a "
+            "mean of all would be biased"
         )
     lines.append(_ONE_LOOK)
     return lines
@@ -243,7 +250,9 @@ def _budget(run: RunData, times: float) -> str:
 def _settling(found: Compared, one: Difference) -> Iterator[str]:
     if one.is_settled:
         return
-    if one.times_needed < math.inf:
+    if math.isnan(one.ci_low):
+        yield "prompts that all differ alike have no interval without a scale: --scale LOW-HIGH"
+    elif one.times_needed < math.inf:
         calls = (one.times_needed - 1.0) * sum(run.fold.arms.spent for run in found.runs)
         more = number_of(about(calls), "more call")
         yield f"about {more} for these prompts would settle it, if the difference is as large as it looks"
@@ -304,15 +313,15 @@ def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> st
         bear_out = (
             "settle neither"
             if judge == labelled
-            else "do not bear that out: their interval holds 0"
+            else "are too few to confirm it: their interval holds 0"
         )
     says = (
         "The judge finds neither better" if judge == "not settled" else f"The judge prefers {judge}"
     )
     return (
         f"{says}; {labels} of people {bear_out}. They correct the difference to {people.estimate:+.2f} (95 % interval "
-        f"{people.low:+.2f} to {people.high:+.2f}, for one look): the judge is {abs(one.difference - people.estimate):.2f} too "
-        f"kind to {sides[one.difference < people.estimate]}{people.caution and '; '}{people.caution}"
+        f"{people.low:+.2f} to {people.high:+.2f}, for one look): the judge seems {abs(one.difference - people.estimate):.2f} "
+        f"too kind to {sides[one.difference < people.estimate]}{people.caution and '; '}{people.caution}"
     )
 
 

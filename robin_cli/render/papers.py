@@ -9,7 +9,7 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from robin_cli.render.json import rows_of
-from robin_cli.render.text import one_line, plain
+from robin_cli.render.text import one_line, plain, two_digits
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 _LATEX = str.maketrans(
@@ -114,4 +114,4 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    return (str(value) if isinstance(value, int) else f"{value:z.2f}").replace("-", "$-$")
+    return (str(value) if isinstance(value, int) else two_digits(value)).replace("-", "$-$")

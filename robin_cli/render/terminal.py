@@ -18,7 +18,7 @@ from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
 from robin_cli.render.fitting import CUT, Cells, Fitted, fit
-from robin_cli.render.text import one_line, plain
+from robin_cli.render.text import as_called, one_line, plain, two_digits
 from robin_cli.results.tables import Column, Table
 
 MOST_ROWS = 60
@@ -32,7 +32,7 @@ _ALL_ROWS = "all rows:"
 """What a note with the command that shows all begins with."""
 _BAR = 12
 _SHORTEST_BAR = 4
-_FORMS = {"count": "{:,.0f}", "number": "{:z.2f}", "signed": "{:+z.2f}"}
+_FORMS = {"count": "{:,.0f}", "number": "{:z.2f}"}
 
 
 def stdout_console(*, soft_wrap: bool = False) -> Console:
@@ -79,6 +79,8 @@ def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
         return ["yes" if value else "" for value in found]
     if form == "word":
         return [one_line(value) if value else DASH for value in found]
+    if form == "signed":
+        return [DASH if value is None else two_digits(value, "+") for value in found]
     return [DASH if value is None else _FORMS[form].format(value) for value in found]
 
 
@@ -215,5 +217,5 @@ def _notes(table: Table, fitted: Fitted, most: int, width: int) -> list[str]:
     if rest:
         notes.append(", ".join(rest))
     if most < lines and table.command:
-        notes.append(f"{_ALL_ROWS} {table.command}{' --wide' * table.is_wide}")
+        notes.append(as_called(f"{_ALL_ROWS} {table.command}{' --wide' * table.is_wide}"))
     return [*notes, *table.footer]

@@ -61,6 +61,12 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
+def two_digits(value: float, sign: str = "") -> str:
+    """Return a number with two decimals, or three where two would hide on which side of 0 it is."""
+    is_small = 0.0 < abs(value) < 0.005
+    return f"{value:{sign}z.{3 if is_small else 2}f}"
+
+
 def as_called(text: str) -> str:
     """Return ``text`` with each ``robin`` behind a colon as this command was called, if a shell finds no other robin."""
     called = sys.argv[0]

@@ -6,6 +6,7 @@ The flags, robin.toml, the ROBIN_* variables, Python's keywords, manifests, ``ro
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -134,9 +135,13 @@ _PRICES = (
 _A_MINUTE = _above_0(None, "a number a minute, above 0")
 _CONCURRENCY = (_is_concurrency, "a number, at most 10,000 and at least 1, or auto")
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
+_SECRET = re.compile(r'(api[-_]?key|authorization|password|secret)"', re.IGNORECASE)
 _NOT_OURS = (
-    lambda value: not _TAKEN & value.keys(),
-    f"without {', '.join(sorted(_TAKEN))}, which robin sets itself (several ratings a request: --samples-per-request)",
+    lambda value: not _TAKEN & value.keys() and not _SECRET.search(json.dumps(value)),
+    (
+        f"without {', '.join(sorted(_TAKEN))}, which robin sets itself (several ratings a request: --samples-per-request), or "
+        "keys, which --api-key-env gives: a run keeps this object"
+    ),
 )
 RUN, INPUT, SESSION = Scope.RUN, Scope.INPUT, Scope.SESSION
 _data = partial(setting, panel="Data and judge", scope=INPUT)

@@ -5,6 +5,7 @@ Names and ids in them come from models and data sets: in each they are text and 
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import Counter
@@ -209,7 +210,7 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
     if not verdict.pairs:
         return "no pair has a rating yet"
     estimate, low, high = _told(verdict)
-    why = ", for later ones were asked because of these" if verdict.first else ""
+    why = ", for later calls depended on these" if verdict.first else ""
     return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)}{why})"
 
 
@@ -270,6 +271,8 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
         why = "the estimate is too near what is required; require a little more or less"
         if requirement.kind == "all":
             why = "some of these pairs can be rated no more"
+        elif math.isinf(verdict.low):
+            why = "scores that are all alike have no interval without a scale; give it by --scale LOW-HIGH"
         return f"nothing that can be named would settle it: {why}"
     if needed.prompts is not None:
         effect = "do not narrow it" if requirement.kind == "share" else "would not"

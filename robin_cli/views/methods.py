@@ -17,6 +17,7 @@ from robin_cli.files.local import shipped
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.policies.registry import DEFAULT
 from robin_cli.render.papers import LATEX, MARKDOWN, Part, page_of
 from robin_cli.runner.inputs import recorded_prompts
 from robin_cli.storage.reader import RunData, read_run
@@ -45,8 +46,11 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     scheduler, decide = (run.manifest.settings.get(name) for name in ("scheduler", "decide"))
     spent = {"goal": f"--decide {decide}"} if decide else {}
+    for name in ("margin", "target_wrong", "target_error", "error_rate"):
+        if (value := {**run.manifest.settings, **run.manifest.last_session}.get(name)) is not None:
+            spent[f"--{name.replace('_', '-')}"] = f"{value:g}"
     of_goal = "ranking" if not decide else decide if decide in ("best", "system") else "thresholds"
-    rule = of_goal if scheduler == "auto" else scheduler
+    rule = of_goal if scheduler == DEFAULT else scheduler
     spent[f"scheduler {scheduler}"] = words["allocation"].get(rule, "A policy of another package.")
     made = {name: words["intervals"][name] for name in _intervals(status)}
     keys = set(re.findall(r"\[([a-z-]+)\]", " ".join([*spent.values(), *made.values()])))
