@@ -447,7 +447,7 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(
         in shown
     )
     assert re.search(
-        r"the judge is 0\.\d\d too kind to A; with fewer than 50 labelled prompts", shown
+        r"the judge seems 0\.\d\d too kind to A; with fewer than 50 labelled prompts", shown
     )
     in_json = robin("compare", "kind", "--labels", "labels.csv", "--json", cwd=folder).stdout
     (known,) = json.loads(in_json)["comparisons"]

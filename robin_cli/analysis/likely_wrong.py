@@ -23,6 +23,7 @@ UNKNOWN = 0.5
 """The chance that a decision is wrong of which nothing is known yet."""
 
 _AT_ONCE, _SAMPLE = 2**8, 2**10
+_REPEATED = 0.2
 
 
 def likely_wrong(
@@ -49,14 +50,24 @@ def chances_of_some(task: Task, sums: Sums, given_up: NDArray[np.bool_]) -> Floa
 
 
 def is_good_enough(task: Task, sums: Sums, given_up: NDArray[np.bool_], target: float) -> bool:
-    """Return whether the mean chance is at most ``target``, and every arm of ``task.starts`` that can be rated has a rating.
+    """Return whether the mean chance is at most ``target``, once enough is asked.
 
     Of many decisions a sample is looked at first, and all only if it is good enough.
     """
     looks = (likely_wrong,) if task.decisions <= _SAMPLE else (chances_of_some, likely_wrong)
-    return bool(((sums.n > 0) | given_up)[task.starts].all()) and all(
+    return is_enough_asked(task, sums.n, given_up) and all(
         share_of(chances(task, sums, given_up)) <= target for chances in looks
     )
+
+
+def is_enough_asked(task: Task, counts: FloatArray | IntArray, given_up: NDArray[np.bool_]) -> bool:
+    """Return whether every arm of ``task.starts`` that can be rated has a rating, and of one judge's a fifth have two.
+
+    Without repeats nobody knows how noisy a judge is.
+    """
+    asked = counts[task.starts & ~given_up]
+    is_repeated = task.space.raters > 1 or (asked >= 2).sum() >= _REPEATED * len(asked)
+    return bool((asked >= 1).all() and is_repeated)
 
 
 def share_of(chances: FloatArray) -> float:

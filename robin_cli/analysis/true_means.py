@@ -1,10 +1,11 @@
 """What ratings say about the true means: distributions of each row's true mean, from the ratings of all rows.
 
 One judge's ratings on the levels of a scale are fitted by :func:`fitted`. A row's ratings are draws from a normal distribution
-cut to the levels, with probabilities ∝ exp(a x + b x²), a = center/width² and b = −1/(2 width²). The centers of the rows have
-one distribution, which reaches beyond the scale, and their widths another. EM estimates both (Laird, "Nonparametric maximum
-likelihood estimation of a mixing distribution", JASA 73, 1978). n, Σx and Σx² of a row are all that its likelihood needs. So a
-first rating counts for much where repeats agree, and for little where they differ.
+cut to the levels, with probabilities ∝ exp(a x + b x²), a = center/width² and b = −1/(2 width²); one kind has b > 0, for judges
+who waver between both ends. The centers of the rows have one distribution, which reaches beyond the scale, and their widths
+another. EM estimates both (Laird, "Nonparametric maximum likelihood estimation of a mixing distribution", JASA 73, 1978). n, Σx
+and Σx² of a row are all that its likelihood needs. So a first rating counts for much where repeats agree, and for little where
+they differ. Ratings of other shapes, such as rare outliers, are not fitted well.
 
 Several judges' scores, and ratings between the levels, are taken as :class:`Student`'s t about their mean.
 """
@@ -27,8 +28,11 @@ _STEPS, _ROWS = 40, 2**10
 _NODES, _BEYOND = 40, 0.6
 """Centers in the width of a scale, and the part of it by which they lie beyond each end."""
 
-_NARROWEST, _WIDER, _WIDEST = 0.0043, 3.4, 2.0
+_NARROWEST, _WIDER, _WIDEST = 0.0043, 3.4, 6.6
 """Squared widths in squared points, on scales up to ten levels: the least, the factor to the next, and the most."""
+
+_WAVER, _TILT, _WAVERS = 6.0, 16.0, 0.1
+"""The strength of b > 0 over the squared scale, the range of the odds of its ends, and the usual weight of such judges."""
 
 _EVEN, _USUAL = 50.0, 8.0
 """Rows that count beside the rated ones: with centers spread evenly, and with the usual widths."""
@@ -171,18 +175,19 @@ def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray]:
     They are −log Σ exp(a x + b x²), a and b, shape (3, widths, centers), the means, and the usual share of each width.
     """
     level, ends = np.arange(float(scale.levels)), scale.levels - 1.0
-    most = _WIDEST * max(1.0, (ends / 9.0) ** 2)
+    most = min(_WIDEST * max(1.0, (ends / 9.0) ** 2), 2.0 * ends**2)
     wider = round(float(np.log(most / _NARROWEST) / np.log(_WIDER)))
     variance = _NARROWEST * _WIDER ** np.arange(wider + 1)
     step = min(ends / _NODES, 1.0)
     center = np.arange(-_BEYOND * ends, (1.0 + _BEYOND) * ends + step / 2, step)
-    b = np.broadcast_to(-0.5 / variance[:, None], (len(variance), len(center)))
+    b = np.append(-0.5 / variance, _WAVER / ends**2)[:, None] + 0.0 * center
     a = -2.0 * b * center
+    a[-1] = -b[-1] * ends + _TILT * (center - ends / 2) / ends**2
     exponent = a[..., None] * level + b[..., None] * level**2
     most_of = exponent.max(axis=-1)
     share = np.exp(exponent - most_of[..., None])
     total = share.sum(axis=-1)
     apart = variance / scale.usual_variance
-    usual = np.minimum(apart, 1.0 / apart)
+    usual = np.append(np.minimum(apart, 1.0 / apart), _WAVERS)
     parameters = np.stack([-most_of - np.log(total), a, b])
     return parameters, share @ level / total, usual / usual.sum()

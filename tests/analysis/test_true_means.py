@@ -12,7 +12,7 @@ from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 
 FIVE = Scale(1, 5)
-WIDTHS = [0.0043 * 3.4**k for k in range(6)]
+WIDTHS = [0.0043 * 3.4**k for k in range(7)]
 RATINGS = [[3, 4, 4], [5], [1, 5], [], [3], [5], [2, 2, 3, 2, 1]]
 
 
@@ -28,7 +28,11 @@ def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
         [[math.exp(-((x - center) ** 2) / (2 * v)) for x in levels] for center in centers]
         for v in WIDTHS
     ]
-    share = np.array(normal)
+    wavering = [
+        [math.exp(6 / 16 * (x - 3) ** 2 + (center - 3) * (x - 3)) for x in levels]
+        for center in centers
+    ]
+    share = np.array([*normal, wavering])
     share /= share.sum(axis=2, keepdims=True)
     likelihood = np.array(
         [
@@ -39,9 +43,9 @@ def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
         ]
     )
     ratings_of = np.array([len(row) for row in ratings])
-    usual = np.array([min(v * 81 / 16, 16 / 81 / v) for v in WIDTHS])
+    usual = np.array([*(min(v * 81 / 16, 16 / 81 / v) for v in WIDTHS), 0.1])
     usual /= usual.sum()
-    width, center = np.full(6, 1 / 6), np.full(89, 1 / 89)
+    width, center = np.full(8, 1 / 8), np.full(89, 1 / 89)
     for _ in range(40):
         each = likelihood * np.outer(width, center)
         each /= each.sum(axis=(1, 2), keepdims=True)

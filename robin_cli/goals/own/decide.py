@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.court import Court, DecisionCourt, Snapshot
 from robin_cli.analysis.decided import Decided, differing
+from robin_cli.analysis.likely_wrong import is_enough_asked
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same
 from robin_cli.goals.decided import DecisionsWatch, decided_lines, margin_text, target_line
@@ -84,7 +85,7 @@ class Decisions(Rated):
         """Whether few enough decisions are likely wrong, or every decision that can be certified is."""
         decided, target, arms = self.decided, self.target, self.run.fold.arms
         if target and decided.share_wrong <= target:
-            return bool(((arms.counts > 0) | arms.retired_mask)[decided.task.starts].all())
+            return is_enough_asked(decided.task, arms.counts, arms.retired_mask)
         return decided.is_over
 
     @property
