@@ -102,7 +102,7 @@ class Permits(ABC):
         self.counts_tokens = tpm is not None
         self._clock, self._watchers = clock, [self.line.look_again]
         self._request_s, self._token_s = (60.0 / cap if cap else 0.0 for cap in (rpm, tpm))
-        self._next_turn = -math.inf
+        self._next_turn, self._is_uncharged = -math.inf, False
 
     @property
     @abstractmethod
@@ -130,13 +130,14 @@ class Permits(ABC):
     def take(self) -> Permit | float:
         """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`Line`."""
         now = self._clock()
-        if sum(each.under_way for each in self.together) >= self.limit:
+        if self._is_uncharged or sum(each.under_way for each in self.together) >= self.limit:
             return UNTIL_ONE_ENDS
         # A request may take its turn late, up to a second: otherwise the rate would never be reached.
         turn = max(self._next_turn, now - min(1.0, self._request_s))
         if (wait_s := max(turn - now, self._held_s(now))) > 0:
             return wait_s
         self._next_turn = turn + self._request_s
+        self._is_uncharged = self.counts_tokens  # the next turn is known once its tokens are
         self.under_way += 1
         self._began(now)
         return Permit(self, now, self._request_s)
@@ -145,6 +146,8 @@ class Permits(ABC):
         """Charge the estimated tokens of a request that is made now."""
         permit.tokens = tokens
         self._next_turn += max(0.0, tokens * self._token_s - permit.cost_s)
+        self._is_uncharged = False
+        self.look_again()
 
     def settle(self, permit: Permit, tokens: int) -> None:
         """Charge the difference to the tokens that a request took."""
@@ -155,6 +158,7 @@ class Permits(ABC):
         self.under_way -= 1
         if permit.tokens is None:
             self._next_turn -= permit.cost_s
+            self._is_uncharged = False
         for each in self.together:
             if each is not self:  # they go first, so that no judge keeps all the room
                 each.look_again()

@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from robin_cli.dispatch.limiter import MAX_HOLD_S, Limiter
@@ -267,6 +268,27 @@ def test_keeps_to_the_users_own_caps(fixed: int | None, caps: dict[str, Any], mo
     server = run(scene())
     second = [at for at in server.answered if at > 60]
     assert 0.9 * most <= len(second) <= 1.02 * most
+
+
+def test_starts_no_more_at_once_than_the_tokens_a_minute_allow() -> None:
+    async def scene() -> list[float]:
+        loop = asyncio.get_running_loop()
+        limiter, started = Limiter(64, ceiling=64, clock=loop.time, tpm=3_000), list[float]()
+
+        async def call() -> None:
+            permit = await limiter.acquire()
+            await asyncio.sleep(0.001)  # its question is made
+            started.append(loop.time())
+            limiter.charge(permit, 100)
+            await asyncio.sleep(5.0)
+            limiter.release(permit)
+
+        await asyncio.gather(*(call() for _ in range(64)))
+        return started
+
+    started = run(scene())
+    assert max(np.bincount(np.array(started, dtype=int))) == 1
+    assert started[-1] == pytest.approx(63 * 2.0, rel=0.01)
 
 
 def test_holds_everybody_for_the_longest_wait_that_anyone_was_told() -> None:
