@@ -21,9 +21,9 @@ def test_passes_fails_or_skips_by_what_a_run_meets(
     run = make_run(tmp_path / "r", PAIRS, RATINGS).path
     assert robin_gate(run, "mean(helpfulness)>=0.1").state == "pass"
     with pytest.raises(
-        pytest.fail.Exception, match=r"(?s)PASS mean.*FAIL mean\(helpfulness\)>=3.9: 3.20"
+        pytest.fail.Exception, match=r"(?s)PASS mean.*FAIL mean\(helpfulness\)<=0.5: 3.20"
     ):
-        robin_gate(str(run), "mean(helpfulness)>=0.1", "mean(helpfulness)>=3.9", unsettled="skip")
+        robin_gate(str(run), "mean(helpfulness)>=0.1", "mean(helpfulness)<=0.5", unsettled="skip")
     with pytest.raises(pytest.fail.Exception, match="INCONCLUSIVE"):
         robin_gate(run, "mean(helpfulness)>=2")
     with pytest.raises(pytest.skip.Exception, match="INCONCLUSIVE"):
