@@ -24,6 +24,7 @@ UNKNOWN = 0.5
 
 _AT_ONCE, _SAMPLE = 2**8, 2**10
 _REPEATED = 0.2
+"""Share of the arms of one judge that need a second rating before a run may end."""
 
 
 def likely_wrong(
@@ -84,7 +85,8 @@ def _of_pairs(
     some: slice,
 ) -> FloatArray:
     """Return the chance that a kept pair misses a threshold, or a dropped one meets all; a column for each attribute."""
-    all_hold, hold_by_more, is_kept = np.ones((3, len(means)))
+    all_hold, hold_by_more = np.ones((2, len(means)))
+    is_kept = np.ones(len(means), dtype=np.bool_)
     for criterion in task.decision.criteria:
         place = list(task.space.attributes).index(criterion.attribute)
         mean, margin = means[:, place], task.decision.margins[place]
@@ -94,11 +96,11 @@ def _of_pairs(
         )
         at_all, by_more = (1.0 - below, 1.0 - above) if criterion.above else (above, below)
         all_hold, hold_by_more = all_hold * at_all, hold_by_more * by_more
-        is_kept *= np.isnan(mean) | RELATIONS[criterion.relation](mean, criterion.threshold)
+        is_kept &= np.isnan(mean) | RELATIONS[criterion.relation](mean, criterion.threshold)
     is_known = ~np.isnan(means).any(axis=1)
     chances = np.minimum(np.where(is_kept, 1.0 - all_hold, hold_by_more), UNKNOWN)
-    is_lost = (is_kept > 0) & (np.isnan(means) & is_gone).any(axis=1)
-    chances = np.where((is_kept > 0) & ~is_known, UNKNOWN, chances)
+    is_lost = is_kept & (np.isnan(means) & is_gone).any(axis=1)
+    chances = np.where(is_kept & ~is_known, UNKNOWN, chances)
     return np.where(is_lost, np.nan, chances)[some]
 
 
@@ -113,7 +115,7 @@ def _of_groups(
 
     One that was given up without a rating is none.
     """
-    arms = task.contests[: task.decisions, :, 0]
+    arms = task.contests[: task.decisions, :, 0][some]
     chances = np.empty(len(arms))
     for place, true in enumerate(of_each):
         mine = task.space.attribute[arms[:, 0]] == place
@@ -124,7 +126,7 @@ def _of_groups(
         found = _overtaken(true, pairs, there, lead, task.decision.margins[place])
         unrated = np.where(there.any(axis=1), UNKNOWN, np.nan)
         chances[mine] = np.where(rated.any(axis=1), found, unrated)
-    return chances[some]
+    return chances
 
 
 def _overtaken(
