@@ -86,6 +86,8 @@ def test_takes_no_secret_in_an_address_and_does_not_repeat_it(url: str) -> None:
 @pytest.mark.parametrize("text", ['{"a": 1', "[1]", "3"])
 def test_takes_an_object_for_the_extra_body(text: str) -> None:
     refuses(InputError, "--extra-body", load_settings, {"extra_body": text}, None)
+    for key in ('{"api_key": "k"}', '{"metadata": {"Authorization": "Bearer k"}}'):
+        refuses(InputError, "a run keeps this object", load_settings, {"extra_body": key}, None)
     assert load_settings({"extra_body": '{"top_k": 4}'}, None).extra_body == {"top_k": 4}
 
 

@@ -222,6 +222,65 @@ def test_says_that_few_prompts_carry_a_difference_and_what_few_prompts_cannot_sh
     has(done.stdout, "df", "Wilcoxon", "-0.16")
 
 
+def write_scores(path: Path, scores: dict[str, list[float]]) -> None:
+    """Write a row for each system and prompt, the first prompts of each."""
+    rows = [
+        {"prompt": f"p{at}", "system": system, "score": score}
+        for system, of_prompts in scores.items()
+        for at, score in enumerate(of_prompts)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_systems_have_their_own_means_and_differences_over_shared_prompts(tmp_path: Path) -> None:
+    few, one, two = [3.0, 4.0] * 5, [4.0] * 10 + [1.0] * 20, [2.0, 3.0] * 15
+    write_scores(tmp_path / "s.jsonl", {"one": one, "two": two, "few": few})
+    done = robin("export", "s.jsonl", "--what", "systems", "--scale", "0-4", cwd=tmp_path)
+    found = pd.read_csv(io.StringIO(done.stdout)).set_index("system")
+    assert found.index.tolist() == ["few", "two", "one"]
+    assert found["mean"].tolist() == [3.5, 2.5, 2.0]
+    assert found["n_prompts"].tolist() == [10, 30, 30]
+    np.testing.assert_allclose(found["difference"].tolist(), [np.nan, -1.0, 0.5])
+    has(done.stderr, "a difference over those that both answered")
+
+
+def test_systems_without_a_shared_prompt_have_no_difference(tmp_path: Path) -> None:
+    write_scores(tmp_path / "s.jsonl", {"one": [1.0, 2.0, 4.0] * 5, "two": [2.0, 2.0, 3.0] * 5})
+    with (tmp_path / "s.jsonl").open("a") as file:
+        file.write(json.dumps({"prompt": "other", "system": "lone", "score": 0}) + "\n")
+    done = robin("export", "s.jsonl", "--what", "systems", "--scale", "0-4", cwd=tmp_path)
+    assert pd.read_csv(io.StringIO(done.stdout)).set_index("system")["p_adjusted"].isna()["lone"]
+
+
+def test_files_without_responses_are_compared_as_different_ones(tmp_path: Path) -> None:
+    for name, more in (("a", 0.5), ("b", 0.0)):
+        scores = [{"prompt": f"p{at}", "score": 2 + more * (at % 3)} for at in range(30)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in scores))
+    done = robin(
+        "compare", "a.jsonl", "b.jsonl", "--scale", "0-4", "--format", "table", cwd=tmp_path
+    )
+    assert done.stdout.startswith("a.jsonl is better than b.jsonl by 0.50 ")
+
+
+def test_a_robust_interval_needs_the_scale_and_equal_differences_have_none(tmp_path: Path) -> None:
+    write_scores(tmp_path / "s.jsonl", {"one": [4.0] * 20, "two": [1.0] * 20})
+    refused = robin("compare", "s.jsonl", "--by", "system", "--robust", cwd=tmp_path, exits=2)
+    has(refused.stderr, "--robust: the scale of score is not known")
+    done = robin("compare", "s.jsonl", "--by", "system", "--format", "table", cwd=tmp_path)
+    has(done.stdout, "have no interval without a scale: --scale LOW-HIGH")
+    done = robin("compare", "s.jsonl", "--by", "system", cwd=tmp_path)
+    assert math.isnan(pd.read_csv(io.StringIO(done.stdout))["prompts_needed"].item())
+
+
+def test_an_end_beside_zero_keeps_its_sign(tmp_path: Path) -> None:
+    write_scores(tmp_path / "s.jsonl", {"one": [2.1, 2.0, 2.006] * 10, "two": [2.0] * 30})
+    done = robin(
+        *("compare", "s.jsonl", "--by", "system", "--scale", "0-4", "--format", "table"),
+        cwd=tmp_path,
+    )
+    assert not re.search(r"[+-]0\.00\b(?!\d)", done.stdout)
+
+
 def test_a_guessed_scale_neither_widens_intervals_nor_refuses_labels(tmp_path: Path) -> None:
     rows = [f"q{at},{at % 3 + again}" for at in range(9) for again in (1, 2, 2)]
     (tmp_path / "s.csv").write_text("\n".join(["id,score", *rows]))

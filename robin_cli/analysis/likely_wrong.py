@@ -46,16 +46,17 @@ def likely_wrong(
 
 
 def chances_of_some(task: Task, sums: Sums, given_up: NDArray[np.bool_]) -> FloatArray:
-    """Return :func:`likely_wrong` of all decisions, or of an even sample if there are many: it takes less time."""
+    """Return :func:`likely_wrong` of all decisions, or of an even sample if there are many."""
     return likely_wrong(task, sums, given_up, slice(None, None, -(-task.decisions // _SAMPLE) or 1))
 
 
 def is_good_enough(task: Task, sums: Sums, given_up: NDArray[np.bool_], target: float) -> bool:
     """Return whether the mean chance is at most ``target``, once enough is asked.
 
-    Of many decisions a sample is looked at first, and all only if it is good enough.
+    Of many groups, whose draws take time, a sample is looked at first, and all only if it is good enough.
     """
-    looks = (likely_wrong,) if task.decisions <= _SAMPLE else (chances_of_some, likely_wrong)
+    is_long = task.group is not None and task.decisions > _SAMPLE
+    looks = (chances_of_some, likely_wrong) if is_long else (likely_wrong,)
     return is_enough_asked(task, sums.n, given_up) and all(
         share_of(chances(task, sums, given_up)) <= target for chances in looks
     )

@@ -216,7 +216,8 @@ class Difference:
         order = np.argsort(-squares, kind="stable")
         shares = np.cumsum(squares[order]) / squares.sum()
         count = 1 + int(np.searchsorted(shares, _CARRY))
-        if not self.is_widened and not count <= 2 <= self.n_prompts / 10:
+        are_few = count <= 2 and self.n_prompts >= 20  # of fewer, two are a large part anyway
+        if not (self.is_widened or are_few):
             return self.prompts[:0], 0.0
         return self.prompts[order[:count]], float(shares[count - 1])
 

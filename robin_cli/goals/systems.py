@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from robin_cli.analysis.paired import by_prompt
-from robin_cli.analysis.run_compare import compared
+from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.differences import table_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.records import SYSTEM_COLUMN
@@ -29,31 +29,31 @@ def systems_table(ran: Found, view: View) -> Table:
     found = compared([ran.run], view.notify, by=view.by or SYSTEM_COLUMN, given=given)
     rows: list[dict[str, Any]] = []
     for name, of_attribute in groupby(table_of(found).records(), itemgetter("attribute")):
-        listed, answers = list(of_attribute), found.responses[name]
-        each = [by_prompt(answers, system) for system in range(len(found.systems))]
-        own: dict[str, dict[str, Any]] = {
-            system: {
-                "system": system,
-                "mean": float(of_its.score.mean()),
-                "n_prompts": len(of_its.prompt),
-            }
-            for system, of_its in zip(found.systems, each, strict=True)
-            if len(of_its.prompt)
-        }
-        best, *others = sorted(own, key=lambda system: -own[system]["mean"])
+        own = _own_rows(found, name)
+        best, *others = own
         beside = {
-            row["a"] if row["b"] == best else row["b"]: row
-            for row in listed
+            row["a"] if row["b"] == best else row["b"]: _beside(row, best)
+            for row in of_attribute
             if best in {row["a"], row["b"]}
         }
-        rows.append({"attribute": name, **own[best]})
-        rows += [_beside(beside[system], best) | own[system] for system in others]
-        if len({one.prompt.tobytes() for one in each}) > 1:
-            view.notify(
-                f"{name}: not all systems answered the same prompts; a difference is over those that both answered, and need "
-                "not be that of the means"
-            )
+        rows += [{"attribute": name, **own[best]}, *(beside[each] | own[each] for each in others)]
+    shared = min(one.n_prompts for listed in found.differences.values() for one in listed)
+    if shared < max(row["n_prompts"] for row in rows):
+        view.notify(
+            "a mean is over all prompts of its system, a difference over those that both answered"
+        )
     return SYSTEMS.of({name: [row.get(name) for row in rows] for name in SYSTEMS.columns})
+
+
+def _own_rows(found: Compared, attribute: str) -> dict[str, dict[str, Any]]:
+    """Return the name, mean and prompts of each system that answered any, the highest mean first."""
+    own: dict[str, dict[str, Any]] = {}
+    for number, system in enumerate(found.systems):
+        answers = by_prompt(found.responses[attribute], number)
+        if len(answers.prompt):
+            mean, prompts = float(answers.score.mean()), len(answers.prompt)
+            own[system] = {"system": system, "mean": mean, "n_prompts": prompts}
+    return dict(sorted(own.items(), key=lambda each: -each[1]["mean"]))
 
 
 def _beside(row: Mapping[str, Any], best: str) -> dict[str, Any]:

@@ -44,14 +44,7 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
         )
     status = standing(run, working=False, given=given_labels(labels, run))
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
-    scheduler, decide = (run.manifest.settings.get(name) for name in ("scheduler", "decide"))
-    spent = {"goal": f"--decide {decide}"} if decide else {}
-    for name in ("margin", "target_wrong", "target_error", "error_rate"):
-        if (value := {**run.manifest.settings, **run.manifest.last_session}.get(name)) is not None:
-            spent[f"--{name.replace('_', '-')}"] = f"{value:g}"
-    of_goal = "ranking" if not decide else decide if decide in ("best", "system") else "thresholds"
-    rule = of_goal if scheduler == DEFAULT else scheduler
-    spent[f"scheduler {scheduler}"] = words["allocation"].get(rule, "A policy of another package.")
+    spent = _allocation(run, words["allocation"])
     made = {name: words["intervals"][name] for name in _intervals(status)}
     keys = set(re.findall(r"\[([a-z-]+)\]", " ".join([*spent.values(), *made.values()])))
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
@@ -66,6 +59,19 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
         Part("References", texts={"BibTeX": "\n".join(cited)}),
     ]
     return page_of("Methods", parts, LATEX if as_latex else MARKDOWN)
+
+
+def _allocation(run: RunData, words: Mapping[str, str]) -> dict[str, str]:
+    """Return the goal and its limits, and the rule by which calls are chosen, in ``words``."""
+    asked = {**run.manifest.settings, **run.manifest.last_session}
+    scheduler, decide = asked["scheduler"], asked.get("decide")
+    spent = {"goal": f"--decide {decide}"} if decide else {}
+    for name in ("margin", "target_wrong", "target_error", "error_rate"):
+        if asked.get(name) is not None:
+            spent[f"--{name.replace('_', '-')}"] = f"{asked[name]:g}"
+    of_goal = "ranking" if not decide else decide if decide in words else "thresholds"
+    rule = words.get(of_goal if scheduler == DEFAULT else scheduler)
+    return {**spent, f"scheduler {scheduler}": rule or "A policy of another package."}
 
 
 def settings_sheet(path: Path) -> Mapping[str, str]:

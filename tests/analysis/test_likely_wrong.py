@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robin_cli.analysis.likely_wrong import likely_wrong
+from robin_cli.analysis.likely_wrong import is_enough_asked, likely_wrong
 from robin_cli.model.arms import Sums
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -31,3 +31,14 @@ def test_one_rating_of_each_pair_by_yes_or_no_leaves_much_wrong() -> None:
     margin = task.decision.margins[0]
     wrong = np.where(ratings > 0, chance < 0.5 - margin, chance >= 0.5 + margin).mean()
     assert 0.7 * wrong < stated.mean() < 1.6 * wrong
+
+
+def test_a_run_ends_once_all_are_rated_and_a_fifth_are_rated_twice() -> None:
+    scale = Scale(0, 4)
+    space = ArmSpace([str(k) for k in range(11)], ["a"], ["j"], [scale])
+    task = Task(decision_of("a>=2", ["a"], [scale], margin=None, error_rate=None), space)
+    gone = np.arange(11) == 10
+    counts = np.array([2, 2, *[1] * 8, 0])
+    assert is_enough_asked(task, counts, gone)
+    assert not is_enough_asked(task, counts, np.zeros(11, np.bool_)), "one may still be rated"
+    assert not is_enough_asked(task, np.minimum(counts, [2, *[1] * 10]), gone), "one was repeated"
