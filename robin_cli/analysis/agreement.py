@@ -22,7 +22,7 @@ from robin_cli.model.records import Ends, Scale
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
 ROUNDED = ("kappa", "alpha_ordinal")
-"""Those of values rounded to levels."""
+"""Coefficients of values that are rounded to levels."""
 COEFFICIENTS = ("alpha", *CORRELATIONS, *ROUNDED)
 OF_PREFERENCES = (*COEFFICIENTS, "same")
 AMONG = ("alpha", "alpha_ordinal")
@@ -56,8 +56,8 @@ class Agreement:
             account), kappa (Cohen's κ with quadratic weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of
             values rounded to levels of the scale. Preferences have the levels B, neither and A, and ``same`` is the share of
             comparisons with the same level. :func:`reliability` has others.
-        value: at most 1; nan with fewer than FEWEST_VALUED prompts, a constant side, or human ratings off the scale; those of
-            rounded values also if rounding decides more than MOST_HALVES of the pairs.
+        value: at most 1; nan with fewer than FEWEST_VALUED prompts, a constant side, or human ratings off the scale. A
+            coefficient in ROUNDED is also nan if rounding decides more than MOST_HALVES of the pairs.
         ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, with fewer than
             FEWEST_PROMPTS prompts, or if most resamples leave it undefined.
         n: pairs with a score and a human rating.
@@ -122,7 +122,7 @@ def agreement(
 
     Args:
         prompt: number of each pair's prompt, shape (K,).
-        scale: that of the scores; human ratings off it are refused.
+        scale: the scale of the scores; human ratings off it are refused.
         of_two: whether both are preferences for the first of two responses, 0 to 1.
         rounds: whether κ and ordinal α are stated however many values are halves.
         resamples: number of resamples; None for :func:`resamples_for`.
