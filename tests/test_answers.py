@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import has, llama_server, robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving
+from tests.test_own_prompts import STARS
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -114,7 +115,7 @@ def test_rates_by_the_text_where_the_endpoint_gives_no_log_probabilities(
 @pytest.mark.parametrize(
     ("likely", "says"),
     [
-        ({"3": 0.5, "2": 0.5}, "yes: --answers logprobs would rate the answer they came with 2.50"),
+        ({"3": 0.5, "2": 0.5}, "would rate the answer they came with 2.50"),
         (
             {"3": 0.6, "x": 0.4},
             "by its text: more than 5% of the probability at its rating is of no rating",
@@ -247,3 +248,72 @@ def test_rates_with_a_real_server_by_schema_and_by_log_probabilities(tmp_path: P
     logprobs = found("logprobs")
     assert (logprobs["scoring"] == "logprobs").sum() >= 20
     assert logprobs["expected_rating"].between(0, 4).sum() >= 20
+
+
+# ── what the first calls find out ─────────────────────────────────────────────────────────────────────────────────────
+
+RECOMMENDS = (
+    "the endpoint returns log probabilities. In a new run, --answers logprobs rates by one call"
+)
+
+
+def by_text(url: str, folder: Path, *more: str) -> Any:
+    data = write_pairs(folder / "pairs.jsonl", 30)
+    command: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "90", "--run", "r"]
+    return robin(*command, "--base-url", url, "--model", "m", *more, cwd=folder, exits=0)
+
+
+def test_recommends_log_probabilities_where_the_first_answers_have_them(tmp_path: Path) -> None:
+    with serving(lambda _, __: with_logprobs({"3": 0.5, "2": 0.5})) as wire:
+        done = by_text(wire.url, tmp_path)
+        assert sum("logprobs" in body for body in wire.bodies) == 20
+    has(done.stderr, RECOMMENDS, "30 calls here, not 90")
+    assert set(pd.read_parquet(tmp_path / "r" / "judgments")["scoring"]) == {"text"}
+
+
+@pytest.mark.parametrize("words", ["logprobs is not supported", "Bad request.", None])
+def test_tries_log_probabilities_at_no_cost(tmp_path: Path, words: str | None) -> None:
+    """An endpoint may refuse them in words that nobody knows, or send none."""
+
+    def respond(_number: int, body: dict[str, Any]) -> Answer:
+        return error(400, words) if words and "logprobs" in body else completion(TEXT)
+
+    with serving(respond) as wire:
+        done = by_text(wire.url, tmp_path)
+    assert "log" not in done.stderr
+    assert set(pd.read_parquet(tmp_path / "r" / "judgments")["status"]) == {"ok"}
+
+
+@pytest.mark.parametrize("more", [("--temperature", "0.7"), ("--answers", "json")])
+def test_tries_no_log_probabilities_that_could_not_be_used(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    with serving(lambda _, __: completion('{"feedback": "", "rating": 3}\nRating: 3')) as wire:
+        by_text(wire.url, tmp_path, *more)
+        assert not any("logprobs" in body for body in wire.bodies)
+
+
+def test_warns_of_levels_of_two_tokens_before_money_is_spent(tmp_path: Path) -> None:
+    (tmp_path / "ten.toml").write_text(STARS, encoding="utf-8")
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    with serving(lambda _, __: completion(TEXT)) as wire:
+        command: list[str | Path] = ["judge", data, "--rubric", "ten.toml", "-b", "4", "--run", "r"]
+        more = ("--answers", "logprobs", "--base-url", wire.url, "--model", "m")
+        done = robin(*command, *more, cwd=tmp_path, exits=0)
+    has(done.stderr, "a level of the scale 1 to 10 may take two tokens")
+
+
+def test_check_says_what_reasoning_costs(tmp_path: Path) -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 320,
+        "total_tokens": 420,
+        "completion_tokens_details": {"reasoning_tokens": 300},
+    }
+    with serving(lambda _, __: completion(TEXT, usage=usage)) as wire:
+        command = ["check", "--base-url", wire.url, "--model", "m", "--reasoning-effort", "low"]
+        prices = ["--price-in", "1", "--price-out", "10"]
+        done = robin(*command, *prices, cwd=tmp_path, exits=0)
+        assert {body["reasoning_effort"] for body in wire.bodies} == {"low"}
+    said = " ".join(done.stdout.split())
+    has(said, "300 of the 320 tokens of the answer, $0.003 a call; --reasoning-effort none")

@@ -322,7 +322,7 @@ def test_asks_each_judge_of_a_panel_in_batches_of_its_own(
     server: BatchServer, tmp_path: Path
 ) -> None:
     command = judging(server, tmp_path, "--model", "n", "--concurrency", "1", budget=240)
-    robin(*command, cwd=tmp_path, exits=0)
+    robin(*command, "--repeat-anyway", cwd=tmp_path, exits=0)
     kept = check_books(server, tmp_path, 240)
     assert set(kept["judge"]) == {"m", "n"}
     assert len(server.billed) == 240
@@ -536,7 +536,7 @@ def spending(server: BatchServer, folder: Path) -> list[str]:
 
 
 def test_spends_a_budget_of_money_in_rounds(server: BatchServer, tmp_path: Path) -> None:
-    robin(*spending(server, tmp_path), cwd=tmp_path, exits=0)
+    robin(*spending(server, tmp_path), "--repeat-anyway", cwd=tmp_path, exits=0)
     kept = judgments(tmp_path)
     assert 0.17 < kept["cost_usd"].sum() <= 0.2
     assert len(server.billed) == len(kept)

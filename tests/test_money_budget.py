@@ -256,7 +256,7 @@ def test_holds_the_money_through_kills_although_answers_are_lost(tmp_path: Path)
         command: list[str | Path] = [
             *("judge", data, "-a", "helpfulness", "--run", "r", "--base-url", wire.url),
             *("--model", "m", "--price-in", "62.5", "--price-out", "0", "--max-cost", "30"),
-            *("--concurrency", "16", "--quiet"),
+            *("--concurrency", "16", "--repeat-anyway", "--quiet"),
         ]
 
         def has_asked(least: int) -> bool:

@@ -298,11 +298,12 @@ def test_says_early_that_a_cache_answers(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     with serving(
         lambda number, body: completion(
-            f"Feedback: of {hash(orjson.dumps(body)) % 97}, always so.\nRating: 3"
+            f"Feedback: of {hash(orjson.dumps(body['messages'])) % 97}, always so.\nRating: 3"
         )
     ) as wire:
-        done = robin("judge", data, "-b", "200", *HELPFUL, "--base-url", wire.url, cwd=tmp_path)
-    assert done.stderr.count("to the letter") == 1
+        more = ("--base-url", wire.url, "--repeat-anyway")
+        done = robin("judge", data, "-b", "200", *HELPFUL, *more, cwd=tmp_path)
+    assert done.stderr.count("4 times at temperature 1: is there a cache") == 1
     assert done.stderr.count("all rate 3") == 1
 
 

@@ -25,7 +25,7 @@ from robin_cli.storage.reader import RunData
 
 Notify = Callable[[str], None]
 
-_ASKED_WITH = ("judge", "answers", "temperature", "top_p", "extra_body")
+_ASKED_WITH = ("judge", "answers", "temperature", "top_p", "reasoning_effort", "extra_body")
 """Settings that two runs must share to have asked the same judge in the same way."""
 
 _MOST_SYSTEMS = 100

@@ -38,6 +38,7 @@ class JudgeSettings(TypedDict, total=False):
     agree: float | None
     confidence: float | None
     variances: str | Path | None
+    repeat_anyway: bool | None
     target_error: float | None
     max_cost: float | None
     price_in: float | Sequence[float] | None
@@ -54,6 +55,7 @@ class JudgeSettings(TypedDict, total=False):
     temperature: float | None
     top_p: float | None
     max_tokens: int | None
+    reasoning_effort: str | None
     timeout: float | None
     max_retries: int | None
     extra_body: Mapping[str, Any] | None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from robin_cli.analysis.agreed import Agreed
 from robin_cli.analysis.run_agreement import all_scores
@@ -16,12 +16,12 @@ from robin_cli.analysis.scores import Scores, told_scores
 from robin_cli.analysis.stances import Stances
 from robin_cli.goals import agreeing
 from robin_cli.goals.people import Means, People, mean_lines, means_of
+from robin_cli.goals.run_judges import Asked, Repeating, repeating_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
-from robin_cli.model.records import MODEL_PREFIX, GivenLabels, number_of
+from robin_cli.model.records import MODEL_PREFIX, GivenLabels
 from robin_cli.results.tables import Table
-from robin_cli.results.words import cost
-from robin_cli.storage.fold import Spending
+from robin_cli.results.words import MOST_LINES
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
@@ -70,47 +70,6 @@ class View:
 
 Builder = Callable[[Any, View], Table]
 """Makes a table of the results."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The use of a judge: its calls, its ratings and its money."""
-
-    judge: str
-    spent: int
-    ratings: int
-    money: Spending
-
-    @classmethod
-    def of(cls, run: RunData, judge: str) -> Self:
-        """Return it for a judge of ``run``."""
-        place, arms = run.space.judges.index(judge), run.fold.arms
-        mine = run.space.judge == place
-        ratings = int(arms.counts[mine].sum())
-        return cls(
-            judge, ratings + int(arms.unparsed[mine].sum()), ratings, run.fold.spending(place)
-        )
-
-    def facts(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {
-            "judge": self.judge,
-            "spent": self.spent,
-            "ratings": self.ratings,
-            "cost_usd": self.money.exact_usd,
-            "cost_usd_at_least": self.money.cost_usd,
-        }
-
-    def line(self, noun: str, *more: str) -> str:
-        """Return it in words; ``noun``: what an answer holds."""
-        money = [] if self.money.cost_usd is None else [cost_of(self.money)]
-        told = [number_of(self.spent, "call"), number_of(self.ratings, noun), *more, *money]
-        return f"{self.judge}: {', '.join(told)}"
-
-
-def cost_of(money: Spending) -> str:
-    """Write the money of a run, or of one of its judges."""
-    return cost(money.cost_usd, complete=money.complete)
 
 
 def larger_budget(manifest: Manifest) -> str:
@@ -216,8 +175,24 @@ class Found(ABC):
 
     @property
     @abstractmethod
+    def answer_to_goal(self) -> list[str]:
+        """The answer to the goal, in at most three lines."""
+
+    @cached_property
+    def repeating(self) -> Repeating | None:
+        """The judges that repeat themselves; None for files of scores, which no judge is asked for."""
+        return repeating_of(self.run, self.goal)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no call is left to make before the budget is spent."""
+        return self.is_over or (self.repeating is not None and self.repeating.has_ended)
+
+    @property
     def answer(self) -> list[str]:
-        """The answer to the goal, in at most three lines: for the end of a session, the status and the report."""
+        """The answer and the judges that repeat themselves, in at most three lines: for the end, the status and the report."""
+        lines = [] if self.repeating is None else self.repeating.lines()
+        return [*self.answer_to_goal[: MOST_LINES - len(lines)], *lines]
 
     @property
     def asides(self) -> list[str]:
@@ -238,7 +213,7 @@ class Found(ABC):
         again = len(run.fold.set_aside) + int(unrated.sum())
         if is_spent and again and manifest.budget_usd is None:
             return f"robin resume {typed(run.name)} --budget {manifest.budget + again}"
-        if self.is_over or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
+        if self.is_finished or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
             return f"robin report {typed(run.name)} -o report.html"
         more = f" {larger_budget(manifest)}" if is_spent else ""
         if not is_spent and manifest.limit_reached is not None:

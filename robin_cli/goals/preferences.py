@@ -137,7 +137,7 @@ class Preferences(Found):
         }
 
     @property
-    def answer(self) -> list[str]:
+    def answer_to_goal(self) -> list[str]:
         """The best responses, the head of the ranking, or the number of comparisons whose responses are told apart."""
         if self.best is not None:
             lines = best_lines(self.run, self.best)

@@ -116,7 +116,7 @@ class Rated(Found):
         return follows and is_noise_equal(self.run)
 
     @property
-    def answer(self) -> list[str]:
+    def answer_to_goal(self) -> list[str]:
         """The mean of each attribute, the error beside its target, and whether noise hardly differs."""
         others = [] if self.aim is None else [aim_text(self.aim)]
         if self.is_noise_equal:

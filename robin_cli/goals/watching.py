@@ -14,6 +14,7 @@ from robin_cli.model.arms import Arms
 from robin_cli.model.matches import Matches
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
+from robin_cli.planning.repeats import Repeats
 from robin_cli.planning.stopping import Standing, StoppingRule, Verdicts, reached
 from robin_cli.results.words import WORST, compared_text, error_text, target_text
 
@@ -31,10 +32,12 @@ class Watch(ABC):
         verdicts: the decisions by the ratings so far; None without any.
         stop: returns whether the run is over before its budget is spent; None: never.
         decides: whether the run decides.
+        repeats: finds judges that repeat themselves; None to ask them all the same.
     """
 
     verdicts: Verdicts | None = None
     stop: StoppingRule | None = None
+    repeats: Repeats | None = None
     decides: ClassVar[bool] = False
 
     @property

@@ -44,6 +44,7 @@ class Options:
     """The options of a judge's requests. Like messages, they may come from a file by somebody else.
 
     Attributes:
+        reasoning_effort: how much the model reasons, in the API's words; None for its default.
         timeout_s: the limit for one request, from its first byte to its last.
         at_a_time: the most calls under way together.
     """
@@ -53,6 +54,7 @@ class Options:
     top_p: float = 1.0
     max_tokens: int = 1024
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_effort: str | None = None
     timeout_s: float = 120.0
     at_a_time: int = 256
 

@@ -39,6 +39,9 @@ from robin_cli.parsing.expectation import TOP_LOGPROBS
 from robin_cli.parsing.forms import RESPONSE_FORMAT
 from robin_cli.parsing.reasoning import without_reasoning
 
+TRIED = 20
+"""Requests that ask for log probabilities only to see whether they come."""
+
 _FEW_LOGPROBS = 5
 """Some endpoints return no more per token."""
 
@@ -82,6 +85,7 @@ class OpenAIJudge(Judge):
         self._raises = endpoint.raises and most_tokens(endpoint.extra_body, 0) == 0
         self._most_samples = 2**31
         self._top_logprobs = TOP_LOGPROBS
+        self._trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
         self._without: set[str] = set()
         self._kept: set[str] = set()  # "n" and "system", once leaving them out would not help
         self._renamed: dict[str, str] = {}
@@ -115,7 +119,10 @@ class OpenAIJudge(Judge):
             EndpointError: every call would fail.
         """
         body, started = self.body(question), time.monotonic()
+        self._trials -= self._trials > 0
         outcome = await self._send(body)
+        if self._ends_trial(body, outcome):
+            return await self.ask(question)
         read = self.read(question, body, outcome, time.monotonic() - started)
         if isinstance(read, Reply):
             self._kept |= _features(body)
@@ -123,6 +130,16 @@ class OpenAIJudge(Judge):
         elif read.refused and not read.adapted:
             return await self._ask_otherwise(question, body, read, started)
         return read
+
+    def _ends_trial(self, body: Mapping[str, Any], outcome: Completion | Problem) -> bool:
+        """Return whether log probabilities that were only tried may be why a request was refused; stop trying if it failed."""
+        if self._endpoint.logprobs or "logprobs" not in body or isinstance(outcome, Completion):
+            return False
+        self._trials = 0
+        refused = isinstance(outcome, Failure) and outcome.refused and not outcome.permanent
+        return "logprobs" not in self._endpoint.extra_body and (
+            refused or isinstance(outcome, Unsupported)
+        )
 
     async def _ask_otherwise(
         self, question: Question, body: dict[str, Any], refusal: Failure, started: float
@@ -339,11 +356,12 @@ class OpenAIJudge(Judge):
             "max_tokens": self._limit if is_paid else endpoint.max_tokens,
             "temperature": endpoint.temperature,
             "top_p": endpoint.top_p,
+            "reasoning_effort": endpoint.reasoning_effort,
             "seed": question.seed,
             "n": samples if samples > 1 else None,
             **question.structure,
         }
-        if endpoint.logprobs and "logprobs" not in self._without:
+        if (endpoint.logprobs or self._trials) and "logprobs" not in self._without:
             wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         parameters = {
             self._renamed.get(name, name): value
@@ -412,6 +430,11 @@ class OpenAIJudge(Judge):
             RESPONSE_FORMAT: f"does not take --answers json ({detail}); start a new run with --answers text, which works "
             "everywhere"
         }
+        effort = self._endpoint.reasoning_effort
+        if effort is not None:
+            needed["reasoning_effort"] = (
+                f"does not take --reasoning-effort {effort} ({detail}); name one that it takes, or leave it out"
+            )
         if self._endpoint.bounded:
             needed["max_tokens"] = (
                 f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost out"

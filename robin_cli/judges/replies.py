@@ -97,6 +97,9 @@ _PARAMETERS = {
         r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|candidate_?count|"""
         r"(number of|multiple|several|one|single) (choice|completion|candidate|sample|generation|sequence)"
     ),
+    "reasoning_effort": _words(
+        r"reasoning[_. ]effort"
+    ),  # last: it is named as the reason that others are refused
 }
 
 

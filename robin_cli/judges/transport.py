@@ -70,6 +70,7 @@ class Endpoint(Options):
         raises: raise the limit on answers, once, if they are cut off before their text.
         bounded: answers must have a limit, because money is limited.
         logprobs: ask for log probabilities.
+        tries_logprobs: the number of requests that ask for them only to see whether they come.
     """
 
     base_url: str
@@ -77,6 +78,7 @@ class Endpoint(Options):
     raises: bool = True
     bounded: bool = False
     logprobs: bool = False
+    tries_logprobs: int = 0
 
 
 class Unreachable(Exception):

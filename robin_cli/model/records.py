@@ -147,6 +147,11 @@ class Scale:
         return self.high - self.low + 1
 
     @property
+    def is_of_digits(self) -> bool:
+        """Whether each level is one digit, which is one token everywhere."""
+        return self.low >= 0 and self.high <= 9
+
+    @property
     def usual_variance(self) -> float:
         """About the variance of a judge's ratings before any repeats: a ninth of the width, squared; more on few levels.
 

@@ -130,6 +130,12 @@ class ArmSpace:
         """Return values of all arms, any shape, with axes pair and attribute, variant, judge."""
         return np.asarray(values).reshape(-1, len(self.variants), len(self.judges))
 
+    def by_axis(self, values: ArrayLike) -> NDArray[Any]:
+        """Return values of all arms, shape (K,), with axes pair, attribute, variant, judge."""
+        return self.by_variant(values).reshape(
+            -1, len(self.attributes), len(self.variants), len(self.judges)
+        )
+
     def row_of(self, arms: IntArray) -> IntArray:
         """Return the row of :meth:`by_rater` of each arm; −1 for −1."""
         return np.asarray(arms // self.raters)

@@ -25,6 +25,7 @@ from robin_cli.planning.asking import (
     overtaking,
 )
 from robin_cli.planning.budget import CallBudget
+from robin_cli.planning.repeats import Repeats
 from robin_cli.planning.stopping import StoppingRule, Verdicts, next_look
 from robin_cli.planning.urgency import (
     FIRST,
@@ -95,6 +96,7 @@ class Planner:
         decides: whether the run decides, so that a round at most triples the ratings of an arm.
         looked: calls spent at the look with which ``verdicts`` begin; 0 if they begin without one.
         first_fit: ratings at which a pooled policy is fitted first, see :attr:`ArmSpace.first_fit`; None for that of arms.
+        repeats: finds judges that repeat themselves; None to ask them all the same.
 
     Attributes:
         arms: the numbers, read-only.
@@ -119,6 +121,7 @@ class Planner:
         first_fit: int | None = None,
         together: int = 1,
         looked: int = 0,
+        repeats: Repeats | None = None,
     ) -> None:
         self._arms = arms
         self.arms = arms.read_only()
@@ -129,6 +132,7 @@ class Planner:
         self._policy = policy
         self._judge = judge if judge is not None and judge.any() else None
         self._stop = stop
+        self._repeats, self._limits = repeats, None if repeats is None else repeats.limits(arms)
         self._verdicts, self._decides = verdicts, decides or verdicts is not None
         self._in_rounds = round_depth is not None
         self._together = together
@@ -247,6 +251,8 @@ class Planner:
         if samples > 1:
             most = min(samples, self._most_samples, self.budget.available)
             calls = most_at_once(n, pending, arms.streak[arm], most, self._warm_up, self._at_first)
+            if self._limits is not None:
+                calls = max(1, min(calls, self._limits.at_once(arm, n + pending)))
         self.warming_up = n < self._warm_up
         if self._room < NO_END and not self.warming_up:
             calls = min(calls, self._room)
@@ -367,7 +373,10 @@ class Planner:
             self._nearness = np.full(len(self._arms), NEVER)
         for members in self._parts(stale):
             self._look_at(policy, members, deferred)
+        self._limit_repeats()
         found = self._most_urgent(count, made, seen)
+        if self._limits is not None:
+            found = self._limits.within_room(found, self._n + self._under_way)
         if not found or (self._judge is None and self._windows is None and self._together == 1):
             return deque(found)
         chosen, under_way = np.array(list(found)), self.budget.reserved > 0
@@ -398,8 +407,18 @@ class Planner:
         near = self._fronts[1].of(self._of_free_judges(self._nearness), count)
         return by_turns(urgent, near, made, seen.part.item(), count)
 
+    def _limit_repeats(self) -> None:
+        """Compute the limits for judges whose repeats agree so far. Once all have differed, there are none any more."""
+        if self._repeats is not None:
+            self._limits = self._repeats.limits(self.arms)
+            if self._limits is None:
+                self._repeats = None
+
     def _of_free_judges(self, urgency: FloatArray) -> FloatArray:
-        """Return ``urgency``, NEVER for arms of judges that take no more calls now."""
+        """Return ``urgency``, NEVER for arms of judges that take no more calls now, or that repeat themselves."""
+        if self._limits is not None:
+            may_be_asked = self._limits.may_be_asked(self._n + self._under_way)
+            urgency = np.where(may_be_asked, urgency, NEVER)
         if not self._held or self._judge is None:
             return urgency
         return np.where(np.isin(self._judge, list(self._held)), NEVER, urgency)

@@ -115,6 +115,7 @@ class Policy:
         adapts: whether an arm's own ratings decide how often it is asked. Its mean is then a little biased: an arm whose first
             ratings agree by chance keeps them.
         by_budget: its first calls depend on the whole budget.
+        asks_on: whoever names it wants every call made, also of a judge that repeats itself.
         turn: the order of the arms in each round of the warm-up.
     """
 
@@ -124,6 +125,7 @@ class Policy:
     starves: ClassVar[bool] = False
     adapts: ClassVar[bool] = True
     by_budget: ClassVar[bool] = False
+    asks_on: ClassVar[bool] = False
 
     warm_up: int
     """Ratings of every arm, in whole rounds, before ``priority`` decides; at least 1, for comparisons 0.

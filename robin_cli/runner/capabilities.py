@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from robin_cli.dispatch.dispatched import Dispatched
+from robin_cli.judges.metering import Price
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
@@ -43,6 +44,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         expected_rating, text_because: the rating of an answer by log probabilities, or why it is read from the text; both None
             without log probabilities, or without a rating.
         seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
+        reasoning_tokens, completion_tokens: of the first judgment.
+        reasoning_usd: the cost of its reasoning; None without a price, or without reasoning.
+        short_levels: each level of the scale is one token, as rating by log probabilities needs.
         usage, usage_of_several: the endpoint counts tokens itself, of one choice and of several.
         repeats: all answers without a seed, to the first request and to the one for 4, were the same to the letter.
         raw_reply: the first judgment as the endpoint sent it, without the key.
@@ -64,6 +68,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     expected_rating: float | None
     text_because: str | None
     seed: str
+    reasoning_tokens: int | None
+    completion_tokens: int | None
+    reasoning_usd: float | None
+    short_levels: bool
     usage: bool
     usage_of_several: bool
     repeats: bool
@@ -86,14 +94,17 @@ async def look_at(
     prompts = load_prompts(named, rubric, template, pairwise=settings.pairwise, ties=ties)
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     try:
-        words = price.text() if price else None
-        return await _seen(judge, patient, prompts, endpoint=base_url, price=words)
+        return await _seen(judge, patient, prompts, price, endpoint=base_url)
     finally:
         await judge.aclose()
 
 
 async def _seen(
-    judge: OpenAIJudge, patient: Dispatched, prompts: PromptSet, **of_endpoint: Any
+    judge: OpenAIJudge,
+    patient: Dispatched,
+    prompts: PromptSet,
+    price: Price | None,
+    **of_endpoint: Any,
 ) -> Capabilities | Failure:
     """Ask plainly, for four answers at once, with log probabilities, twice with one seed, and in the other order of two."""
     form, scale = prompts.kind.form, prompts.scales[0]
@@ -135,6 +146,11 @@ async def _seen(
         expected_rating=expected.value,
         text_because=expected.why,
         seed=_seed(judge, seeded),
+        price=price.text() if price else None,
+        reasoning_tokens=(reasoning := first.usage.reasoning_tokens),
+        completion_tokens=first.usage.completion_tokens,
+        reasoning_usd=price.cost(0, reasoning) if price and reasoning else None,
+        short_levels=bool(others) or scale.is_of_digits,
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
         repeats={each.text for each in came} == {answer.text},

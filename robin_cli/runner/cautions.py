@@ -48,6 +48,12 @@ def cautions(
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies, so repeated calls bring little; 1 is usual here"
+    if manifest.answers == "logprobs" and not manifest.has_levels_of_digits:
+        wide = next(scale for scale in manifest.scales if not scale.is_of_digits)
+        yield (
+            f"--answers logprobs: a level of the scale {wide.low} to {wide.high} may take two tokens; such ratings are read "
+            "from the text, with all of its noise. A rubric from 0 to 9 at most avoids it"
+        )
     for url in map(urlsplit, keyed_urls):
         if url.scheme == "http" and not is_loopback(url.hostname or ""):
             yield f"the key goes unencrypted to {url.hostname}: use https"

@@ -16,7 +16,7 @@ from robin_cli.files.descriptors import most_connections
 from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
 from robin_cli.judges.metering import Meter, Price
-from robin_cli.judges.openai_http import RAISED, OpenAIJudge
+from robin_cli.judges.openai_http import RAISED, TRIED, OpenAIJudge
 from robin_cli.judges.transport import Endpoint
 from robin_cli.runner.elsewhere import Reach, Target, asked_here
 from robin_cli.runner.money import prices_at
@@ -69,9 +69,9 @@ def endpoints_of(
         if isinstance(target.options, Endpoint):
             # Workers must not raise the limit on answers: the money set aside here would not cover them.
             raises = reach is None or settings.max_cost is None
-            target = replace(
-                target, options=as_raised(replace(target.options, raises=raises), manifest)
-            )
+            tries = TRIED if reach is None and manifest.may_use_logprobs else 0
+            options = replace(target.options, raises=raises, tries_logprobs=tries)
+            target = replace(target, options=as_raised(options, manifest))
         asked = (
             asked_here(target, key, notify, function)
             if reach is None
@@ -147,5 +147,6 @@ def _stated(settings: Settings) -> dict[str, Any]:
         "top_p": settings.top_p,
         "max_tokens": settings.max_tokens,
         "extra_body": settings.extra_body,
+        "reasoning_effort": settings.reasoning_effort,
         "timeout_s": settings.timeout,
     }

@@ -16,6 +16,7 @@ from robin_cli.questions.asking import Questions
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.diagnostics import Diagnostics
 from robin_cli.runner.health import Fuse
+from robin_cli.runner.logprob_trial import LogprobTrial
 from robin_cli.storage.fold import Fold
 from robin_cli.storage.segments import judgments_by_arm
 from robin_cli.storage.store import RunStore
@@ -42,6 +43,9 @@ class RunDesk:
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
         self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
         self._reader = AnswerReader(space, prompts.kind, answers=manifest.answers, notify=notify)
+        self._trial = None
+        if manifest.may_use_logprobs:
+            self._trial = LogprobTrial(space, prompts.kind.form, manifest.budget, notify)
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
@@ -85,6 +89,8 @@ class RunDesk:
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""
+        if self._trial is not None:
+            self._trial.look(ticket.arm, outcome)
         return self._reader.judgments(ticket.arm, ticket.draw, outcome)
 
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.goals.checks import check_target
+from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.run_judges import repeats_of
 from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.questions.rubrics import is_shipped_template, known_templates, load_prompts
@@ -199,6 +201,7 @@ def _set_budget(
                 "lowered"
             )
         if budget_usd > recorded_usd:
+            _check_repeats(store, session)
             calls = min(10**9, round(recorded * budget_usd / recorded_usd))
             store.announce(session, budget=calls, budget_usd=budget_usd)
         return
@@ -209,7 +212,21 @@ def _set_budget(
             f"--budget {recorded} or more, or begin another run with --run DIR"
         )
     if budget > recorded:
+        _check_repeats(store, session)
         store.announce(session, budget=budget)
+
+
+def _check_repeats(store: RunStore, session: Mapping[str, Any]) -> None:
+    """Raise InputError if a larger budget would go to judges that repeat themselves."""
+    if session.get("repeat_anyway") or store.manifest.repeat_anyway:
+        return
+    goal = goal_of_run(store)
+    repeats = repeats_of(store.manifest, goal)
+    if repeats is not None and repeats.end_the_run(store.fold().arms):
+        raise InputError(
+            f"{store.path}: the judge repeats itself, so more calls would bring the same {goal.noun}s. Add --repeat-anyway to "
+            "make them nevertheless; or ask another judge, or people"
+        )
 
 
 def _check_template(run: Path, manifest: Manifest, named: str | None) -> None:

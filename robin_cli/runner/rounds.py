@@ -186,8 +186,8 @@ class Rounds(Carrier):
         if not self._rounds:
             return ()
         books = self.books
-        arms, warm_up, least = len(books.planner.arms), books.at_first, books.least
-        ends = round_ends(books.calls, arms, self._rounds, warm_up=warm_up, least=least)
+        arms, depth, least = len(books.planner.arms), books.at_first, books.least
+        ends = round_ends(books.calls, arms, self._rounds, depth=depth, least=least)
         number = self._next_round(ends)
         is_last = number == len(ends)
         chosen = self._chosen(books.planner.budget.total if is_last else ends[number - 1])

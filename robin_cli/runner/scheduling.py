@@ -29,6 +29,8 @@ def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Setting
     """
     own = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN}
     choice = chosen(settings.scheduler, goal.setup(own, budget))
+    if policy_named(settings.scheduler).asks_on:
+        settings = replace(settings, repeat_anyway=True)
     settings = settings if choice is None else replace(settings, scheduler=choice.name)
     if settings.variances and not policy_named(settings.scheduler).needs_variances:
         raise InputError(
@@ -55,7 +57,7 @@ def planner_of(
         prices: of the judges, see :class:`Setup`.
 
     Returns:
-        The planner, and the number of ratings per arm that are asked before any are looked at.
+        The planner, and the number of ratings per arm that are asked before any are looked at: in rounds, in the first.
 
     Raises:
         RunError: more is spent than the budget.
@@ -76,6 +78,10 @@ def planner_of(
     )
     # ratings that go out at once
     first = 1 if policy.evenly and watch.may_end_early else policy.warm_up
+    repeats = watch.repeats
+    if rounds is not None:
+        count, most = max(1, rounds), None if repeats is None else repeats.first
+        first = first_depth(manifest.budget, len(space), count, warm_up=first, most=most)
     planner = Planner(
         fold.writable,
         policy,
@@ -84,12 +90,14 @@ def planner_of(
         stop=watch.stop,
         verdicts=watch.verdicts,
         decides=watch.decides,
-        round_depth=None
-        if rounds is None
-        else first_depth(manifest.budget, len(space), max(1, rounds), warm_up=first),
+        round_depth=None if rounds is None else first,
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,
-        closely=rounds is None and settings.samples_per_request == 1 and not settings.may_end_early,
+        closely=rounds is None
+        and settings.samples_per_request == 1
+        and not settings.may_end_early
+        and repeats is None,
+        repeats=repeats,
     )
     return planner, first

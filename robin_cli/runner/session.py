@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.base import Goal
 from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.run_judges import repeats_of
 from robin_cli.runner.books import Books, Stats, Under
 from robin_cli.runner.carrying import Carrying
 from robin_cli.runner.desk import RunDesk
@@ -34,6 +35,7 @@ class Outcome:
         interrupted: the session was asked to stop before the run was finished.
         stats: the counters of this session.
         is_over: the goal is reached.
+        repeats: all judges repeat themselves.
         is_rated: the run has a rating, of this session or an earlier one.
         goal: the run's goal.
         worked: False if there was nothing to do, and nothing was sent.
@@ -51,6 +53,7 @@ class Outcome:
     worked: bool = True
     budget_usd: float | None = None
     money_reached: bool = False
+    repeats: bool = False
 
     @property
     def is_spent(self) -> bool:
@@ -59,8 +62,8 @@ class Outcome:
 
     @property
     def finished(self) -> bool:
-        """Whether the budget is spent, or the goal is reached."""
-        return self.is_spent or self.is_over
+        """Whether the budget is spent, the goal is reached, or all judges repeat themselves."""
+        return self.is_spent or self.is_over or self.repeats
 
 
 class Session:
@@ -98,6 +101,8 @@ class Session:
             manifest.target_of(settings),
         )
         prices = relative_prices(carrying.prices)
+        if not settings.repeat_anyway and carrying.rounds != 1:
+            self.watch.repeats = repeats_of(manifest, self.goal)
         self.planner, first = planner_of(
             store, fold, self.goal, self.watch, settings, carrying.rounds, prices
         )
@@ -158,6 +163,7 @@ class Session:
             interrupted=False,
             stats=self.stats,
             is_over=self.watch.is_over(self.arms),
+            repeats=self.watch.repeats is not None and self.watch.repeats.end_the_run(self.arms),
             is_rated=bool(self.arms.counts.any()),
             goal=self.goal,
             worked=worked,

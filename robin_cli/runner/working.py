@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from robin_cli.judges.functions import Function
@@ -52,6 +53,8 @@ async def work(
     def note(line: str) -> None:
         notify(f"note: {line}")
 
+    if store.manifest.repeat_anyway:
+        settings = replace(settings, repeat_anyway=True)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
     keep_hosts(store.manifest.run_id, settings)
     if ledger.open and not settings.batch:  # first finish the batches under way
@@ -130,7 +133,7 @@ def _record_target(store: RunStore, settings: Settings) -> None:
     """Record the target at which the run is finished, if it is not the last session's."""
     target = {
         name: getattr(settings, name)
-        for name in ("target_error", "target_wrong", "agree", "confidence")
+        for name in ("target_error", "target_wrong", "agree", "confidence", "repeat_anyway")
     }
     if any(
         store.manifest.last_session.get(name, TABLE[name].default) != value

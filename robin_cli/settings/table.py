@@ -228,6 +228,8 @@ class Settings:
     variances: str | None = _spend("An earlier run on these pairs, or a pool: the variances of --scheduler robin.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read",
         note="robin plan takes it with every scheduler, and plans by its ratings.")
+    repeat_anyway: bool = _spend("Spend the budget also on a judge that repeats itself.",
+        default=False, scope=SESSION, example="true", note="Schedulers uniform, robin and robin-hood do so if they are named.")
     target_error: float | None = _spend("Stop once the expected error of the worst score is at most E points.",
         scope=SESSION, metavar="E", example="0.3", check=_above_0(None, "an error above 0, in points of the scale"),
         note="A share of each attribute's scale, where there are several scales.")
@@ -264,6 +266,9 @@ class Settings:
     max_tokens: int = _ask("Longest answer, in tokens; if one is cut off before its text, robin allows four times as many.",
         1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
+    reasoning_effort: str | None = _ask("How much the model reasons before it answers: none, minimal, low, medium, high.",
+        metavar="EFFORT", example='"none"', always=True, of_question=True,
+        check=(re.compile(r"[a-z]{1,20}").fullmatch, "a word, as none or low"))
     timeout: float = _ask("Longest request, in seconds.",
         120.0, scope=SESSION, of_question=True,
         check=_above_0(10**6, "seconds, above 0 and at most 1,000,000"))

@@ -199,6 +199,27 @@ class Manifest:
         """The share of likely wrong decisions at which the last session ends; 0: never."""
         return target_wrong_of({**self.own_settings, **self.last_session})
 
+    @property
+    def repeat_anyway(self) -> bool:
+        """Whether a judge that repeats itself is asked on."""
+        return bool(self.last_session.get("repeat_anyway"))
+
+    @property
+    def expected(self) -> tuple[bool, ...]:
+        """Whether the ratings of each judge are expectations."""
+        return tuple(self.answers == "logprobs" for _ in self.judges)
+
+    @property
+    def has_levels_of_digits(self) -> bool:
+        """Whether each level that a judge may write is one token: a digit, or a verdict's letter."""
+        return all(scale.is_of_digits for scale in self.scales)
+
+    @property
+    def may_use_logprobs(self) -> bool:
+        """Whether a run by text could have been one by log probabilities."""
+        is_sampled_whole = self.settings["temperature"] == self.settings["top_p"] == 1
+        return self.answers == "text" and self.has_levels_of_digits and is_sampled_whole
+
     def target_of(self, settings: Settings) -> float | None:
         """Return the error, or the share of likely wrong decisions, at which a session ends; None for none."""
         if self.own_settings["decide"] is None:

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from robin_cli.parsing.expectation import MOST_OFF_SCALE
 from robin_cli.render.text import one_line
+from robin_cli.results.words import dollars
 from robin_cli.runner.capabilities import Capabilities
 
 _EXCERPT = 300
@@ -48,6 +49,7 @@ def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
         "several_ratings_a_request": _choices(seen.choices_of_4),
         "logprobs": _logprobs(seen, samples_all=samples_all),
         "seed": _SEED[seen.seed],
+        "reasoning": _reasoning(seen),
         "token_counts": _token_counts(seen),
         "price": seen.price or "unknown here: --max-cost needs --price-in and --price-out",
         "robin_judge_will": "; ".join(_consequences(seen)),
@@ -78,7 +80,23 @@ def _logprobs(seen: Capabilities, *, samples_all: bool) -> str:
     if seen.text_because is not None:
         return f"yes, but --answers logprobs would rate an answer like this one by its text: {_BY_TEXT[seen.text_because]}"
     needs = "" if samples_all else ", with --temperature 1 and --top-p 1"
-    return f"yes: --answers logprobs{needs} would rate the answer they came with {seen.expected_rating:.2f}"
+    if not seen.short_levels:
+        return "yes, but levels of this scale may take two tokens: --answers logprobs would rate such answers by their text"
+    return (
+        f"yes: --answers logprobs{needs} rates by one call about as well as by five; it would rate the answer they came with "
+        f"{seen.expected_rating:.2f}"
+    )
+
+
+def _reasoning(seen: Capabilities) -> str:
+    """Return what the model's reasoning costs, as far as the endpoint counts it."""
+    if not seen.reasoning_tokens:
+        return "none counted"
+    usd = "" if seen.reasoning_usd is None else f", {dollars(seen.reasoning_usd)} a call"
+    return (
+        f"{seen.reasoning_tokens:,} of the {seen.completion_tokens:,} tokens of the answer{usd}; --reasoning-effort none, "
+        "or low, asks for less"
+    )
 
 
 def _token_counts(seen: Capabilities) -> str:

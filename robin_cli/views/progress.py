@@ -168,6 +168,11 @@ def spent_of(outcome: Outcome) -> str:
 
 def nothing_sent(outcome: Outcome, run: Path) -> str:
     """Return why a session made no calls, because the run is finished, and how to make more."""
+    if outcome.repeats and not (outcome.is_spent or outcome.is_over):
+        return (
+            f"nothing was sent: the judge repeats itself, {spent_of(outcome)}; for more: "
+            f"robin resume {typed(run)} --repeat-anyway"
+        )
     if not outcome.is_spent:
         more = f"; for more: {outcome.goal.for_more}" * bool(outcome.goal.for_more)
         return f"nothing was sent: the run has reached its goal already, {spent_of(outcome)}{more}"

@@ -79,13 +79,17 @@ def _facts(path: Path) -> dict[str, Any]:
 
 def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> str:
     """Return a run's state; its answers are read only if they decide whether it ended before its budget."""
-    has_goal = (
-        manifest.last_session.get("target_error") is not None or manifest.decision is not None
+    may_end = (
+        not manifest.repeat_anyway
+        or manifest.last_session.get("target_error") is not None
+        or manifest.decision is not None
     )
-    if working or manifest.is_spent(spent) or not has_goal:
+    if working or manifest.is_spent(spent) or not may_end:
         return state_of(manifest, spent, is_over=False, working=working)
     run = read_run(path)
-    return state_of(manifest, spent, is_over=goal_of_run(run).found(run).is_over, working=working)
+    return state_of(
+        manifest, spent, is_over=goal_of_run(run).found(run).is_finished, working=working
+    )
 
 
 def state_of(

@@ -171,7 +171,12 @@ class Status:
     @property
     def facts(self) -> dict[str, Any]:
         """Return the object for ``robin status --json``, by name, as JSON values."""
-        said = {"answer": self.found.answer, "next": self.next_step}
+        repeating = self.found.repeating
+        said = {
+            "answer": self.found.answer,
+            "next": self.next_step,
+            "repeating": [] if repeating is None else repeating.facts(),
+        }
         unknown = dict.fromkeys(_FACTS_OF_A_RUN) if self.found.run.path in CALLED else {}
         return asdict(self.work) | said | self.found.facts() | asdict(self.cost) | unknown
 
@@ -236,7 +241,7 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
 def standing(run: RunData, *, working: bool, given: GivenLabels | None = None) -> Status:
     """Return the status of a loaded run; ``working``: a process is at work on it, ``given``: people's labels."""
     found = goal_of_run(run).found(run, given)
-    return Status(found, Work.of(run, is_over=found.is_over, working=working), Spent.of(run))
+    return Status(found, Work.of(run, is_over=found.is_finished, working=working), Spent.of(run))
 
 
 def _reasons(run: RunData, status: str) -> dict[str, int]:

@@ -300,6 +300,25 @@ def test_keeps_the_one_of_two_parameters_that_the_user_gave(
     assert {"temperature", "top_p"} & wire.bodies[-1].keys() == {kept}
 
 
+def test_keeps_the_effort_that_the_user_named_and_leaves_out_what_reasoning_refuses() -> None:
+    def respond(_number: int, body: dict[str, Any]) -> Answer:
+        for name in ("temperature", "top_p"):
+            if name in body:
+                words = f"Unsupported parameter: '{name}' is not supported when reasoning_effort is not 'none'."
+                return error(400, words)
+        return completion()
+
+    with serving(respond) as wire:
+        talk = ask(wire.url, QUESTION, reasoning_effort="low")
+    assert isinstance(talk.outcomes[-1], Reply)
+    assert wire.bodies[-1]["reasoning_effort"] == "low"
+
+    refused = error(400, "Unsupported value: 'reasoning_effort' does not support 'none'")
+    with serving(lambda *_: refused) as wire:
+        says = "does not take --reasoning-effort none"
+        refuses(EndpointError, says, ask, wire.url, QUESTION, reasoning_effort="none")
+
+
 def test_does_not_loop_when_a_parameter_is_refused_that_it_does_not_send() -> None:
     with serving(lambda *_: error(400, "temperature not supported", param="temperature")) as wire:
         assert failure(ask(wire.url).outcomes[0]).reason == "bad_request"

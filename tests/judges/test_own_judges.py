@@ -78,7 +78,13 @@ def ask(
 def test_spends_its_budget_on_a_function_plain_or_async(function: Any, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 6)
     run = judge(
-        data, attribute="helpfulness", budget=90, judge=function, run=tmp_path / "r", quiet=True
+        data,
+        attribute="helpfulness",
+        budget=90,
+        judge=function,
+        run=tmp_path / "r",
+        repeat_anyway=True,
+        quiet=True,
     )
 
     assert run.scores()["n"].sum() == 90
@@ -383,6 +389,7 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(install: Install, tmp_pa
     arguments = (
         *("judge", "pairs.jsonl", "-a", "helpfulness", "--budget", "60", "--run", "r", "-o"),
         "scores.csv",
+        "--repeat-anyway",
     )
 
     done = start(*arguments, "--judge", "length")
@@ -398,7 +405,7 @@ def test_a_package_adds_a_judge_that_robin_uses_by_name(install: Install, tmp_pa
     assert open_run(tmp_path / "r").scores()["n"].sum() == 80
 
     (tmp_path / "robin.toml").write_text('judge = "length"\n', encoding="utf-8")
-    done = start(*arguments[:-4], "--run", "other")
+    done = start(*arguments[:-5], "--run", "other")
     assert done.returncode == 2
     assert "a robin.toml that robin found does not decide who judges" in done.stderr
 

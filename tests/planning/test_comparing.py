@@ -145,7 +145,7 @@ def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
     policy, first = policy_for(matches, "auto"), matches.space.first_fit
     planner = Planner(arms, policy, budget=budget, round_depth=depth, first_fit=first)
     rating = by_strength(matches, [0, 1, 2, 3], 1)
-    for end in round_ends(budget, len(arms), 3, warm_up=0):
+    for end in round_ends(budget, len(arms), 3, depth=0):
         tickets = planner.plan(end - planner.budget.spent)
         assert len(tickets) == end - planner.budget.spent
         for ticket in tickets:

@@ -17,6 +17,14 @@ from robin_cli.policies.registry import make_policy
 SCALE = Scale(0, 4)
 
 
+def ends_of(
+    budget: int, arms: int, rounds: int, *, warm_up: int = 1, least: int = 1
+) -> tuple[int, ...]:
+    """The ends of rounds whose first has the usual depth."""
+    depth = first_depth(budget, arms, rounds, warm_up=warm_up)
+    return round_ends(budget, arms, rounds, depth=depth, least=least)
+
+
 @given(
     st.integers(1, 10**7),
     st.integers(1, 10**5),
@@ -26,7 +34,7 @@ SCALE = Scale(0, 4)
 def test_spends_the_whole_budget_in_no_more_rounds_than_asked_for(
     budget: int, arms: int, rounds: int, warm_up: int
 ) -> None:
-    ends = round_ends(budget, arms, rounds, warm_up=warm_up)
+    ends = ends_of(budget, arms, rounds, warm_up=warm_up)
 
     assert ends[-1] == budget
     assert 1 <= len(ends) <= rounds
@@ -49,16 +57,18 @@ def test_gives_a_first_round_twice_what_each_further_one_has() -> None:
         (30, 1, (30,)),
         (1, 4, (1,)),
     ):
-        assert round_ends(100 * calls, 100, rounds) == tuple(
-            round(100 * each) for each in a_pair
-        ), (calls, rounds, a_pair)
+        assert ends_of(100 * calls, 100, rounds) == tuple(round(100 * each) for each in a_pair), (
+            calls,
+            rounds,
+            a_pair,
+        )
 
 
 def test_makes_one_round_of_what_a_policy_wants_before_it_looks_at_any_answer() -> None:
-    assert round_ends(5_000, 100, 6, warm_up=20) == (2_000, 2_600, 3_200, 3_800, 4_400, 5_000)
-    assert round_ends(5_000, 100, 6, warm_up=2**40) == (5_000,)
+    assert ends_of(5_000, 100, 6, warm_up=20) == (2_000, 2_600, 3_200, 3_800, 4_400, 5_000)
+    assert ends_of(5_000, 100, 6, warm_up=2**40) == (5_000,)
     # a second opinion: the calls that no answer chooses are one round
-    assert round_ends(6_000, 10_000, 4, warm_up=0, least=5_250) == (5_250, 5_500, 5_750, 6_000)
+    assert ends_of(6_000, 10_000, 4, warm_up=0, least=5_250) == (5_250, 5_500, 5_750, 6_000)
 
 
 def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> Planner:
@@ -87,7 +97,7 @@ def test_asks_the_same_whatever_the_order_in_which_the_answers_of_a_round_come(n
             * (np.arange(arms) % 3 > 0)[:, None]
         )
         mine = []
-        for end in round_ends(budget, arms, rounds):
+        for end in ends_of(budget, arms, rounds):
             tickets = chosen(planner, end)
             mine.append(calls_of(tickets, arms).tolist())
             for ticket in tickets[::order]:
@@ -103,7 +113,7 @@ def test_fills_a_round_to_one_level() -> None:
     policy = make_policy("two-priors", Setup(arms, budget, SCALE))
     planner = in_rounds(policy, arms, budget, 3)
     rng = np.random.default_rng(5)
-    first, second, _ = round_ends(budget, arms, 3)
+    first, second, _ = ends_of(budget, arms, 3)
     for ticket in chosen(planner, first):
         planner.tell(ticket, (float(rng.choice([0, 4]) if ticket.arm % 2 else 2),))
 
@@ -132,3 +142,11 @@ def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(
         planner.tell(ticket, (2.0,))
 
     assert calls_of(chosen(planner, 70), 10)[3] == most
+
+
+def test_a_shallow_first_round_makes_no_more_rounds() -> None:
+    assert first_depth(2_000, 100, 4) == 8
+    assert first_depth(2_000, 100, 4, most=2) == 2
+    assert first_depth(2_000, 100, 4, warm_up=3, most=2) == 3
+    assert first_depth(2_000, 100, 1, most=2) == 20
+    assert round_ends(2_000, 100, 4, depth=2) == (200, 800, 1_400, 2_000)

@@ -42,7 +42,7 @@ class Comparison(Rated):
         return self.goal.systems.asked(self.run.fold.arms)
 
     @property
-    def answer(self) -> list[str]:
+    def answer_to_goal(self) -> list[str]:
         """The better system, and by how much."""
         return at_most(
             better_lines(self.compared),

@@ -20,6 +20,7 @@ class Robin(Policy):
     needs_variances: ClassVar[bool] = True
     adapts: ClassVar[bool] = False
     starves: ClassVar[bool] = True
+    asks_on: ClassVar[bool] = True
 
     variances: FloatArray
     warm_up: int = 1

@@ -20,6 +20,7 @@ class RobinHood(Estimating):
     """
 
     starves: ClassVar[bool] = True
+    asks_on: ClassVar[bool] = True
 
     c: float
     warm_up: int

@@ -17,6 +17,7 @@ class Uniform(Policy):
 
     evenly: ClassVar[bool] = True
     adapts: ClassVar[bool] = False
+    asks_on: ClassVar[bool] = True
 
     warm_up: int = 2**40
     order: Matches | Systems | None = None

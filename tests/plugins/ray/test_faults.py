@@ -93,6 +93,7 @@ def test_spends_its_budget_exactly_through_a_killed_worker_and_a_stop(tmp_path: 
             *("judge", str(data), "-a", "helpfulness", "-b", str(BUDGET), "--base-url", asked.url)
         ]
         command += ["--model", "judge", "--ray", "local", "--concurrency", "8", "--run", "run"]
+        command += ["--repeat-anyway"]
         env = environment(OPENAI_API_KEY=key)
         with Robin(
             command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=said

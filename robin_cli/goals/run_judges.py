@@ -1,0 +1,158 @@
+"""The judges of a run: their calls and money, and those that repeat themselves, in facts and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robin_cli.model.records import number_of
+from robin_cli.planning.repeats import Repeats
+from robin_cli.results.words import cost, significant
+from robin_cli.storage.fold import Spending
+from robin_cli.storage.layout import CALLED
+from robin_cli.storage.segments import judgments_by_arm
+
+if TYPE_CHECKING:
+    from robin_cli.goals.base import Goal
+    from robin_cli.storage.manifest import Manifest
+    from robin_cli.storage.reader import RunData
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The use of a judge: its calls, its ratings and its money."""
+
+    judge: str
+    spent: int
+    ratings: int
+    money: Spending
+
+    @classmethod
+    def of(cls, run: RunData, judge: str) -> Self:
+        """Return it for a judge of ``run``."""
+        place, arms = run.space.judges.index(judge), run.fold.arms
+        mine = run.space.judge == place
+        ratings = int(arms.counts[mine].sum())
+        return cls(
+            judge, ratings + int(arms.unparsed[mine].sum()), ratings, run.fold.spending(place)
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "judge": self.judge,
+            "spent": self.spent,
+            "ratings": self.ratings,
+            "cost_usd": self.money.exact_usd,
+            "cost_usd_at_least": self.money.cost_usd,
+        }
+
+    def line(self, noun: str, *more: str) -> str:
+        """Return it in words; ``noun``: what an answer holds."""
+        money = [] if self.money.cost_usd is None else [cost_of(self.money)]
+        told = [number_of(self.spent, "call"), number_of(self.ratings, noun), *more, *money]
+        return f"{self.judge}: {', '.join(told)}"
+
+
+def cost_of(money: Spending) -> str:
+    """Write the money of a run, or of one of its judges."""
+    return cost(money.cost_usd, complete=money.complete)
+
+
+def repeats_of(manifest: Manifest, goal: Goal) -> Repeats | None:
+    """Return what finds the judges of a run that repeat themselves; None if it asks them for certified decisions."""
+    if manifest.certifies:
+        return None
+    asks_all = goal.asks_all and goal.least_calls == len(goal.space)
+    return Repeats(goal.space, manifest.expected, asks_all=asks_all, ends=goal.ends)
+
+
+def repeating_of(run: RunData, goal: Goal) -> Repeating | None:
+    """Return the judges that repeat themselves; None for files of scores, which no judge is asked for."""
+    repeats = None if run.path in CALLED else repeats_of(run.manifest, goal)
+    return None if repeats is None else Repeating(run, goal.noun, repeats)
+
+
+class Repeating:
+    """The judges of a run that repeat themselves, each on some attributes.
+
+    Attributes:
+        places: numbers of attribute and judge, in pairs.
+        has_ended: whether the run may end because of it.
+    """
+
+    def __init__(self, run: RunData, noun: str, repeats: Repeats) -> None:
+        self._run, self._noun, self._arms = run, noun, run.fold.arms
+        found = repeats.repeated(self._arms)
+        self.places: list[list[int]] = np.argwhere(found.is_certain).tolist()
+        self._made = found.made
+        self.has_ended = not run.manifest.repeat_anyway and repeats.end_the_run(self._arms)
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Return them as JSON: the repeats, and the upper 95 % limit of the share that would differ."""
+        space = self._run.space
+        return [
+            {
+                "judge": space.judges[judge],
+                "attribute": space.attributes[attribute],
+                "repeats": int(self._made[attribute, judge]),
+                "differ_at_most": _most_that_differ(int(self._made[attribute, judge])),
+            }
+            for attribute, judge in self.places
+        ]
+
+    def lines(self) -> list[str]:
+        """Return a line on them; empty if none repeats itself."""
+        if not self.places:
+            return []
+        made = [int(self._made[attribute, judge]) for attribute, judge in self.places]
+        is_second = self._arms.counts.max() <= 2
+        kind = f"second {self._noun}" if is_second else "repeat"
+        limit = significant(100 * _most_that_differ(min(made)), 1)
+        parts = [f"{self._who}: {sum(made):,} of {number_of(sum(made), kind)} were the same"]
+        manifest, spent = self._run.manifest, self._arms.spent
+        if self.has_ended and not manifest.is_spent(spent):
+            budget = f" of {manifest.budget:,}" if manifest.budget_usd is None else ""
+            parts.append(f"stopped after {spent:,}{budget} calls")
+        parts.append(f"at most {limit} % of repeats would differ (95 % confidence)")
+        return [
+            f"{'; '.join(parts)}. What is left is not noise: ask another judge, or people{self._cached}"
+        ]
+
+    @property
+    def _who(self) -> str:
+        space = self._run.space
+        judges = {judge: space.judges[judge] for _, judge in self.places}
+        who = "the judge" if len(space.judges) == 1 else " and ".join(judges.values())
+        verb = "repeats itself" if len(judges) == 1 else "repeat themselves"
+        names = {attribute: space.attributes[attribute] for attribute, _ in self.places}
+        on = "" if len(names) == len(space.attributes) else f" on {', '.join(names.values())}"
+        return f"{who} {verb}{on}"
+
+    @property
+    def _cached(self) -> str:
+        """A remark on answers that are the same to the letter, although they are sampled."""
+        run, first = self._run, dict[int, str]()
+        if not run.manifest.settings["temperature"]:
+            return ""
+        for arms, judgments in judgments_by_arm(run.path, run.space, {"status", "text"}):
+            is_rated = np.asarray(pc.equal(judgments["status"], "ok"))
+            texts = judgments["text"].filter(pa.array(is_rated)).to_pylist()
+            for arm, text in zip(arms[is_rated].tolist(), texts, strict=True):
+                if not text or first.setdefault(arm, text) != text:
+                    return ""
+        return (
+            f". The answers were the same to the letter at temperature {run.manifest.settings['temperature']:g}: a cache may "
+            "have given them"
+        )
+
+
+def _most_that_differ(repeats: int) -> float:
+    """Return the upper limit of the share that differs, if none of ``repeats`` did: 1 − 0.05^(1/n), Clopper and Pearson's."""
+    return float(1.0 - (1.0 - _CONFIDENCE) ** (1.0 / repeats))

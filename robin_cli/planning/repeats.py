@@ -1,0 +1,142 @@
+"""Judges that repeat themselves: once enough repeats agree, further ratings of the same pairs say nothing new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import Arms, IntArray
+from robin_cli.model.records import RETIRE_AFTER
+from robin_cli.model.space import ArmSpace
+
+FEWEST = 59
+"""Repeats that must agree. If 5 % of all differed, they would all agree less than 1 time in 20: 0.95^59 < 0.05."""
+
+_MOST = 60
+"""Repeats that are made or under way to find out whether they agree; one more than needed, as an answer may have no rating.
+
+In a run that may end meanwhile, this many are under way while all agree: those under way at the end are wasted.
+"""
+
+_SAME = 0.005
+"""Expectations of a pair agree within this share of the scale: servers compute equal requests a little differently."""
+
+_ENDLESS = 2**62
+
+
+class Repeated(NamedTuple):
+    """The repeats of each judge's ratings of an attribute, shape (attributes, judges) each.
+
+    A repeat is a rating of a pair beyond the first, of the same variant of the question. Pairs that were given up do not count.
+
+    Attributes:
+        agree: whether each repeat agrees with the other ratings of its pair.
+        waits: whether a pair still lacks the ratings that every pair gets first.
+        made, sent: the repeats that came, and those with the ones under way; of several variants, the fewest.
+    """
+
+    agree: NDArray[np.bool_]
+    waits: NDArray[np.bool_]
+    made: IntArray
+    sent: IntArray
+
+    @property
+    def is_certain(self) -> NDArray[np.bool_]:
+        """Whether the judge repeats itself."""
+        return self.agree & ~self.waits & (self.made >= FEWEST)
+
+
+class Limits(NamedTuple):
+    """The most calls of each arm, and the room for repeats, by :attr:`ArmSpace.kind`."""
+
+    calls: IntArray
+    repeats: IntArray
+
+    def at_once(self, arm: int, made: int) -> int:
+        """Return the most calls of a request of ``arm`` after ``made`` calls."""
+        kind = arm % len(self.calls)
+        return self.calls.item(kind) - made if self.repeats[kind] == _ENDLESS else 1
+
+    def may_be_asked(self, made: IntArray) -> NDArray[np.bool_]:
+        """Return whether each arm may get another call after ``made``, shape (K,)."""
+        return (made.reshape(-1, len(self.calls)) < self.calls).ravel()
+
+    def within_room(self, arms: Mapping[int, bool], made: IntArray) -> dict[int, bool]:
+        """Return ``arms`` less those whose repeats have no room; ``made``: calls of all arms, shape (K,)."""
+        room, found = self.repeats.tolist(), {}
+        for arm, value in arms.items():
+            is_repeat = made.item(arm) > 0
+            room[arm % len(room)] -= is_repeat
+            if not is_repeat or room[arm % len(room)] >= 0:
+                found[arm] = value
+        return found
+
+
+class Repeats:
+    """Finds judges that repeat themselves, and limits their calls, by the ratings and calls under way alone.
+
+    While all repeats agree, no pair gets a third rating before every pair has two. Expectations show their noise at once: every
+    pair gets one rating, and some get a second. A judge that repeats itself is only asked about pairs that it has not rated.
+
+    Args:
+        expected: whether the ratings of each judge are expectations.
+        asks_all: whether every pair is to be rated, not only those that a policy asks about.
+        ends: whether the run may end meanwhile, once few decisions are likely wrong.
+    """
+
+    def __init__(
+        self, space: ArmSpace, expected: Sequence[bool], *, asks_all: bool, ends: bool = False
+    ) -> None:
+        low, high = space.ends
+        of_judge = np.array(expected)[space.judge]
+        self._space, self._asks_all, self._ends = space, asks_all, ends
+        # By attribute, variant and judge. n Σx² − (Σx)² of two ratings is their squared distance.
+        self._is_expected = space.by_axis(of_judge)[0]
+        self._apart = space.by_axis(np.where(of_judge, _SAME * (high - low), 0.0) ** 2 / 2.0)[0]
+
+    @property
+    def first(self) -> int:
+        """The ratings that every pair gets first, by the judge that needs most."""
+        return 1 if self._is_expected.all() else 2
+
+    def repeated(self, arms: Arms) -> Repeated:
+        """Return the repeats of each judge and attribute."""
+        columns = (arms.counts, arms.under_way, arms.totals, arms.totals_sq, arms.streaks)
+        n, under_way, total, total_sq, streak = map(self._space.by_axis, columns)
+        is_kept, calls = streak < RETIRE_AFTER, n + under_way
+        differs = is_kept & (n * total_sq - total**2 > self._apart * (n * (n - 1)))
+        waits = is_kept & (n < np.where(self._is_expected, 1, 2))
+        if not self._asks_all:
+            waits &= calls > 0
+        made, sent = ((np.maximum(each - 1, 0) * is_kept).sum(axis=0) for each in (n, calls))
+        return Repeated(
+            np.asarray(~differs.any(axis=(0, 2))),
+            np.asarray(waits.any(axis=(0, 2))),
+            made.min(axis=1),
+            sent.min(axis=1),
+        )
+
+    def limits(self, arms: Arms) -> Limits | None:
+        """Return the limits of calls as things stand; None if the repeats of every judge differ."""
+        found = self.repeated(arms)
+        if not found.agree.any():
+            return None
+        agree, waits, certain = (
+            each[:, None] for each in (found.agree, found.waits, found.is_certain)
+        )
+        made, sent = (each[:, None] for each in (found.made, found.sent))
+        is_second = waits & ~self._is_expected
+        counted = np.where(is_second, sent - made, sent)
+        is_limited = agree & (~is_second | self._ends)
+        room = np.where(is_limited, np.maximum(0, _MOST - counted), _ENDLESS)
+        once = agree & (certain | (room == 0))
+        calls = np.where(once, 1, np.where(agree & is_second, 2, _ENDLESS))
+        return Limits(calls.ravel(), room.ravel())
+
+    def end_the_run(self, arms: Arms) -> bool:
+        """Return whether every judge repeats itself, and has rated every pair that it can."""
+        is_rated = (arms.counts > 0) | arms.retired_mask
+        return bool(is_rated.all()) and bool(self.repeated(arms).is_certain.all())
