@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
 
 import robin_cli
+from robin_cli.render.charts import drawn as drawn_chart
+from robin_cli.results import charts
 from robin_cli.storage.manifest import read_manifest
 from tests.conftest import has, robin
 
@@ -147,4 +151,42 @@ def test_draws_pictures_for_papers_with_their_fonts_and_names_written_out(work: 
         else:
             assert b"<text" not in content  # letters are outlines
     systems = drawn["01-which-system-is-better.svg"].decode()
-    has(systems, f"<!-- {NAMES[0].replace('&', '&amp;')} −", " − plain -->")
+    has(systems, f"<!-- {NAMES[0].replace('&', '&amp;')}", "−\u00a0plain -->")
+
+
+def test_says_in_the_figure_which_differences_it_draws_and_which_letters_no_font_has(
+    tmp_path: Path,
+) -> None:
+    rng, names = random.Random(2), [*(f"s{at}" for at in range(8)), "模型"]
+    rows = [
+        {"id": f"{k}/{at}", "prompt": f"{k}?", "response": f"{at} {k}", "system": name}
+        | {"score": round(3 + at / 4 + rng.random(), 2)}
+        for k in range(20)
+        for at, name in enumerate(names)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "scores.csv", index=False)
+    how = ("--scale", "1-9", "-o", "r.html", "--figures", "drawn")
+    told = robin("report", "scores.csv", *how, cwd=tmp_path).stderr
+    assert told.startswith('no font of this machine has "型模": PDF shows boxes')
+    assert "Warning" not in told
+    drawn = (tmp_path / "drawn" / "02-which-system-is-better.svg").read_text("utf-8")
+    has(
+        drawn,
+        "points: the 8 of 36 of the leading system",
+        "−\u00a0模型</text>",
+        "'Noto Sans CJK SC'",
+    )
+
+
+def test_leaves_room_for_28_long_names_and_for_what_is_beside_them() -> None:
+    short = [f"{at}" for at in range(28)]
+    long = {at: f"organisation/model-with-a-long-name\n− other/model-{at}-of-2026" for at in short}
+    values = np.zeros(28)
+    panel = charts.under_one_another(short, values, (values - 1, values + 1), "difference")
+    drawn = drawn_chart(charts.chart("", "", panel, written_out=long), "svg").decode()
+    height = float(re.findall(r'viewBox="0 0 [\d.]+ ([\d.]+)"', drawn)[0])
+    start, width = map(float, re.findall(r'<rect x="([\d.]+)".*? width="([\d.]+)"', drawn)[0])
+    assert start > 180  # points for names
+    assert width > 200
+    assert height / 28 > 2 * 1.2 * 10.5  # points for two lines
+    assert drawn.count("<!-- − other/model-") == 28
