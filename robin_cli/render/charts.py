@@ -31,11 +31,9 @@ _IN_PAGE = {INK: "var(--ink)", FAINT: "var(--line)"} | {
 """What a page calls them: its style sheet has others for the dark, and for paper."""
 _PANEL_HEIGHT = 1.8
 _SQUARE = 2.6
-_OTHER_SCRIPTS = (
-    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC", "Noto Sans JP"),
-    *("Noto Sans KR", "Source Han Sans SC", "WenQuanYi Micro Hei", "PingFang SC", "Hiragino Sans"),
-    *("Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS"),
-)
+_OTHER_SCRIPTS = tuple(f"Noto Sans {name}" for name in ("CJK SC", "CJK JP", "CJK KR", "SC"))
+_OTHER_SCRIPTS += ("WenQuanYi Micro Hei", "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo")
+_OTHER_SCRIPTS += ("Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS")
 """Fonts with Chinese, Japanese or Korean letters, of which a machine may have some: matplotlib brings none."""
 _STYLE: Any = {
     "svg.hashsalt": "robin",  # by which a drawing of the same figures is the same file
@@ -330,11 +328,9 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
 
     is_file = said is None
     is_text = not is_file or (form == "svg" and bool(letters_without_font(chart)))
-    fonts = {"font.family": ["sans-serif", *_other_fonts()]}
-    with (
-        warnings.catch_warnings(),
-        mpl.rc_context(_STYLE | fonts | {"svg.fonttype": "none" if is_text else "path"}),
-    ):
+    style: Any = {"font.family": ["sans-serif", *_other_fonts()]}
+    style["svg.fonttype"] = "none" if is_text else "path"
+    with warnings.catch_warnings(), mpl.rc_context(_STYLE | style):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # letters_without_font says so
         count, panels = len(chart.panels), list(chart.panels.values())
         a_line = min(chart.a_line, count)
@@ -393,18 +389,11 @@ def letters_without_font(chart: Chart) -> str:
     """Return the letters of a chart's names that no font of this machine has: in a PDF they are boxes."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
-    texts = [*chart.panels, *chart.written_out.values()]
-    for panel in chart.panels.values():
-        for axis in (panel.x, panel.y):
-            texts += [axis.label, *axis.names]
-        texts += [each.name for each in panel.series]
-    fonts = [
-        get_font(findfont(FontProperties(family=name))) for name in ("DejaVu Sans", *_other_fonts())
-    ]
-    letters = sorted(set(one_line("".join(texts).replace("\n", ""))))
-    return "".join(
-        each for each in letters if not any(of.get_char_index(ord(each)) for of in fonts)
-    )
+    names = ("DejaVu Sans", *_other_fonts())
+    fonts = [get_font(findfont(FontProperties(family=name))) for name in names]
+    axes = [(panel.x, panel.y) for panel in chart.panels.values()]
+    letters = sorted(set(f"{[*chart.panels]}{axes}{chart.written_out}"))  # as Python prints them
+    return "".join(char for char in letters if not any(f.get_char_index(ord(char)) for f in fonts))
 
 
 def _other_fonts() -> list[str]:
@@ -415,19 +404,15 @@ def _other_fonts() -> list[str]:
 
 def _make_room(figure: Figure, panels: Sequence[Panel], lines: int, a_line: int) -> None:
     """Enlarge a figure where the names would leave its marks no room; ``lines``, ``a_line``: of panels."""
-    width, height = figure.get_size_inches()
-    more, needed = 0.0, 0.0
-    for axes, panel in zip(figure.axes, panels, strict=True):
-        if not panel.y.names:
-            continue
+    width = figure.get_figwidth()
+    for axes in (axes for axes, panel in zip(figure.axes, panels, strict=True) if panel.y.names):
         side, below = (
             np.array([name.get_window_extent().size for name in axis.get_ticklabels()]) / figure.dpi
             for axis in (axes.yaxis, axes.xaxis)
         )
-        more = max(more, a_line * (float(side[:, 0].max()) - _ROOM))
-        room = len(side) * (float(side[:, 1].max()) + _BETWEEN) + float(below[:, 1].max())
-        needed = max(needed, lines * (room + _REST))
-    figure.set_size_inches(width + more, max(height, needed))
+        room = len(side) * (side[:, 1].max() + _BETWEEN) + below[:, 1].max() + _REST
+        wider = max(figure.get_figwidth(), width + a_line * (side[:, 0].max() - _ROOM))
+        figure.set_size_inches(wider, max(figure.get_figheight(), lines * room))
 
 
 def log_axis(axis: Drawn) -> None:
