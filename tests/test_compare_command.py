@@ -454,6 +454,32 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(
     assert (known["better"], known["better_by_labels"]) == ("new", None)
 
 
+def test_corrected_differences_of_several_systems_hold_together(tmp_path: Path) -> None:
+    rng, systems, prompts = np.random.default_rng(7), 4, 60
+    people = rng.integers(0, 5, (prompts, systems)).astype(float)
+    scores = np.clip(people + rng.normal(0, 0.7, people.shape), 0, 4).round(2)
+    prompt, system = (each.ravel() for each in np.indices(people.shape))
+    table = pd.DataFrame({"id": [f"{a}-{b}" for a, b in zip(prompt, system, strict=True)]})
+    table = table.assign(prompt=prompt, response=table["id"], system=system, score=scores.ravel())
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    table["label"] = np.where((prompt < 30) & (system < 3), people.ravel(), np.nan)  # not of 3
+    labels = table.rename(columns={"id": "pair_id"})[["pair_id", "label"]].dropna()
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    rows = compared(tmp_path, "scores.csv", "--scale", "0-4", "--labels", "labels.csv")
+    is_corrected = [bool(row["corrected_difference"]) for row in rows]
+    assert is_corrected == [True, True, False, True, False, False]
+    has_some = (system == 0) | (system == 1)
+    sign = np.where(system == 0, 1.0, -1.0)[has_some] / prompts
+    wanted = corrected(
+        *(table["score"].to_numpy()[has_some], table["label"].to_numpy()[has_some], 1.0),
+        *(prompt[has_some], np.stack([np.maximum(sign, 0), np.minimum(sign, 0)])),
+        ends=(0.0, 4.0),
+        alpha=0.05 / 3,
+    )
+    told = [float(rows[0][f"corrected_{name}"]) for name in ("difference", "low", "high")]
+    assert told == pytest.approx([wanted.estimate, wanted.low, wanted.high])
+
+
 def test_few_labels_correct_nothing_and_wrong_ones_are_refused(
     flattered: tuple[Path, list[Row]],
 ) -> None:
