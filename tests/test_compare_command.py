@@ -361,10 +361,12 @@ def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
         "INCONCLUSIVE compare(old,older,helpfulness)>=0",
         "FAIL compare(old,new,helpfulness)>0",
     ]
-    assert all("40 prompts that both answered" in line for line in lines)
+    there = "(for each of 3 comparisons alone: 40 prompts that both answered"
+    assert all(there in line for line in lines)
     assert "more prompts like these" in lines[1] or "would settle it" in lines[1]
     two = robin("gate", "new", "--require", "compare(new,old)>=0", cwd=work)
     assert (two.returncode, two.stdout.split(":")[0]) == (0, "PASS compare(new,old,helpfulness)>=0")
+    has(two.stdout, "(for 1 comparison: 40 prompts that both answered)")
 
 
 @pytest.mark.parametrize(
