@@ -155,7 +155,7 @@ class Difference:
         noise_share: share of ``std_error`` squared that is the judge's noise, 0 to 1; nan with too few repeated ratings.
         shorter: largest share by which MORE_CALLS more per response would shorten the interval; nan as ``noise_share``.
         prompts_needed: prompts in all that would settle it in four cases of five, if the difference is as large as it looks;
-            their present number if it is settled; nan if no number would.
+            nan if it is settled, or if no number would.
         times_needed: times as many calls for these prompts that would settle it as often, if noise is most of the uncertainty;
             inf if more prompts are what helps.
         by_prompt: the differences, shape (n_prompts,).
@@ -342,7 +342,7 @@ def _with_interval(one: Difference, reach: float, alpha: float, *, is_robust: bo
     low, high = (end if math.isfinite(end) else math.nan for end in ends)
     one = replace(one, ci_low=low, ci_high=high)
     if one.is_settled:
-        return replace(one, prompts_needed=float(one.n_prompts))
+        return one
     needed = partial(prompts_needed, low=-reach, high=reach, alpha=alpha, is_robust=is_robust)
     times = math.inf
     if one.noise_share > _MOSTLY and one.shorter > 0:
