@@ -30,7 +30,7 @@ BETTER = {"new": 0.9, "old": 0.1, "older": 0.1}
 COLUMNS = re.findall(
     r"\w+",
     "a, b, attribute, n_prompts, mean_a, mean_b, difference, std_error, df, ci_low, ci_high, p, p_adjusted, effect_size, "
-    "noise_share, prompts_needed",
+    "noise_share, prompts_needed, widened",
 )
 Row = dict[str, Any]
 

@@ -148,6 +148,7 @@ def _row(
         "prompts_needed": None
         if found.is_same or math.isnan(one.prompts_needed)
         else math.ceil(one.prompts_needed),
+        "widened": one.is_widened or found.is_robust,
         "corrected_difference": people and people.estimate,
         "corrected_low": people and people.low,
         "corrected_high": people and people.high,
