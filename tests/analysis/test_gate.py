@@ -237,7 +237,7 @@ def test_says_how_many_prompts_would_settle_a_mean_that_one_of_them_carries() ->
         return judged(MEAN, more, error_rate=0.05)
 
     passed = [again().state == "pass" for _ in range(60)]
-    assert 0.65 < np.mean(passed)  # a third, if the widened interval did not count
+    assert np.mean(passed) > 0.65  # a third, if the widened interval did not count
 
 
 def test_says_how_many_calls_would_settle_a_mean_where_noise_is_what_leaves_it_open() -> None:
