@@ -30,7 +30,7 @@ BETTER = {"new": 0.9, "old": 0.1, "older": 0.1}
 COLUMNS = re.findall(
     r"\w+",
     "a, b, attribute, n_prompts, mean_a, mean_b, difference, std_error, df, ci_low, ci_high, p, p_adjusted, effect_size, "
-    "noise_share, prompts_needed",
+    "noise_share, prompts_needed, widened",
 )
 Row = dict[str, Any]
 
@@ -174,7 +174,7 @@ def test_two_runs_are_compared_by_their_differences_over_prompts(work: Path) -> 
     ):
         assert float(row[name]) == pytest.approx(value)
     assert 0 < float(row["noise_share"]) < 1
-    assert row["prompts_needed"] == "40"  # it is settled
+    assert row["prompts_needed"] == ""  # it is settled
 
 
 def test_the_systems_of_one_run_are_compared_two_by_two_as_runs_of_their_own_would_be(
@@ -361,10 +361,12 @@ def test_a_gate_holds_a_difference_against_a_number(work: Path) -> None:
         "INCONCLUSIVE compare(old,older,helpfulness)>=0",
         "FAIL compare(old,new,helpfulness)>0",
     ]
-    assert all("40 prompts that both answered" in line for line in lines)
+    there = "(for each of 3 comparisons alone: 40 prompts that both answered"
+    assert all(there in line for line in lines)
     assert "more prompts like these" in lines[1] or "would settle it" in lines[1]
     two = robin("gate", "new", "--require", "compare(new,old)>=0", cwd=work)
     assert (two.returncode, two.stdout.split(":")[0]) == (0, "PASS compare(new,old,helpfulness)>=0")
+    has(two.stdout, "(for 1 comparison: 40 prompts that both answered)")
 
 
 @pytest.mark.parametrize(
@@ -452,6 +454,32 @@ def test_peoples_labels_correct_a_difference_that_the_judge_makes(
     in_json = robin("compare", "kind", "--labels", "labels.csv", "--json", cwd=folder).stdout
     (known,) = json.loads(in_json)["comparisons"]
     assert (known["better"], known["better_by_labels"]) == ("new", None)
+
+
+def test_corrected_differences_of_several_systems_hold_together(tmp_path: Path) -> None:
+    rng, systems, prompts = np.random.default_rng(7), 4, 60
+    people = rng.integers(0, 5, (prompts, systems)).astype(float)
+    scores = np.clip(people + rng.normal(0, 0.7, people.shape), 0, 4).round(2)
+    prompt, system = (each.ravel() for each in np.indices(people.shape))
+    table = pd.DataFrame({"id": [f"{a}-{b}" for a, b in zip(prompt, system, strict=True)]})
+    table = table.assign(prompt=prompt, response=table["id"], system=system, score=scores.ravel())
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    table["label"] = np.where((prompt < 30) & (system < 3), people.ravel(), np.nan)  # not of 3
+    labels = table.rename(columns={"id": "pair_id"})[["pair_id", "label"]].dropna()
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    rows = compared(tmp_path, "scores.csv", "--scale", "0-4", "--labels", "labels.csv")
+    is_corrected = [bool(row["corrected_difference"]) for row in rows]
+    assert is_corrected == [True, True, False, True, False, False]
+    has_some = (system == 0) | (system == 1)
+    sign = np.where(system == 0, 1.0, -1.0)[has_some] / prompts
+    wanted = corrected(
+        *(table["score"].to_numpy()[has_some], table["label"].to_numpy()[has_some], 1.0),
+        *(prompt[has_some], np.stack([np.maximum(sign, 0), np.minimum(sign, 0)])),
+        ends=(0.0, 4.0),
+        alpha=0.05 / 3,
+    )
+    told = [float(rows[0][f"corrected_{name}"]) for name in ("difference", "low", "high")]
+    assert told == pytest.approx([wanted.estimate, wanted.low, wanted.high])
 
 
 def test_few_labels_correct_nothing_and_wrong_ones_are_refused(

@@ -220,6 +220,8 @@ def test_says_that_few_prompts_carry_a_difference_and_what_few_prompts_cannot_sh
     has(done.stderr, "at most of 40 prompts, and fewer than 60 cannot show rare large ones")
     has(robin(*asked, "--robust", cwd=tmp_path, exits=0).stdout, "widened by --robust)")
     has(done.stdout, "df", "Wilcoxon", "-0.16")
+    written = robin(*asked[:5], cwd=tmp_path, exits=0).stdout
+    assert pd.read_csv(io.StringIO(written))["widened"].tolist() == [True]
 
 
 def write_scores(path: Path, scores: dict[str, list[float]]) -> None:

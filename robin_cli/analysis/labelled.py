@@ -17,7 +17,8 @@ has n − 2. n is (Σ d)²/Σ d² with d summed by prompt, which is the number o
 
 Rare errors that the judge does not see may be in none of 25 labels, and t knows nothing of them. So each end is at least as far
 as the bounds for y − λ f as a bounded value (``clustered.py``), at _LOOSER times α, which is as wide as t for ordinary errors.
-benchmarks/labels.py measures the coverage.
+A difference may lie anywhere in twice the scale, so that these bounds would be up to twice as wide as t: it has them where
+few prompts carry the variance, as those of ``paired.py`` do. benchmarks/labels.py measures the coverage.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from math import nan
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robin_cli.analysis.clustered import MOST_DIFFERENT, Clusters, mean_bounds, student_factor
+from robin_cli.analysis.clustered import (
+    MOST_DIFFERENT,
+    Clusters,
+    few_carry,
+    mean_bounds,
+    student_factor,
+)
 from robin_cli.analysis.counting import renumbered
 from robin_cli.analysis.intervals import ALPHA
 from robin_cli.model.arms import FloatArray, IntArray
@@ -225,6 +232,8 @@ def _bounds(
     is_labelled = sizes > 0
     count = is_labelled.sum()
     clusters = Clusters(count * totals[is_labelled], count * sizes[is_labelled], np.ones(count))
+    if len(parts) > 1 and not few_carry(clusters, low, high):
+        return 0.0, 0.0
     return mean_bounds(clusters, low, high, alpha=min(0.9, _LOOSER * alpha))
 
 

@@ -155,7 +155,7 @@ class Difference:
         noise_share: share of ``std_error`` squared that is the judge's noise, 0 to 1; nan with too few repeated ratings.
         shorter: largest share by which MORE_CALLS more per response would shorten the interval; nan as ``noise_share``.
         prompts_needed: prompts in all that would settle it in four cases of five, if the difference is as large as it looks;
-            their present number if it is settled; nan if no number would.
+            nan if it is settled, or if no number would.
         times_needed: times as many calls for these prompts that would settle it as often, if noise is most of the uncertainty;
             inf if more prompts are what helps.
         by_prompt: the differences, shape (n_prompts,).
@@ -342,7 +342,7 @@ def _with_interval(one: Difference, reach: float, alpha: float, *, is_robust: bo
     low, high = (end if math.isfinite(end) else math.nan for end in ends)
     one = replace(one, ci_low=low, ci_high=high)
     if one.is_settled:
-        return replace(one, prompts_needed=float(one.n_prompts))
+        return one
     needed = partial(prompts_needed, low=-reach, high=reach, alpha=alpha, is_robust=is_robust)
     times = math.inf
     if one.noise_share > _MOSTLY and one.shorter > 0:
@@ -399,9 +399,11 @@ def _needed_by_bounds(
     def settled(times: float) -> bool:
         less = _LESS * std_error / math.sqrt(times)
         tilted = np.maximum(1.0 - less * off / variance, 0.0)  # fewer of the prompts above the mean
-        then = replace(clusters, times=clusters.times * times * tilted)
-        is_narrow = not is_robust and not few_carry(then, low, high)  # each carries less of more
-        return is_narrow or is_above(then, 0.0, low, alpha=alpha / 2)
+        usual = replace(clusters, times=clusters.times * times)
+        then = replace(usual, times=usual.times * tilted)
+        # Each carries less of more. The interval is narrow if it is so of what comes, by chance or not.
+        is_wide = is_robust or few_carry(usual, low, high) or few_carry(then, low, high)
+        return not is_wide or is_above(then, 0.0, low, alpha=alpha / 2)
 
     times = least_times(settled)
     return math.inf if times is None else float(math.ceil(times * len(each)))

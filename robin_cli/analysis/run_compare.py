@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.analysis.intervals import ALPHA
 from robin_cli.analysis.labelled import Corrected, corrected
 from robin_cli.analysis.paired import ENOUGH_FOR_RARE, Difference, Responses, differences
 from robin_cli.analysis.run_labels import Labels, labels_of
@@ -235,24 +236,24 @@ def _corrected(
     is_there: NDArray[np.bool_],
     found: Sequence[Difference],
 ) -> list[Corrected | None]:
-    """Return each difference by people's labels; None if neither system has one at its prompts."""
+    """Return each difference by people's labels; None if neither system has one at its prompts. All hold together."""
     labels = np.concatenate([each.values for each in given])[is_there]
     probability = np.concatenate([each.probability for each in given])[is_there]
     if np.isnan(labels).all():
         return [None] * len(found)
     scale = Ends(responses.low, responses.high)
     ends = scale if scale.are_known else None
-    told: list[Corrected | None] = []
-    for one in found:
+
+    def correct(one: Difference, alpha: float) -> Corrected | None:
         weights = np.stack([_weights(responses, one, system) for system in (one.a, one.b)])
-        weights[1] *= -1.0
-        is_known = not np.isnan(labels[weights.any(axis=0)]).all()
-        told.append(
-            corrected(responses.score, labels, probability, responses.prompt, weights, ends=ends)
-            if is_known and not math.isnan(one.p)
-            else None
-        )
-    return told
+        if math.isnan(one.p) or np.isnan(labels[weights.any(axis=0)]).all():
+            return None
+        known = (responses.score, labels, probability, responses.prompt, weights * [[1.0], [-1.0]])
+        return corrected(*known, ends=ends, alpha=alpha)
+
+    each = [correct(one, ALPHA) for one in found]
+    usable = sum(one is not None and not one.why for one in each)
+    return each if usable < 2 else [correct(one, ALPHA / usable) for one in found]
 
 
 def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:

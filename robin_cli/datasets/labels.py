@@ -18,12 +18,13 @@ from io import BytesIO
 from math import isinf, isnan
 from pathlib import Path
 from types import NoneType
+from typing import NamedTuple
 
 from robin_cli.datasets.checking import as_number, as_share
 from robin_cli.datasets.rows import Row, Wanted, kind
 from robin_cli.datasets.sources import Source, in_memory, opened, sound_rows
 from robin_cli.model.errors import InputError, did_you_mean, shown
-from robin_cli.model.records import GivenLabels, Label, NamedBest, Scale, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, Label, NamedBest, Scale, number_of
 
 _ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
 _RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = (
@@ -42,6 +43,13 @@ _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
 
 
+class _Pairs(NamedTuple):
+    """The ids of a run's pairs, and the systems whose names these may begin with."""
+
+    ids: frozenset[str]
+    prefixes: Sequence[str]
+
+
 def opaque_id(pair_id: str) -> str:
     """Return the id to show to people who label: it does not reveal the system."""
     return "L" + hashlib.sha256(f"label\0{pair_id}".encode()).hexdigest()[:12]
@@ -54,6 +62,7 @@ def load_labels(
     *,
     called: str = "",
     verdicts: Collection[str] = (),
+    prefixes: Sequence[str] = (),
 ) -> GivenLabels:
     """Return the labels in a file. Rows with an empty label are left out: nobody has labelled them yet.
 
@@ -62,6 +71,7 @@ def load_labels(
         pair_ids: the pairs of the run.
         scales: the scale of each attribute.
         verdicts: attributes of comparisons, whose labels may be A, B or tie.
+        prefixes: systems whose names, and a slash, may be missing before ids.
 
     Raises:
         InputError: the file cannot be read; a label is not a number, or off its scale; two labels of a pair differ; a
@@ -69,16 +79,18 @@ def load_labels(
     """
     numbers = {_LABEL, _RATING, _PROBABILITY, *scales}
     wanted = Wanted(
-        {_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, *numbers}, numbers=numbers
+        {_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, SYSTEM_COLUMN, *numbers},
+        numbers=numbers,
     )
+    pairs = _Pairs(frozenset(pair_ids), prefixes)
     if isinstance(name, BytesIO):
-        return _labels(in_memory(name, called, wanted), frozenset(pair_ids), scales, verdicts)
+        return _labels(in_memory(name, called, wanted), pairs, scales, verdicts)
     with opened(str(name), wanted) as source:
-        return _labels(source, frozenset(pair_ids), scales, verdicts)
+        return _labels(source, pairs, scales, verdicts)
 
 
 def _labels(
-    source: Source, pair_ids: frozenset[str], scales: Mapping[str, Scale], verdicts: Collection[str]
+    source: Source, pairs: _Pairs, scales: Mapping[str, Scale], verdicts: Collection[str]
 ) -> GivenLabels:
     table = source.table
     if table.names is not None:
@@ -95,12 +107,12 @@ def _labels(
             _check_dropped(source.name, list(row), scales)
         if _LABEL not in row and (not _is_empty(row.get(_BEST)) or row.get(_RATING) == _BEST):
             best.append(_best_named(row, where))
-            if best[-1].pair_id not in pair_ids:
+            if best[-1].pair_id not in pairs.ids:
                 unknown.append(f'{where}: no pair of the run is called "{shown(best[-1].pair_id)}"')
         elif _LABELLED_AT in row and _is_empty(row.get(_RATING)):
             _take_back(found, row)
         else:
-            labelled += _take(found, row, pair_ids, scales, verdicts, where, unknown)
+            labelled += _take(found, row, pairs, scales, verdicts, where, unknown)
     if table.names is None and rows:
         _check_columns(source.name, list(names), scales)
     if unknown:
@@ -120,7 +132,7 @@ def _labels(
 def _take(
     found: Mapping[str, dict[str, dict[str, Label]]],
     row: Row,
-    pair_ids: frozenset[str],
+    pairs: _Pairs,
     scales: Mapping[str, Scale],
     verdicts: Collection[str],
     where: str,
@@ -134,7 +146,7 @@ def _take(
         )
         label = Label(number, _probability(row, where), where)
         labelled += 1
-        pair_id = _pair_id(row, pair_ids, where)
+        pair_id = _pair_id(row, pairs, where)
         if pair_id is None:
             unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
             continue
@@ -285,17 +297,26 @@ def _probability(row: Row, where: str) -> float | None:
     return number
 
 
-def _pair_id(row: Row, pair_ids: frozenset[str], where: str) -> str | None:
-    """Return the id of a row's pair, None if the run has no such pair."""
+def _pair_id(row: Row, pairs: _Pairs, where: str) -> str | None:
+    """Return the id of a row's pair, None if the run has no such pair. InputError if it may be of several systems."""
     value = row.get(_ID)
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise InputError(
             f"{where}: the {_ID} is {'empty' if value == '' else kind(value)}. Name the pair that the label is of"
         )
-    name = str(value)
-    if name not in pair_ids and name.startswith(_SAVED_AS_TEXT):
+    name, system = str(value), str(row.get(SYSTEM_COLUMN) or "")
+    if name not in pairs.ids and name.startswith(_SAVED_AS_TEXT):
         name = name.removeprefix(_SAVED_AS_TEXT)
-    return name if name in pair_ids else _by_opaque_id(pair_ids).get(name)
+    if name in pairs.ids:
+        return name
+    longer = {f"{each}/{name}" for each in pairs.prefixes if system in {"", each}}
+    alike = sorted(longer & pairs.ids)
+    if len(alike) > 1:
+        raise InputError(
+            f'{where}: "{shown(name)}" is the id of {len(alike)} pairs. Write {" or ".join(map(shown, alike[:2]))}, or add a '
+            f"column {SYSTEM_COLUMN} with what stands before the slash"
+        )
+    return alike[0] if alike else _by_opaque_id(pairs.ids).get(name)
 
 
 @lru_cache(maxsize=1)

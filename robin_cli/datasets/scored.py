@@ -55,6 +55,7 @@ class Scored:
         scores: for each attribute pair ids with scores; a pair may have several, of epochs or raters, or none.
         scales: of attributes whose scale the files say: as robin writes it, or as words such as true stand for 0 and 1.
         has_prompts: whether any row has a prompt, or the name of one, or several rows have one id.
+        prefixes: what the ids of the pairs have before those of the rows: the systems, or the file.
     """
 
     files: list[str]
@@ -62,6 +63,7 @@ class Scored:
     scores: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     scales: dict[str, Scale] = field(default_factory=dict)
     has_prompts: bool = False
+    prefixes: dict[str, None] = field(default_factory=dict)
 
 
 class Reading:
@@ -159,6 +161,7 @@ class Reading:
                 pair = self._pair(row, further, prefix)
                 found.has_prompts |= bool(_word(find(row, self._fields.prompt)))
                 found.pairs.setdefault(pair.pair_id, pair)
+                found.prefixes[_word(find(row, self._system)) or prefix] = None
                 if pair.pair_id in earlier:
                     self._again.add(pair.pair_id)
                 for attribute, score in self._scores_in(row):

@@ -82,16 +82,20 @@ def better_lines(found: Compared) -> list[str]:
     """Return by how much the leading system is better than the others, the nearest first; for each attribute."""
     lines = []
     for name, listed in found.differences.items():
-        lead = np.zeros(len(found.systems))
-        for one in listed:
-            lead[[one.a, one.b]] += np.nan_to_num([one.difference, -one.difference])
-        first = int(lead.argmax())
-        mine = sorted(
-            (one for one in listed if first in {one.a, one.b}), key=lambda one: abs(one.difference)
-        )
+        first, mine = of_leader(found, listed)
         of = f"{one_line(name)}: " if len(found.differences) > 1 else ""
         lines += [of + _better(found, one, first) for one in mine]
     return lines
+
+
+def of_leader(found: Compared, listed: Sequence[Difference]) -> tuple[int, list[Difference]]:
+    """Return the number of the leading system, and its differences from the others, the nearest first."""
+    lead = np.zeros(len(found.systems))
+    for one in listed:
+        lead[[one.a, one.b]] += np.nan_to_num([one.difference, -one.difference])
+    first = int(lead.argmax())
+    mine = (one for one in listed if first in {one.a, one.b})
+    return first, sorted(mine, key=lambda one: abs(one.difference))
 
 
 def _better(found: Compared, one: Difference, first: int) -> str:
@@ -144,6 +148,7 @@ def _row(
         "prompts_needed": None
         if found.is_same or math.isnan(one.prompts_needed)
         else math.ceil(one.prompts_needed),
+        "widened": one.is_widened or found.is_robust,
         "corrected_difference": people and people.estimate,
         "corrected_low": people and people.low,
         "corrected_high": people and people.high,

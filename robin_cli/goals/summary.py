@@ -69,7 +69,8 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
         name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes
     }
     ids = frozenset().union(*(run.space.pair_ids for run in runs))
-    return load_labels(labels, ids, scales, called="labels", verdicts=verdicts)
+    prefixes = [each for run in runs for each in run.manifest.id_prefixes]
+    return load_labels(labels, ids, scales, called="labels", verdicts=verdicts, prefixes=prefixes)
 
 
 def _joined(parts: Sequence[GivenLabels]) -> GivenLabels | None:

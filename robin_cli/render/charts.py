@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as Drawn
+    from matplotlib.figure import Figure
 
 INK, FAINT = "#24292f", "#d0d7de"
 MARKS = ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781")
@@ -29,10 +31,14 @@ _IN_PAGE = {INK: "var(--ink)", FAINT: "var(--line)"} | {
 """What a page calls them: its style sheet has others for the dark, and for paper."""
 _PANEL_HEIGHT = 1.8
 _SQUARE = 2.6
+_OTHER_SCRIPTS = tuple(f"Noto Sans {name}" for name in ("CJK SC", "CJK JP", "CJK KR", "SC"))
+_OTHER_SCRIPTS += ("WenQuanYi Micro Hei", "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo")
+_OTHER_SCRIPTS += ("Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS")
+"""Fonts with Chinese, Japanese or Korean letters, of which a machine may have some: matplotlib brings none."""
 _STYLE: Any = {
     "svg.hashsalt": "robin",  # by which a drawing of the same figures is the same file
     "pdf.fonttype": 42,  # letters that can be selected, and fonts that are embedded
-    "font.sans-serif": ["DejaVu Sans", "Arial"],
+    "font.sans-serif": ["DejaVu Sans", "Arial", *_OTHER_SCRIPTS],
     "font.size": 10.5,
     "axes.unicode_minus": False,  # the minus of every other number
     "grid.color": FAINT,
@@ -61,8 +67,10 @@ _NOT_DATED: Mapping[str, Any] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None},
 }
-_NAME = 30
+_NAME = 60
 """Letters of a name in a line of a figure."""
+_ROOM, _BETWEEN, _REST = 1.6, 0.1, 0.5
+"""Inches of a figure that names have beside their marks, between one another, and that an axis has for its label."""
 _FEW_NAMES = 3
 _MANY_NAMES = 12
 _STRONGEST = 0.62
@@ -297,10 +305,9 @@ def _set_axis(
     if axis.rule is not None:
         (axes.axvline if letter == "x" else axes.axhline)(axis.rule, **dashed)
     if axis.names:
-        names = [
-            "\n".join(wrap(title_of(written_out.get(each, each)), _NAME)) for each in axis.names
-        ]
-        drawn.set_ticks(np.arange(len(names)), names)
+        texts = [written_out.get(each, each).split("\n") for each in axis.names]
+        names = [[part for line in each for part in wrap(title_of(line), _NAME)] for each in texts]
+        drawn.set_ticks(np.arange(len(names)), list(map("\n".join, names)))
         axes.grid(visible=False, axis=letter)
     elif panel.diagonal is not None and axis.limits is not None:
         drawn.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -309,7 +316,8 @@ def _set_axis(
 def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = None) -> bytes:
     """Draw a chart as the bytes of a file, svg, pdf or png; with a white background, except for a page.
 
-    A file has its fonts within, or its letters as outlines, and names written out.
+    A file has its fonts within, or its letters as outlines, and names written out. Letters that no font of this machine has
+    are boxes, except in SVG, whose letters are then text.
 
     Args:
         said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
@@ -319,7 +327,11 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
     from matplotlib.figure import Figure
 
     is_file = said is None
-    with mpl.rc_context(_STYLE | {"svg.fonttype": "path" if is_file else "none"}):
+    is_text = not is_file or (form == "svg" and bool(letters_without_font(chart)))
+    style: Any = {"font.family": ["sans-serif", *_other_fonts()]}
+    style["svg.fonttype"] = "none" if is_text else "path"
+    with warnings.catch_warnings(), mpl.rc_context(_STYLE | style):
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # letters_without_font says so
         count, panels = len(chart.panels), list(chart.panels.values())
         a_line = min(chart.a_line, count)
         lines = -(-count // a_line)
@@ -362,6 +374,7 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
                 ncols=len(named),
                 frameon=False,
             )
+        _make_room(figure, panels, lines, a_line)
         file = io.BytesIO()
         how: Any = {"metadata": _NOT_DATED.get(form)}
         if is_file:
@@ -370,6 +383,36 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
             canvas: Any = FigureCanvasSVG(figure)
             canvas.print_svg(file, **how)
     return file.getvalue()
+
+
+def letters_without_font(chart: Chart) -> str:
+    """Return the letters of a chart's names that no font of this machine has: in a PDF they are boxes."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    names = ("DejaVu Sans", *_other_fonts())
+    fonts = [get_font(findfont(FontProperties(family=name))) for name in names]
+    axes = [(panel.x, panel.y) for panel in chart.panels.values()]
+    letters = sorted(set(f"{[*chart.panels]}{axes}{chart.written_out}"))  # as Python prints them
+    return "".join(char for char in letters if not any(f.get_char_index(ord(char)) for f in fonts))
+
+
+def _other_fonts() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    return [name for name in _OTHER_SCRIPTS if name in fontManager.get_font_names()]
+
+
+def _make_room(figure: Figure, panels: Sequence[Panel], lines: int, a_line: int) -> None:
+    """Enlarge a figure where the names would leave its marks no room; ``lines``, ``a_line``: of panels."""
+    width = figure.get_figwidth()
+    for axes in (axes for axes, panel in zip(figure.axes, panels, strict=True) if panel.y.names):
+        side, below = (
+            np.array([name.get_window_extent().size for name in axis.get_ticklabels()]) / figure.dpi
+            for axis in (axes.yaxis, axes.xaxis)
+        )
+        room = len(side) * (side[:, 1].max() + _BETWEEN) + below[:, 1].max() + _REST
+        wider = max(figure.get_figwidth(), width + a_line * (side[:, 0].max() - _ROOM))
+        figure.set_size_inches(wider, max(figure.get_figheight(), lines * room))
 
 
 def log_axis(axis: Drawn) -> None:

@@ -131,6 +131,7 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[
         "run_id": run_id,
         UNKNOWN_SCALES: unknown,
         NO_PROMPTS: not found.has_prompts,
+        "id_prefixes": list(found.prefixes),
     }
     Manifest(
         settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},

@@ -139,6 +139,11 @@ class Manifest:
         )
 
     @property
+    def id_prefixes(self) -> Sequence[str]:
+        """What ids of a run of scores may have before those of the files' rows: the systems, or the files."""
+        return list(self.data.get("id_prefixes", ()))
+
+    @property
     def known_ends(self) -> tuple[Ends, ...]:
         """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
         return tuple(each.ends for each in self.told_scales)

@@ -67,7 +67,6 @@ def _further(
         "carried_share": carried or None,
         "shorter_by_five_calls": finite(one.shorter),
         "settled": one.is_settled,
-        "widened": one.is_widened or found.is_robust,
         "better": _name(verdict(one, sides)),
         "better_by_labels": None
         if people is None or people.why

@@ -211,13 +211,17 @@ def _numbers(found: Gated, verdict: Verdict) -> str:
         return "no pair has a rating yet"
     estimate, low, high = _told(verdict)
     why = ", for later calls depended on these" if verdict.first else ""
-    return f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(verdict)}{why})"
+    return (
+        f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(found, verdict)}{why})"
+    )
 
 
-def _there(verdict: Verdict) -> str:
+def _there(found: Gated, verdict: Verdict) -> str:
     of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
-        return f"{number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
+        several = sum(each.requirement.kind == "compare" for each in found.verdicts)
+        of = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
+        return f"for {of}: {number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
     as_often = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
     return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}{as_often}"
 
@@ -411,7 +415,7 @@ def markdown_of(found: Gated) -> str:
             name,
             estimate,
             interval,
-            _there(verdict),
+            _there(found, verdict),
             told,
         )
         lines.append(f"| {' | '.join(cells)} |")

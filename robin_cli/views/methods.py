@@ -46,12 +46,17 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     spent = _allocation(run, words["allocation"])
     made = {name: words["intervals"][name] for name in _intervals(status)}
-    keys = set(re.findall(r"\[([a-z-]+)\]", " ".join([*spent.values(), *made.values()])))
+    forms = ["logprobs"] * (run.manifest.answers == "logprobs") + [
+        "pairwise"
+    ] * run.manifest.is_pairwise
+    judge = dict(_judge(run)) | {name: words["answers"][name] for name in forms}
+    said = " ".join([*judge.values(), *spent.values(), *made.values()])
+    keys = set(re.findall(r"\[([a-z-]+)\]", said))
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
     cited = [robin, *(each for key, each in words["references"].items() if key in keys)]
     parts = [
         Part("Data", dict(_data(run))),
-        Part("Judge", dict(_judge(run))),
+        Part("Judge", judge),
         Part("Calls", calls_of(status)),
         Part("Allocation", spent),
         Part("Intervals", made),

@@ -222,6 +222,24 @@ def test_says_how_many_prompts_would_settle_a_mean_whose_prompts_differ() -> Non
     assert judged(MEAN, fewer, error_rate=0.05).state == "inconclusive"
 
 
+def test_says_how_many_prompts_would_settle_a_mean_that_one_of_them_carries() -> None:
+    rng = np.random.default_rng(0)
+    scores = np.append(rng.normal(3.6, 0.2, 19), 0.3).clip(0, 4)
+    known = replace(of(np.ones((20, 5))), scores=scores, error_variances=np.zeros(20))
+    found = verdict(MEAN, known)
+    assert found.settling is not None
+    assert found.settling.prompts is not None
+    many = 20 + int(found.settling.prompts)
+
+    def again() -> Verdict:
+        scores = rng.choice(known.scores, many)
+        more = replace(of(np.ones((many, 5))), scores=scores, error_variances=np.zeros(many))
+        return judged(MEAN, more, error_rate=0.05)
+
+    passed = [again().state == "pass" for _ in range(60)]
+    assert np.mean(passed) > 0.65  # a third, if the widened interval did not count
+
+
 def test_says_how_many_calls_would_settle_a_mean_where_noise_is_what_leaves_it_open() -> None:
     requirement, rng = Requirement("mean", Criterion("a", ">=", 2.95)), np.random.default_rng(2)
     found = verdict(requirement, of(rng.multinomial(2, flips(3.2), 60)))

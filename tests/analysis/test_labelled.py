@@ -240,6 +240,29 @@ def test_refuses_a_mean_that_would_seem_certain() -> None:
     assert math.isnan(found.estimate)
 
 
+def test_a_difference_is_no_wider_than_by_its_labels_alone_unless_few_of_them_carry_it() -> None:
+    rng, prompts, labelled = np.random.default_rng(1), 300, 50
+    people = np.clip(rng.normal(2, 0.8, prompts) + rng.normal(0, 0.5, (2, prompts)), 0, 4)
+    scores = np.clip(people + rng.normal(0, 0.3, people.shape), 0, 4).ravel()
+    weights = np.kron(np.array([[1.0, 0.0], [0.0, -1.0]]), np.full(prompts, 1 / prompts))
+
+    def width(labels: FloatArray) -> tuple[float, float]:
+        given = np.where(np.arange(prompts) < labelled, labels, NAN).ravel()
+        found = corrected(
+            scores, given, 1.0, np.tile(np.arange(prompts), 2), weights, ends=(0.0, 4.0)
+        )
+        apart = (labels[0] - labels[1])[:labelled]
+        t = stats.ttest_1samp(apart, 0.0).confidence_interval()
+        return found.high - found.low, float(t.high - t.low)
+
+    mine, alone = width(people)
+    assert mine < 0.9 * alone
+    rare = people.copy()
+    rare[:, 0] = 0.0, 4.0  # which the judge does not see
+    mine, alone = width(rare)
+    assert mine > alone
+
+
 def test_refuses_a_difference_of_which_a_system_has_few_labels_or_alike_ones() -> None:
     scores, labels, _, prompt, system = some_world(1)
     weights = np.stack([(system == 0) / (system == 0).sum(), (system == 1) / -(system == 1).sum()])
@@ -287,7 +310,7 @@ def test_reaches_as_far_as_errors_may_that_are_in_no_label() -> None:
     assert wide.caution.startswith(
         f"the interval is {wide.high - wide.low:.2f} points wide, because scores say little of"
     )
-    # the same of a difference: the second system always 1, with labels at the same prompts
+    # not so a difference that many carry: the second system always 1, with labels at the same prompts
     ones = np.where(known, 1.0, NAN) + np.where(prompt % 2, 0.0, 0.5)
     weights = np.asarray(np.kron(np.diag([1.0, -1.0]), evenly(300)), dtype=np.float64)
     two = [
@@ -301,5 +324,4 @@ def test_reaches_as_far_as_errors_may_that_are_in_no_label() -> None:
         )
         for each in ((0.0, 4.0), None)
     ]
-    assert two[0].low < two[1].low
-    assert two[0].estimate == two[1].estimate
+    assert (two[0].low, two[0].high) == (two[1].low, two[1].high)

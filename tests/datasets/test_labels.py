@@ -37,6 +37,25 @@ def test_reads_rows_and_leaves_out_those_that_nobody_has_labelled(tmp_path: Path
     assert found.by_attribute["style"]["p1"].place.endswith("labels.csv:3")
 
 
+def test_matches_ids_of_files_of_scores_without_the_system_before_them(tmp_path: Path) -> None:
+    ids, prefixes = ["a.csv/q1", "b.csv/q1", "b.csv/1/q2", "a.csv/q3"], ["a.csv", "b.csv"]
+
+    def of(text: str) -> dict[str, float]:
+        (path := tmp_path / "labels.csv").write_text(text, encoding="utf-8")
+        return values(load_labels(path, ids, ONE, prefixes=prefixes))
+
+    assert of("pair_id,label\nq3,1\n1/q2,2\na.csv/q1,3\n") == {
+        "a.csv/q3": 1.0,
+        "b.csv/1/q2": 2.0,
+        "a.csv/q1": 3.0,
+    }
+    assert of("pair_id,system,label\nq1,b.csv,4\nq3,,0\n") == {"b.csv/q1": 4.0, "a.csv/q3": 0.0}
+    with pytest.raises(InputError, match=r'csv:2: "q1" .* Write a.csv/q1 or b.csv/q1, or add a'):
+        of("pair_id,label\nq1,1\n")
+    with pytest.raises(InputError, match='no pair of the run is called "q2"'):
+        of("pair_id,label\nq2,1\n")
+
+
 @pytest.mark.parametrize(
     "name", ["labels.csv", "labels.tsv", "labels.jsonl", "labels.json", "labels.parquet"]
 )

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from robin_cli.analysis.paired import Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.base import Goal
-from robin_cli.goals.differences import better_lines, letters_of, notes_of, p_text, verdict, widened
+from robin_cli.goals.differences import (
+    better_lines,
+    letters_of,
+    notes_of,
+    of_leader,
+    p_text,
+    verdict,
+    widened,
+)
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.render.text import one_line
@@ -18,8 +26,11 @@ from robin_cli.results.charts import Chart, under_one_another
 from robin_cli.results.words import MOST_LINES
 from robin_cli.storage.reader import RunData
 
-_MOST = 12
-"""Differences that are drawn of one attribute, and told at the top of a page."""
+_MOST_TILES = 12
+"""Differences of one attribute at the top of a page."""
+
+_MOST_DRAWN = 30
+"""Differences of one attribute in a picture."""
 
 _NAME = 60
 
@@ -40,13 +51,18 @@ def headline_of(found: Compared) -> Iterator[tuple[str, str, str]]:
     letters = letters_of(found.systems)
     for name, listed in found.differences.items():
         about = f" · {name}" if len(found.differences) > 1 else ""
-        for one in listed[:_MOST]:
+        for one in _main(found, listed, _MOST_TILES):
             a, b = (letters[found.systems[system]] for system in (one.a, one.b))
             if len(listed) == 1:
                 over = f"over {number_of(one.n_prompts, 'prompt')} that both answered, each with the same weight"
                 yield f"mean of {a}{about}", _number(one.mean_a), over
                 yield f"mean of {b}{about}", _number(one.mean_b), "over the same"
             yield f"{a} − {b}{about}", _number(one.difference, "+"), _interval(found, one, (a, b))
+
+
+def _main(found: Compared, listed: Sequence[Difference], most: int) -> Sequence[Difference]:
+    """Return all differences, or if they are more than ``most`` those of the leading system, the nearest first."""
+    return listed if len(listed) <= most else of_leader(found, listed)[1][:most]
 
 
 def _number(value: float, sign: str = "") -> str:
@@ -68,7 +84,11 @@ def charts_of(found: Compared) -> Iterator[Chart]:
     letters = letters_of(found.systems)
     panels, written_out = {}, dict[str, str]()
     for name, listed in found.differences.items():
-        if known := [one for one in listed[:_MOST] if not math.isnan(one.p)]:
+        all_known = [one for one in listed if not math.isnan(one.p)]
+        if known := _main(found, all_known, _MOST_DRAWN):
+            label = "difference, in points"
+            if len(known) < len(all_known):
+                label += f": the {len(known)} of {len(all_known)} of the leading system"
             values, low, high = (
                 np.array([getattr(one, each) for one in known])
                 for each in ("difference", "ci_low", "ci_high")
@@ -78,10 +98,10 @@ def charts_of(found: Compared) -> Iterator[Chart]:
                 for one in known
             ]
             written_out |= {
-                name: f"{one_line(found.systems[one.a])} − {one_line(found.systems[one.b])}"
+                name: f"{one_line(found.systems[one.a])}\n−\u00a0{one_line(found.systems[one.b])}"
                 for name, one in zip(names, known, strict=True)
             }
-            panels[name] = under_one_another(names, values, (low, high), "difference, in points")
+            panels[name] = under_one_another(names, values, (low, high), label)
     if panels:
         who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
         says = f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."

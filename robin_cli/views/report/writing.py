@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from robin_cli.files.local import check_whole_file, whole_file
 from robin_cli.files.outputs import check_output_file, output_file
 from robin_cli.goals.checks import check_shown
 from robin_cli.goals.found import View
-from robin_cli.model.errors import InputError, StorageError, typed, writing
-from robin_cli.render.charts import drawn
+from robin_cli.model.errors import InputError, StorageError, shown, typed, writing
+from robin_cli.render.charts import drawn, letters_without_font
 from robin_cli.render.outputs import check_not_read
 from robin_cli.results.charts import Chart
 from robin_cli.runner.inputs import files_read_by
@@ -24,6 +24,7 @@ from robin_cli.views.status import READ
 
 _FILE = "report.html"
 _MOST_RUNS = 2
+_SHOWN = 12
 
 
 def write_report(
@@ -31,12 +32,14 @@ def write_report(
     output: str | None,
     view: View | None = None,
     figures: Path | None = None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> Path | None:
     """Write the report of one run, or of two, to ``output``: None for RUN/report.html (report.html here for two), - for stdout.
 
     Args:
         view: the options of the rows.
         figures: a folder that gets each picture as SVG and PDF, for papers.
+        notify: gets a line about letters that no font has.
 
     Returns:
         The file that was written, if any.
@@ -58,7 +61,7 @@ def write_report(
     check_shown(() if view is None else view.show, lambda: data[0].column_names)
     page = page_of(data, working, view)
     if figures is not None:
-        write_figures(page.charts, figures)
+        write_figures(page.charts, figures, notify)
     text = html(page).encode()
     if output == "-":
         sys.stdout.buffer.write(text)
@@ -69,10 +72,15 @@ def write_report(
     return Path(path)
 
 
-def write_figures(charts: Sequence[Chart], folder: Path) -> None:
+def write_figures(charts: Sequence[Chart], folder: Path, notify: Callable[[str], None]) -> None:
     """Write each chart as SVG and PDF to ``folder``. StorageError if the disk refuses."""
     with writing(folder, "; name another folder with --figures"):
         folder.mkdir(parents=True, exist_ok=True)
+    if boxes := "".join(map(letters_without_font, charts)):
+        notify(
+            f'no font of this machine has "{shown(boxes, _SHOWN)}": PDF shows boxes, and SVG the fonts of who reads it; for '
+            "both install a font that has them, such as Noto Sans CJK"
+        )
     for number, chart in enumerate(charts, 1):
         name = re.sub(r"\W+", "-", chart.title.lower()).strip("-")
         for form in ("svg", "pdf"):
