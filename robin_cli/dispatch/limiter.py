@@ -1,10 +1,9 @@
 """The limiter of one endpoint: how many requests may be under way, and when the next may start.
 
-1. Begin with 8 at a time, and allow four times as many after each round until half are refused or answers wait in a queue.
-2. Then compare paces, in answers a second: try a third more now and then; where a twelfth are refused or answers take twice as
-   long as the quickest, try fewer. Keep more if they bring a tenth more, fewer unless they lose a tenth.
+1. Begin with 8 at a time; allow four times as many after each round until refusals keep answers from doubling, or answers wait.
+2. Then try a third more, or fewer if a twelfth are refused or answers take twice as long; keep fewer unless they lose a tenth.
 3. A trial that fails is made again after 8 times as long as it took, then 16 times, up to two minutes.
-4. Retry-After holds all new requests. Without it, each answer lets two start after a refusal, or a back-off lets one.
+4. Retry-After holds all new requests. After a refusal each answer lets two start, three after a hold; a back-off lets one.
 5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
 """
 
@@ -25,10 +24,8 @@ class Limiter(Permits):
 
     Args:
         fixed: requests at a time, at least 1; None to adapt, up to ``ceiling``.
-        rpm, tpm: the user's limits per minute.
 
     Attributes:
-        ceiling: the most requests that can ever be under way.
         refusals: requests that were refused because there were too many.
         waited_s: the seconds without a request under way after a refusal.
     """
@@ -47,17 +44,17 @@ class Limiter(Permits):
     ) -> None:
         super().__init__(clock, sleep, rpm, tpm)
         self.ceiling, self._adapts = fixed or ceiling, fixed is None
-        self.refusals, self.waited_s, self._idle_since = 0, 0.0, math.inf
-        self._held_until = self._probe_at = -math.inf
-        self._grants, self._row = math.inf, 0
-        self._climbs, self._pace, self._quick_s = True, 0.0, math.inf
+        self._held_until = self._probe_at = self._refused_at = -math.inf
+        self._grants = self._quick_s = self._idle_since = math.inf
+        self.refusals, self.waited_s, self._row, self._climbs, self._pace = 0, 0.0, 0, True, 0.0
         self._rest, self._due = [8, 8], [-math.inf] * 2  # of trials with fewer, and with more
         self._kept = fixed or min(START, ceiling)
         self._allow(self._kept, clock())
 
-    def _allow(self, limit: int, now: float, counts_from: float = -math.inf) -> None:
-        self.limit, self._set_at = max(1, min(self.ceiling, limit)), now
-        self._counts_from, self._answers, self._latency_s = counts_from, -1, 0.0
+    def _allow(self, limit: int, now: float) -> None:
+        self.limit = max(1, min(self.ceiling, limit))
+        self._set_at = self._counts_from = now
+        self._answers, self._latency_s = 0, 0.0
         self._refused = self._holds = self._served = 0
 
     def _held_s(self, now: float) -> float:
@@ -71,7 +68,7 @@ class Limiter(Permits):
         self._idle_since = math.inf
 
     def _back_off(self, now: float) -> None:
-        self._probe_at = now + random.random() * min(4.0, 0.05 * 2.0**self._row)  # noqa: S311
+        self._probe_at = now + random.random() * min(4.0, 0.05 * 2.0 ** min(self._row, 10))  # noqa: S311
 
     def refused(self, permit: Permit, retry_after_s: float | None) -> None:
         """Record a refused request: there are too many, or the server is overloaded (429, 503, 529)."""
@@ -79,54 +76,58 @@ class Limiter(Permits):
         self._idle_since = self._idle_since if self.under_way else now
         self.refusals += 1
         self._refused += permit.started_at >= self._set_at
-        self._holds += bool(hold_s) and now >= self._held_until
+        if not hold_s or now >= self._held_until:  # the first of a round
+            self._grants = hold_s  # at least some start together after a long wait
+            self._holds, self._served = self._holds + bool(hold_s), 0
         self._held_until = max(self._held_until, now + hold_s)
-        if not hold_s or not self.under_way:
-            self._grants = 0.0
-            self._row = min(self._row + (not self.under_way), 10)
-            self._back_off(now)
+        self._row, self._refused_at = self._row + (permit.started_at > self._refused_at), now
+        self._back_off(now)
 
     def succeeded(self, permit: Permit, tokens: int | None = None) -> None:
         """Record an answered request, with its ``tokens`` if they are known; its permit was released."""
         if tokens is not None:
             self.settle(permit, tokens)
-        self._row, self._grants = 0, self._grants + 2
-        if self._adapts and max(permit.started_at, self._counts_from) >= self._set_at:
+        self._row, self._served = 0, self._served + 1
+        self._grants += 2 + (self._refused_at < self._held_until)
+        if self._adapts:
             self._learn(permit, self._clock(), self.under_way + 1)
         self.look_again()
 
     def _learn(self, permit: Permit, now: float, busy: int) -> None:
-        if self._counts_from < self._set_at:  # by the first answer at this limit
-            self._allow(self.limit, now, counts_from=now)
-        self._answers += 1
-        self._latency_s += now - permit.started_at
-        self._served = max(self._served, busy if now < self._held_until else 0)
-        answers, took_s = self._answers, now - self._counts_from + 1e-9
-        enough = max(48, 4 * self.limit, 50 * self._holds)
-        is_over = answers >= (max(32, self.limit) if self._holds >= 6 else enough)
-        is_over |= self.limit != self._kept and answers + busy < took_s * self._pace / 2
-        if self._climbs and answers >= 0.6 * self.limit:
-            self._climb(self._latency_s / (answers + 1), now)
-        elif is_over and not self._climbs:
-            self._compare(answers / took_s, self._latency_s / (answers + 1), now)
+        if self._answers or permit.started_at >= self._set_at:
+            self._counts_from = self._counts_from if self._answers else now
+            self._answers += 1
+            self._latency_s += now - permit.started_at
+        answers, limit = self._answers, self.limit
+        mean_s = self._latency_s / answers if answers else self._quick_s
+        took_s = max(now, self._held_until) - self._counts_from + 1e-9
+        many = max(12, limit) if self._holds >= 6 else max(48, 4 * limit, 50 * self._holds)
+        is_lost = limit != self._kept and answers + busy < took_s * self._pace / 2
+        if not self._climbs:
+            if answers and (is_lost or answers > many):
+                self._compare((answers - 1) / took_s, mean_s, now)
+        elif answers > 0.6 * limit or (now < self._held_until and busy == 1 and self._refused):
+            self._climb(mean_s, now, self._served + busy - 1 if now < self._held_until else limit)
 
-    def _climb(self, mean_s: float, now: float) -> None:
-        is_few = 0 < self._served <= min(self.limit / 2, self._refused)
-        is_slow = mean_s > 2 * self._quick_s
-        self._quick_s = 0.0 if is_slow else min(self._quick_s, mean_s)
-        self._climbs = not (is_few or is_slow or self._refused > self._answers)
-        if is_few or self._climbs:
-            self._kept = self._served if is_few else self.limit
+    def _climb(self, mean_s: float, now: float, taken: int) -> None:
+        together = self._answers * mean_s / (mean_s + now - self._counts_from + 1e-9)
+        self._climbs = mean_s <= 2 * self._quick_s
+        self._quick_s = min(self._quick_s, mean_s) if self._climbs else 0.0
+        self._climbs &= not self._refused or together >= 2 * self._pace
+        if self._climbs or taken <= self.limit / 2:
+            self._kept = self.limit if self._climbs else taken
         self._climbs &= self._kept < self.ceiling
-        self._allow(4 * self._kept if self._climbs else self._kept, now)
+        self._pace = together if self._climbs else 0.0
+        self._allow(self._kept * (4 if self._climbs else 1), now)
+        self._grants = max(self._grants, self.limit)
 
     def _compare(self, pace: float, mean_s: float, now: float) -> None:
         is_more, limit = self.limit > self._kept, self.limit
         if limit == self._kept and pace >= self._pace / 2:
             self._pace = (pace + (self._pace or pace)) / 2
         elif limit != self._kept and pace > (1.1 if is_more else 0.9) * self._pace:
-            self._kept, self._pace = limit, max(pace, self._pace)
             self._rest[is_more], self._due[is_more] = max(8, self._rest[is_more] // 2), now
+            self._kept, self._pace = limit, max(pace, self._pace)
         else:
             if limit == self._kept:  # the server has changed: measure anew
                 self._pace, self._due[False], is_more = 0.0, now, True
@@ -140,6 +141,7 @@ class Limiter(Permits):
         self._quick_s = min(self._quick_s, mean_s)
         is_more = not fewer or limit == 1 or now < self._due[False]
         if now >= self._due[is_more]:
-            step = max(1, round(limit / (3 if self._rest[is_more] == 8 else 6)))
+            part = 6 if self._rest[is_more] > 8 else 2 if self._refused > self._answers else 3
+            step = max(1, int(limit / part + 0.5))
             limit += step if is_more else -step
         self._allow(limit, now)

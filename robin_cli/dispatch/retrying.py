@@ -69,8 +69,6 @@ class Retrying(Limited):
         self, question: Question, outcome: Reply | Failure, started: float
     ) -> Reply | Failure:
         """Make a call again as long as its failure may pass."""
-        if isinstance(outcome, Reply) or not outcome.transient:
-            return outcome
         tries, until = 0, started + self._patience_s
         state = RetryCallState(AsyncRetrying(), None, (), {})
         self._retried += 1

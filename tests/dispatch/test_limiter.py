@@ -78,13 +78,36 @@ def test_finds_the_best_number_behind_chance_refusals_and_errors(
     assert len(found.answered) >= 0.85 * len(answers(number, limits, seconds).answered)
 
 
-@pytest.mark.parametrize(("share", "retry_after"), [(0.2, 0.05), (0.2, 1.0), (0.4, 0.05)])
+@pytest.mark.parametrize(
+    ("share", "retry_after"), [(0.2, 0.05), (0.2, 1.0), (0.4, 0.05), (0.6, 1.0)]
+)
 def test_chance_refusals_that_ask_to_wait_do_not_starve_it(
     share: float, retry_after: float
 ) -> None:
     limits = {"at_random": share, "retry_after": retry_after}
     found = answers(None, limits, 15.0)
     assert len(found.answered) >= 0.7 * len(answers(32, limits, 15.0).answered)
+
+
+@pytest.mark.parametrize(
+    ("limits", "best"),
+    [
+        ({"slots": 1, "latency_s": 0.5, "retry_after": 5.0}, 1),
+        ({"slots": 8, "retry_after": 5.0}, 8),
+        ({"bucket": (2, 600), "latency_s": 0.1, "retry_after": 1.0}, 2),
+    ],
+)
+def test_long_waits_for_little_do_not_starve_it(limits: dict[str, Any], best: int) -> None:
+    found = answers(None, limits, 60.0)
+    assert len(found.answered) >= 0.5 * len(answers(best, limits, 60.0).answered)
+
+
+@pytest.mark.parametrize("retry_after", [None, 1.0, "exact"])
+def test_refusals_stay_few_once_a_large_burst_is_used_up(retry_after: Any) -> None:
+    found = answers(None, {"bucket": (1000, 5), "retry_after": retry_after}, 60.0)
+    late = sum(at > 30 for at in found.refused), sum(at > 30 for at in found.answered)
+    assert late[1] >= 0.9 * 30 * 5
+    assert late[0] < 2 * late[1] + 30 * 20
 
 
 @pytest.mark.parametrize("slots", [3, 16])
