@@ -91,10 +91,8 @@ def _of_pairs(
     for criterion in task.decision.criteria:
         place = list(task.space.attributes).index(criterion.attribute)
         mean, margin = means[:, place], task.decision.margins[place]
-        below, above = (
-            np.nan_to_num(of_each[place].at_most(criterion.threshold + reach), nan=UNKNOWN)
-            for reach in (-margin, margin)
-        )
+        ends = criterion.threshold + margin * np.array([-1.0, 1.0])
+        below, above = np.nan_to_num(of_each[place].at_most(ends), nan=UNKNOWN)
         at_all, by_more = (1.0 - below, 1.0 - above) if criterion.above else (above, below)
         all_hold, hold_by_more = all_hold * at_all, hold_by_more * by_more
         is_kept &= np.isnan(mean) | RELATIONS[criterion.relation](mean, criterion.threshold)

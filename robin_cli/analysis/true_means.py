@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.analysis.moderated import chance_below
 from robin_cli.analysis.row_scores import RowScores
@@ -24,7 +25,14 @@ from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.model.task import Task
 
-_STEPS, _ROWS = 40, 2**10
+Floats = NDArray[np.float32]
+
+_TURNS, _STEPS, _ROWS = 8, 5, 2**10
+"""Turns of EM, steps of the widths and of the centers in each turn, and the kinds of row at once."""
+
+_LEAST = -60.0
+"""The least logarithm of a likelihood over the largest: products of smaller numbers are slow."""
+
 _NODES, _BEYOND = 40, 0.6
 """Centers in the width of a scale, and the part of it by which they lie beyond each end."""
 
@@ -34,7 +42,7 @@ _NARROWEST, _WIDER, _WIDEST = 0.0043, 3.4, 6.6
 _WAVER, _TILT, _WAVERS = 6.0, 16.0, 0.1
 """The strength of b > 0 over the squared scale, the range of the odds of its ends, and the usual weight of such judges."""
 
-_EVEN, _USUAL = 50.0, 8.0
+_EVEN, _USUAL = 50.0, 4.0
 """Rows that count beside the rated ones: with centers spread evenly, and with the usual widths."""
 
 _ODD = 1e-3
@@ -50,8 +58,8 @@ _LUCK = 4.0 / 3.0
 class TrueMeans(Protocol):
     """Distributions of the true means of rows."""
 
-    def at_most(self, value: FloatArray | float) -> FloatArray:
-        """Return the chance that each row's true mean is at most ``value``, shape (rows,); nan where nothing is known."""
+    def at_most(self, values: FloatArray) -> FloatArray:
+        """Return the chance that rows' true means are at most ``values``, shape (values, rows); nan where nothing is known."""
 
     def quantiles(self, shares: FloatArray, rows: IntArray) -> FloatArray:
         """Return the values that so large shares of ``rows``' distributions lie below, shape (*rows.shape, shares)."""
@@ -89,8 +97,8 @@ class Student:
     freedom: FloatArray
     scale: Scale
 
-    def at_most(self, value: FloatArray | float) -> FloatArray:
-        return chance_below((value - self.score) / np.sqrt(self.error), self.freedom)
+    def at_most(self, values: FloatArray) -> FloatArray:
+        return chance_below((values[:, None] - self.score) / np.sqrt(self.error), self.freedom)
 
     def quantiles(self, shares: FloatArray, rows: IntArray) -> FloatArray:
         from scipy.special import ndtri
@@ -106,80 +114,108 @@ class Fitted:
     """A mixture of distributions of ratings.
 
     Attributes:
-        value: the mean of each component, rising, shape (C,).
-        below: the chance that the true mean is at most that of each component, by kind of row, shape (U, C).
-        kind: the kind of each row: its numbers of ratings, Σx and Σx² alike; shape (rows,).
+        scale: of the ratings.
+        share: of each component, shape (C,).
+        kinds: the number of ratings, Σx and Σx² above the lowest level, of each kind of row, shape (U, 3).
+        kind: the kind of each row, shape (rows,).
     """
 
-    value: FloatArray
-    below: FloatArray
+    scale: Scale
+    share: Floats
+    kinds: FloatArray
     kind: IntArray
 
-    def at_most(self, value: FloatArray | float) -> FloatArray:
-        place = self.value.searchsorted(value, side="right")
-        return np.where(place > 0, self.below[self.kind, place - 1], 0.0)
+    def at_most(self, values: FloatArray) -> FloatArray:
+        low, high = _components(self.scale)[2][..., None]
+        # far beyond the scale, the means of neighbours are alike
+        inside = (values - self.scale.low - low) / np.maximum(high - low, 1e-9)
+        parts = np.column_stack([np.clip(inside, 0.0, 1.0), np.ones(len(low))])
+        parts = (self.share[:, None] * parts).astype(np.float32)
+        starts = range(0, len(self.kinds), _ROWS)
+        likely = (_likelihood(self.scale, self.kinds[k : k + _ROWS]) for k in starts)
+        found = np.concatenate([_by_row(each, parts) for each in likely], dtype=np.float64)
+        even = (values - self.scale.low) / (self.scale.levels - 1.0)
+        below = (1.0 - _ODD) * found[:, :-1] / found[:, -1:] + _ODD * np.clip(even, 0.0, 1.0)
+        return np.asarray(below[self.kind].T)
 
     def quantiles(self, shares: FloatArray, rows: IntArray) -> FloatArray:
         kinds, of = np.unique(self.kind[rows], return_inverse=True)
-        found = np.array([np.interp(shares, self.below[kind], self.value) for kind in kinds])
-        return found[of.reshape(rows.shape)]
+        means = _components(self.scale)[1]
+        order = means.argsort(kind="stable")
+        likelihood = _likelihood(self.scale, self.kinds[kinds])
+        below = (likelihood * self.share)[:, order].cumsum(axis=1, dtype=np.float64)
+        below = (1.0 - _ODD) * below / below[:, -1:]
+        below += _ODD * means[order] / (self.scale.levels - 1.0)
+        found = np.array([np.interp(shares, each, means[order]) for each in below])
+        return self.scale.low + found[of.reshape(rows.shape)]
 
 
 def fitted(scale: Scale, sums: Sums) -> Fitted:
     """Fit the distributions of rows that one judge rated on the levels of ``scale``; ``sums``: shape (rows,) each."""
     columns = np.stack([sums.n, sums.total - scale.low * sums.n, sums.total_sq], axis=1)
     columns[:, 2] -= scale.low * (2.0 * columns[:, 1] + scale.low * sums.n)
-    kinds, kind, rows = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
-    parameters, value, usual = _components(scale)
-    likelihood = (kinds @ parameters.reshape(3, -1)).reshape(-1, *value.shape)
-    likelihood = np.exp(likelihood - likelihood.max(axis=(1, 2), keepdims=True))
+    order = np.lexsort(columns.T)
+    is_first = np.append(True, np.diff(columns[order], axis=0).any(axis=1))
+    kinds, kind = columns[order][is_first], np.empty_like(order)
+    kind[order] = is_first.cumsum() - 1
     some = slice(None, None, -(-len(kinds) // _ROWS))
-    after = likelihood * _estimated(likelihood[some], kinds[some, 0], rows[some], usual)
-    order = value.ravel().argsort(kind="stable")
-    below = after.reshape(len(kinds), -1)[:, order].cumsum(axis=1)
-    below = (1.0 - _ODD) * below / below[:, -1:]
-    below += _ODD * value.ravel()[order] / (scale.levels - 1.0)
-    return Fitted(scale.low + value.ravel()[order], below, kind.ravel())
+    return Fitted(scale, _estimated(scale, kinds[some], np.bincount(kind)[some]), kinds, kind)
 
 
-def _estimated(
-    likelihood: FloatArray, ratings: FloatArray, rows: IntArray, usual: FloatArray
-) -> FloatArray:
-    """Return the share of each component, shape (widths, centers), by EM.
+def _likelihood(scale: Scale, kinds: FloatArray) -> Floats:
+    """Return the likelihood of each kind of row by component, over that of the likeliest, shape (U, C)."""
+    log = _by_row(kinds, _components(scale)[0])
+    log -= log.max(axis=1, keepdims=True)
+    found = np.maximum(log, _LEAST, out=log).astype(np.float32)
+    return np.asarray(np.exp(found, out=found))
+
+
+def _by_row(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[Any]:
+    """Return the matrix product row by row: the threads of a larger one take more time than they save."""
+    return np.asarray((rows[:, None] @ columns)[:, 0])
+
+
+def _estimated(scale: Scale, kinds: FloatArray, rows: IntArray) -> Floats:
+    """Return the share of each component, shape (C,), by EM over the widths and over the centers in turn.
 
     Args:
-        likelihood: of each kind of row by component, shape (U, widths, centers).
-        ratings, rows: of each kind, shape (U,). Ratings that were not repeated tell of the widths only beside some that were.
-        usual: the share of each width before any are known, shape (widths,).
+        rows: of each of ``kinds``. Ratings that were not repeated tell of the widths only beside some that were.
     """
-    kinds, widths, centers = likelihood.shape
-    flat = likelihood.reshape(-1, centers)
-    width, center = np.full(widths, 1.0 / widths), np.full(centers, 1.0 / centers)
-    rated, repeated = (np.where(ratings >= least, rows, 0.0) for least in (1, 2))
-    share = repeated.sum() / max(rated.sum(), 1.0)
-    repeated = np.maximum(repeated, min(1.0, _TELL * share) * rated)
+    usual = _components(scale)[3]
+    likelihood: Floats = _likelihood(scale, kinds).reshape(len(kinds), len(usual), -1)
+    rated, repeated = (np.where(kinds[:, 0] >= n, rows, 0).astype(np.float32) for n in (1, 2))
+    tell = min(1.0, _TELL * repeated.sum() / max(rated.sum(), 1.0))
+    repeated = np.maximum(repeated, np.float32(tell) * rated)
+    width, center = (np.full(size, 1.0 / size, np.float32) for size in likelihood.shape[1:])
+    even = np.float32(_EVEN) * center
+    for _ in range(_TURNS):
+        width = _climbed(width, likelihood @ center, repeated, usual)
+        center = _climbed(center, width @ likelihood, rated, even)
+    return np.outer(width, center).ravel()
+
+
+def _climbed(share: Floats, likelihood: Floats, rows: Floats, beside: Floats) -> Floats:
+    """Return the ``share`` of each component after some steps of EM, by so many ``rows`` of each kind and those ``beside``."""
+    total = rows.sum() + beside.sum()
     for _ in range(_STEPS):
-        by_width = (flat @ center).reshape(kinds, widths)
-        chance = by_width @ width
-        of_center = ((rated / chance)[:, None] * width).ravel() @ flat
-        center = center * of_center + _EVEN / centers
-        width = width * ((repeated / chance) @ by_width) + _USUAL * usual
-        width, center = width / width.sum(), center / center.sum()
-    return np.asarray(width[:, None] * center)
+        share = (share * ((rows / (likelihood @ share)) @ likelihood) + beside) / total
+    return share
 
 
 @lru_cache(maxsize=8)
-def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray, Floats]:
     """Return the components of ratings less the lowest.
 
-    They are −log Σ exp(a x + b x²), a and b, shape (3, widths, centers), the means, and the usual share of each width.
+    They are −log Σ exp(a x + b x²), a and b, shape (3, C); the means, shape (C,); the ends of the means that each stands for,
+    halfway to the next centers, shape (2, C); and the rows of each width that count beside those rated. C is widths · centers.
     """
     level, ends = np.arange(float(scale.levels)), scale.levels - 1.0
     most = min(_WIDEST * max(1.0, (ends / 9.0) ** 2), 2.0 * ends**2)
     wider = round(float(np.log(most / _NARROWEST) / np.log(_WIDER)))
     variance = _NARROWEST * _WIDER ** np.arange(wider + 1)
     step = min(ends / _NODES, 1.0)
-    center = np.arange(-_BEYOND * ends, (1.0 + _BEYOND) * ends + step / 2, step)
+    beyond = round(_BEYOND * ends / step)
+    center = step * np.arange(-beyond, round(ends / step) + beyond + 1)
     b = np.append(-0.5 / variance, _WAVER / ends**2)[:, None] + 0.0 * center
     a = -2.0 * b * center
     a[-1] = -b[-1] * ends + _TILT * (center - ends / 2) / ends**2
@@ -189,5 +225,9 @@ def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray]:
     total = share.sum(axis=-1)
     apart = variance / scale.usual_variance
     usual = np.append(np.minimum(apart, 1.0 / apart), _WAVERS)
-    parameters = np.stack([-most_of - np.log(total), a, b])
-    return parameters, share @ level / total, usual / usual.sum()
+    parameters = np.stack([-most_of - np.log(total), a, b]).reshape(3, -1)
+    usual *= _USUAL / usual.sum()
+    means = share @ level / total
+    halfway = np.column_stack([means[:, 0], (means[:, 1:] + means[:, :-1]) / 2.0, means[:, -1]])
+    reach = np.stack([halfway[:, :-1], halfway[:, 1:]]).reshape(2, -1)
+    return parameters, means.ravel(), reach, usual.astype(np.float32)

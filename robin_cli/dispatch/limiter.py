@@ -113,7 +113,7 @@ class Limiter(Permits):
         together = self._answers * mean_s / (mean_s + now - self._counts_from + 1e-9)
         self._climbs = mean_s <= 2 * self._quick_s
         self._quick_s = min(self._quick_s, mean_s) if self._climbs else 0.0
-        self._climbs &= not self._refused or together >= 2 * self._pace
+        self._climbs &= not self._refused or together >= 1.85 * self._pace
         if self._climbs or taken <= self.limit / 2:
             self._kept = self.limit if self._climbs else taken
         self._climbs &= self._kept < self.ceiling

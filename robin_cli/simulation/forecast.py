@@ -36,8 +36,8 @@ _MOST_ARMS, _FEWEST_ARMS, _CALLS = 120, 40, 2_500
 _SEARCHED, _SEARCHED_BEST = 100, 30
 """Calls per arm up to which a forecast looks for the goal; for the best of groups, whose evidence takes longer to compute."""
 
-_LOOK_GROWTH, _LOOK_GROWTH_BEST = 1.03, 1.1
-"""Growth of the calls between two looks at decisions, for which a run takes 1 %: a look takes as long as many calls."""
+_LOOK_GROWTH = 1.1
+"""Growth of the calls between two looks at decisions, for which a run takes 1 or 3 %: a look takes as long as many calls."""
 
 _BLOCKS = 8
 """A simulated run chooses this share of its arms at a time: one by one takes minutes, and brings hardly less."""
@@ -95,7 +95,7 @@ class Forecast:
             *(world, lambda budget: policy_at(budget, world), budgets, RUNS, rng),
             share=share,
             block=max(1, len(world.goal.space) // _BLOCKS),
-            look_growth=_LOOK_GROWTH if self._goal.groups is None else _LOOK_GROWTH_BEST,
+            look_growth=_LOOK_GROWTH,
         ):
             measured = world.measured(snapshot)
             if "wce" in measured:
