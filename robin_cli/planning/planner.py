@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -165,6 +165,7 @@ class Planner:
             None  # sets whose urgencies are to be computed anew; None: all
         )
         self._ahead: deque[int] = deque()  # the rest of the block
+        self._asked: set[int] = set()  # arms of the block that a request asked along with another
         self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
         self._held: Collection[int] = ()
         self._deferred: set[int] = set()
@@ -231,6 +232,7 @@ class Planner:
             if not (
                 self._arms.streak[arm] >= RETIRE_AFTER
                 or arm in self._deferred
+                or arm in self._asked
                 or self._is_settled(arm)
                 or (self._held and self._judge is not None and self._judge[arm] in self._held)
             ):  # meanwhile
@@ -259,6 +261,31 @@ class Planner:
         arms.pending[arm] = pending + calls
         self.budget.reserve(calls)
         return Ticket(arm, draw, calls)
+
+    def along(self, ticket: Ticket, arms: Iterable[int]) -> list[Ticket]:
+        """Reserve a call of each of ``arms`` that may be asked in the request of ``ticket``, as far as the budget goes.
+
+        Args:
+            ticket: the last one planned.
+            arms: with that of the ticket, in the order of the request.
+        """
+        found = []
+        for arm in arms:
+            if arm == ticket.arm:
+                found.append(ticket)
+            elif self.budget.available and self._may_come_along(arm):
+                found += filter(None, [self._ticket(arm, 1)])
+        if len(found) > 1:
+            self._asked.update(each.arm for each in found)
+        return found
+
+    def _may_come_along(self, arm: int) -> bool:
+        is_wanted = self._urgency[arm] > NEVER or (
+            self._nearness is not None and self._nearness[arm] > NEVER
+        )
+        is_out = arm in self._deferred or arm in self._asked or self._is_settled(arm)
+        has_room = self._room > 0 or self._arms.n[arm] < self._warm_up
+        return bool(is_wanted) and has_room and not is_out and self._arms.streak[arm] < RETIRE_AFTER
 
     # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -348,6 +375,7 @@ class Planner:
 
     def _take_block(self, chosen: deque[int]) -> None:
         self._ahead, self._is_choosing, self._is_idle = chosen, False, False
+        self._asked.clear()
         self._found_none = not chosen  # until something changes
         if not chosen and self._deferred and not self.budget.reserved:  # no other is left
             self._readmit()

@@ -161,9 +161,10 @@ class Manifest:
         return (model,) if isinstance(model, str) else tuple(model)
 
     @property
-    def answers(self) -> str:
-        """The way the judges were asked to answer, one of ANSWERS."""
-        return str(self.own_settings["answers"])
+    def answers(self) -> tuple[str, ...]:
+        """The way each judge is asked to answer."""
+        answers: tuple[str, ...] = self.own_settings["answers"]
+        return answers * len(self.models) if len(answers) == 1 else answers
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -547,6 +548,7 @@ def _identity(manifest: Manifest) -> dict[str, Any]:
         **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},
         "model": ", ".join(manifest.judges),
+        "answers": ", ".join(manifest.own_settings["answers"]),
         "attributes": ", ".join(manifest.attributes),
         "scale": ", ".join(map(str, dict.fromkeys(manifest.scales))),
         "seed": manifest.seed,
