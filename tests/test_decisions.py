@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from openai.types.decision import Decision
@@ -94,6 +94,11 @@ def judgments_of(folder: Path) -> pd.DataFrame:
     return pd.read_parquet(folder / "r" / "judgments")
 
 
+def by(kept: pd.DataFrame, group: str, column: str) -> dict[Any, set[Any]]:
+    """The values of a column in each group, without missing ones."""
+    return {name: set(rows[column].dropna()) for name, rows in kept.groupby(group)}
+
+
 def test_asks_all_attributes_of_a_pair_at_once_and_scores_by_the_labels(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 41)
     with serving(decide) as wire:
@@ -109,20 +114,22 @@ def test_asks_all_attributes_of_a_pair_at_once_and_scores_by_the_labels(tmp_path
 
     scores = pd.read_csv(io.StringIO(done.stdout))
     assert len(scores) == 123
-    for row in scores.itertuples():
-        expected = planted(int(row.pair_id[1:]), row.attribute)
-        assert row.score == pytest.approx(expected, abs=1e-6), row
+    expected = [
+        planted(int(pair_id[1:]), name)
+        for pair_id, name in zip(scores["pair_id"], scores["attribute"], strict=True)
+    ]
+    np.testing.assert_allclose(scores["score"], expected, atol=1e-6)
     kept = judgments_of(tmp_path)
     assert set(kept["scoring"]) == {"decisions"}
     assert (kept["prompt_tokens"].sum(), kept["completion_tokens"].sum()) == (41 * 40, 0)
     assert kept["cost_usd"].sum() == pytest.approx(41 * 40 / 1e6)  # of input alone
     assert not kept["usage_estimated"].any()
-    for row in kept.itertuples():
-        shares = json.loads(row.probabilities)
-        assert math.fsum(shares.values()) == pytest.approx(1.0)
-        mean = math.fsum(int(label) * share for label, share in shares.items())
-        assert mean == pytest.approx(row.expected_rating, abs=1e-6)
-        assert shares[str(row.rating)] == max(shares.values())
+    shares = pd.DataFrame(list(map(json.loads, kept["probabilities"])))
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    means = shares.to_numpy() @ shares.columns.to_numpy(dtype=float)
+    np.testing.assert_allclose(means, kept["expected_rating"], atol=1e-6)
+    likeliest = shares.to_numpy().argmax(axis=1)
+    assert (likeliest == kept["rating"]).all()
 
 
 def test_spends_the_budget_to_the_last_rating_and_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -155,9 +162,7 @@ def test_a_refusal_and_nonsense_are_of_their_attribute_alone(tmp_path: Path) -> 
 
     with serving(respond) as wire:
         robin(*judge(wire.url, data, 12), cwd=tmp_path)
-    reasons = (
-        judgments_of(tmp_path).groupby("attribute")["reason"].agg(lambda each: set(each.dropna()))
-    )
+    reasons = by(judgments_of(tmp_path), "attribute", "reason")
     assert reasons["helpfulness"] == set()
     assert reasons["verbosity"] == {"refused"}
     assert reasons["correctness"] == {"out_of_range"}
@@ -229,8 +234,8 @@ def test_compares_in_both_orders_by_the_share_of_wins(tmp_path: Path, *, ties: b
 @pytest.mark.parametrize(
     ("status", "message", "says"),
     [
-        (404, "Not Found", "no /decisions there"),
-        (501, "no read strategy for this model", "no /decisions there"),
+        (404, "Not Found", "no /decisions for this model"),
+        (501, "no read strategy for this model", "no /decisions for this model"),
         (400, "each label must be a single token at the answer position", "single token"),
         (400, "the chat template starts inside a reasoning block", "reasoning block"),
     ],
@@ -300,8 +305,7 @@ def test_a_decision_model_rates_all_and_a_chat_judge_what_stays_unclear(tmp_path
         )
         done = robin(*command, *more, cwd=tmp_path, exits=0)
     kept = judgments_of(tmp_path)
-    forms = kept.groupby("judge")["scoring"].agg(set)
-    assert forms.to_dict() == {"d": {"decisions"}, "c": {"text"}}
+    assert by(kept, "judge", "scoring") == {"d": {"decisions"}, "c": {"text"}}
     assert kept[kept["judge"] == "d"]["pair_id"].nunique() == 41
     chat = [body for body in wire.bodies if "messages" in body]
     assert {body["temperature"] for body in chat} == {0.7}
@@ -336,7 +340,7 @@ def test_one_object_has_a_rating_for_each_attribute(tmp_path: Path) -> None:
     has(prompt, '"helpfulness": An integer between 0 and 4', "Verbosity:", "Correctness:")
     assert "two lines" not in prompt
     kept = judgments_of(tmp_path)
-    assert kept.groupby("attribute")["rating"].agg(lambda each: set(each.dropna())).to_dict() == {
+    assert by(kept, "attribute", "rating") == {
         "correctness": {3},
         "helpfulness": {4},
         "verbosity": {1},
@@ -378,7 +382,7 @@ def test_shows_what_a_decision_model_reads(tmp_path: Path) -> None:
     ("has_it", "says"),
     [
         ("yes", "yes: --answers decisions would rate this answer 3.00"),
-        ("404", "no: no /decisions there, or no such model (404: nothing here)"),
+        ("404", "no: no /decisions for this model (404: nothing here)"),
         ("400", "no: cannot answer by /decisions (400: labels must be a single token"),
     ],
 )
@@ -395,3 +399,21 @@ def test_check_says_whether_the_endpoint_decides(tmp_path: Path, has_it: str, sa
     with serving(respond) as wire:
         done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, exits=0)
     assert says in " ".join(done.stdout.split())
+
+
+def test_sends_images_as_parts_of_the_input(tmp_path: Path) -> None:
+    row = {"prompt": "Name it.", "response": "A cat.", "image": "https://images.example/cat.png"}
+    data = tmp_path / "pairs.jsonl"
+    data.write_text(json.dumps(row) + "\n")
+
+    def respond(_number: int, body: dict[str, Any]) -> Answer:
+        (question,) = body["questions"]
+        return decision(body, [answer(question, {**dict.fromkeys("0124", 0.0), "3": 1.0})])
+
+    with serving(respond) as wire:
+        command = judge(wire.url, data, 1, "--columns", "image=image", attributes="helpfulness")
+        robin(*command, cwd=tmp_path, exits=0)
+    (message,) = wire.bodies[0]["input"]
+    assert [part["type"] for part in message["content"]] == ["input_text", "input_image"]
+    assert message["content"][1]["image_url"] == row["image"]
+    assert "[image 1]" in message["content"][0]["text"]

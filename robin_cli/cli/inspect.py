@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from robin_cli.cli import options as opt
-
-if TYPE_CHECKING:
-    from robin_cli.model.records import Pair
-    from robin_cli.questions.rubrics import PromptSet
 
 app = typer.Typer()
 
@@ -41,13 +36,15 @@ def render(
 
     Takes the flags of robin judge. With --pairwise these are two questions: the same responses in both orders.
     """
+    import orjson
+
     from robin_cli.cli.first import check_first
     from robin_cli.settings.reading import load_settings
 
     settings = load_settings(ctx.obj, config)
     check_first(settings, sends=False)
     from robin_cli.goals.checks import check_pairwise
-    from robin_cli.model.errors import InputError
+    from robin_cli.model.errors import InputError, shown
     from robin_cli.render.text import one_line
     from robin_cli.runner.inputs import pairs_of
     from robin_cli.runner.prompts import prompts_of
@@ -64,32 +61,23 @@ def render(
     if pair is None:
         typer.echo(f"pair: {one_line(found.pair_id)}, the first of {dataset.source}", err=True)
     prompts.check_references([found])
-    for answers, variant in product(
-        dict.fromkeys(settings.answers), enumerate(prompts.kind.variants)
-    ):
-        together = [prompts.attributes] if prompts.asks_together(answers) else None
-        for names in together or [(name,) for name in prompts.attributes]:
-            _print_question(prompts, found, names, variant, answers)
-
-
-def _print_question(
-    prompts: PromptSet, pair: Pair, names: Sequence[str], variant: tuple[int, str], answers: str
-) -> None:
-    """Print one question about ``names``; ``variant``: the number of an order of two responses, and its name."""
-    import orjson
-
-    from robin_cli.model.errors import shown
-
-    number, order = variant
-    for message in prompts.messages(pair, names[0], number, answers, names):
-        _print_part(f"{message['role']}{order and f', {order}'}", message["content"])
-        if images := [
-            f"{place}: {shown(image.url, 200)}"
-            for place, image in enumerate(message.get("images", ()), 1)
-        ]:
-            _print_part("images", "\n".join(images))
-    if structure := prompts.structure(answers, names):
-        _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
+    asked = [
+        (answers, names)
+        for answers in dict.fromkeys(settings.answers)
+        for names in (
+            [prompts.attributes] if prompts.asks_together(answers) else zip(prompts.attributes)
+        )
+    ]
+    for (answers, names), (number, variant) in product(asked, enumerate(prompts.kind.variants)):
+        for message in prompts.messages(found, names[0], number, answers, names):
+            _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
+            if images := [
+                f"{number}: {shown(image.url, 200)}"
+                for number, image in enumerate(message.get("images", ()), 1)
+            ]:
+                _print_part("images", "\n".join(images))
+        if structure := prompts.structure(answers, names):
+            _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 
 def _print_part(title: str, content: str) -> None:

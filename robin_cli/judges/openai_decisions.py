@@ -20,6 +20,7 @@ from robin_cli.judges.replies import (
     Unsupported,
     clean_text,
     error_in,
+    one_line,
     read_json,
     refusal,
     usage_of,
@@ -65,15 +66,19 @@ class DecisionsJudge(OpenAIJudge):
         if isinstance(body["input"], str):
             return body
         (message,) = with_parts(body["input"])
-        parts = [_part(each) for each in message["content"]]
+        text, *images = message["content"]
+        parts = [{**text, "type": "input_text"}]
+        for each in images:
+            image = each["image_url"]
+            detail = image.get("detail", "auto")
+            parts.append({"type": "input_image", "image_url": image["url"], "detail": detail})
         return {**body, "input": [{"role": "user", "content": parts}]}
 
     def _completion(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
         if response.status in _ABSENT:
-            detail = error_in(read_json(response.plain()), "no message").message
-            return Stop(
-                f"no /decisions there, or no such model ({response.status}: {detail}); check --model, or {_INSTEAD}"
-            )
+            detail = error_in(read_json(response.plain())).message
+            why = f"{response.status}{detail and ': '}{detail}"
+            return Stop(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
         outcome = super()._completion(response, body)
         if isinstance(outcome, Unsupported):
             outcome = refusal(outcome.detail)
@@ -88,33 +93,22 @@ class DecisionsJudge(OpenAIJudge):
 def read_decisions(body: Body, headers: Mapping[str, str], count: int) -> Completion | Unread:
     """Return the answers in the body of a success, one for each of ``count`` questions, in their order."""
     content = read_json(body)
-    answers = content.get("answers") if isinstance(content, dict) else None
-    if (
-        not isinstance(content, dict)
-        or not isinstance(answers, list)
-        or len(answers) != count
-        or not all(isinstance(answer, dict) for answer in answers)
-    ):
-        excerpt = body[:300].decode("utf-8", "replace")
+    content = content if isinstance(content, dict) else {}
+    answers = content.get("answers")
+    answers = answers if isinstance(answers, list) else []
+    if len(answers) != count or not all(isinstance(answer, dict) for answer in answers):
+        excerpt = one_line(body[:300].decode("utf-8", "replace"))
         return Unread(f"a 200 without an answer to each of {count} questions: {excerpt}")
     usage = usage_of(content.get("usage"))
     return Completion(
-        tuple(map(_answer, answers)),
+        tuple(
+            Answer(
+                orjson.dumps(answer).decode(),
+                refusal="declined" if answer.get("type") == "refusal" else None,
+            )
+            for answer in answers
+        ),
         model=clean_text(content.get("model"))[:200],
         usage=replace(usage, completion_tokens=usage.completion_tokens or 0),
         request_id=headers.get("x-request-id") or None,
     )
-
-
-def _answer(answer: Mapping[str, Any]) -> Answer:
-    declined = "declined" if answer.get("type") == "refusal" else None
-    return Answer(orjson.dumps(answer).decode(), refusal=declined)
-
-
-def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part of a chat message as a part of an input."""
-    if part["type"] == "text":
-        return {"type": "input_text", "text": part["text"]}
-    image = part["image_url"]
-    detail = {"detail": image["detail"]} if "detail" in image else {}
-    return {"type": "input_image", "image_url": image["url"], **detail}

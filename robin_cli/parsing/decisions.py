@@ -6,12 +6,13 @@ The rating is the expectation. The endpoint numbers levels by their place, so on
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from contextlib import suppress
 
 import orjson
 
-from robin_cli.model.records import Scale
-from robin_cli.parsing.expectation import MOST_OFF_SCALE
+from robin_cli.model.exchange import Answer
+from robin_cli.model.records import Rating, Scale
+from robin_cli.parsing.expectation import MOST_OFF_SCALE, Expectation
 from robin_cli.parsing.forms import Form
 from robin_cli.parsing.verdicts import points_of
 
@@ -19,46 +20,36 @@ _STEP = 2.0**-20
 """Expectations are rounded to multiples of it, so that their sums, and those of their squares, are exact in any order."""
 
 
-class Decided(NamedTuple):
-    """The reading of one answer; with a ``reason``, the rest is None.
+def read_decision(
+    form: Form, answer: Answer, scale: Scale
+) -> tuple[Rating, Expectation, str | None]:
+    """Return the likeliest value in the answer to one question, the expected one, and the probabilities by label, as JSON.
 
-    Attributes:
-        rating: the likeliest value.
-        expected: the expected value.
-        probabilities: by label, normalized, as JSON.
+    The text is a JSON object as the endpoint sent it, which is not trusted.
     """
-
-    reason: str | None
-    rating: int | None = None
-    expected: float | None = None
-    probabilities: str | None = None
-
-
-def read_decision(form: Form, text: str, scale: Scale, refusal: str | None = None) -> Decided:
-    """Read the answer to one question, a JSON object as the endpoint sent it, which is not trusted."""
-    if refusal:
-        return Decided("refused")
     points = {
         str(choice): choice if isinstance(choice, int) else points_of(choice, scale) or 0
         for choice in form.choices(scale)
     }
-    try:
-        listed = orjson.loads(text)["probabilities"]
-        found = [
-            (str(each["label"] if "label" in each else each["value"]), float(each["probability"]))
-            for each in listed
-        ]
-    except (ValueError, TypeError, KeyError):
-        return Decided("missing")
-    shares, total = dict(found), sum(share for _, share in found)
-    if shares.keys() - points or not all(0 <= share < math.inf for share in shares.values()):
-        return Decided("out_of_range")
-    if len(shares) < len(points):
-        return Decided("missing")
-    if len(found) > len(shares) or abs(total - 1) > MOST_OFF_SCALE:
-        return Decided("ambiguous")
+    shares: dict[str, float] = {}
+    with suppress(ValueError, TypeError, KeyError):
+        for each in orjson.loads(answer.text)["probabilities"]:
+            label = str(each["label"] if "label" in each else each["value"])
+            shares[label] = shares.get(label, 0.0) + float(each["probability"])
+    total = sum(shares.values())
+    reason = None
+    if answer.refusal:
+        reason = "refused"
+    elif shares.keys() - points or not all(0 <= share < math.inf for share in shares.values()):
+        reason = "out_of_range"
+    elif len(shares) < len(points):
+        reason = "missing"
+    elif abs(total - 1) > MOST_OFF_SCALE:
+        reason = "ambiguous"
+    if reason is not None:
+        return Rating(None, reason), Expectation(None, None, None), None
     shares = {label: shares[label] / total for label in points}
-    expected = sum(share * points[label] for label, share in shares.items())
     likeliest = max(shares, key=shares.__getitem__)
-    kept = orjson.dumps(shares).decode()
-    return Decided(None, points[likeliest], round(expected / _STEP) * _STEP, kept)
+    expected = sum(share * points[label] for label, share in shares.items())
+    expectation = Expectation(round(expected / _STEP) * _STEP, None, None)
+    return Rating(points[likeliest], None), expectation, orjson.dumps(shares).decode()

@@ -280,12 +280,11 @@ class Planner:
         return found
 
     def _may_come_along(self, arm: int) -> bool:
-        is_wanted = self._urgency[arm] > NEVER or (
-            self._nearness is not None and self._nearness[arm] > NEVER
-        )
-        is_out = arm in self._deferred or arm in self._asked or self._is_settled(arm)
+        if arm in self._deferred or arm in self._asked or self._arms.retired(arm):
+            return False
         has_room = self._room > 0 or self._arms.n[arm] < self._warm_up
-        return bool(is_wanted) and has_room and not is_out and self._arms.streak[arm] < RETIRE_AFTER
+        is_wanted = self._may_be_asked(np.array([arm])).item() and not self._is_settled(arm)
+        return has_room and is_wanted
 
     # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from robin_cli.model.exchange import Answer, Failure, Reply
-from robin_cli.model.records import UNREADABLE, Judgment, Scale
+from robin_cli.model.records import UNREADABLE, Judgment, Rating, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.decisions import read_decision
 from robin_cli.parsing.expectation import Expectation, expectation_of
@@ -48,11 +48,7 @@ class AnswerReader:
 
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, numbered from ``draw``, or the one that records a failure."""
-        blank, judge, scale = (
-            self._blank(arm, draw, outcome),
-            self._space.judge_of(arm),
-            self._space.scale_of(arm),
-        )
+        blank, scale = self._blank(arm, draw, outcome), self._space.scale_of(arm)
         is_of_other = self._turned[self._space.variant.item(arm)]
         if isinstance(outcome, Failure):
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
@@ -67,26 +63,13 @@ class AnswerReader:
         answers = self._answers[self._space.judge.item(arm)]
         for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
             if answers == "decisions":
-                judgments.append(self._decided(kept, answer, scale, turned=is_of_other))
-                continue
-            rating = self._form.parse(
-                answer.text,
-                scale,
-                answers=answers,
-                finish_reason=answer.finish_reason,
-                refusal=answer.refusal,
-                key=self._space.attribute_of(arm) if self._asks_all else "",
-            )
-            if answers == "json":
-                self._check_format(judge, answer)
-            by_tokens = (
-                self._expected(answer, scale)
-                if rating.value is not None and answers == "logprobs"
-                else _BY_TEXT
-            )
+                rating, expected, probabilities = read_decision(self._form, answer, scale)
+            else:
+                rating, expected = self._read(arm, answer, answers)
+                probabilities = None
             if is_of_other:  # the answer rates the response shown first, and the judgment rates A
                 rating = replace(rating, value=_turned(rating.value, scale))
-                by_tokens = replace(by_tokens, value=_turned(by_tokens.value, scale))
+                expected = replace(expected, value=_turned(expected.value, scale))
             judgments.append(
                 replace(
                     kept,
@@ -94,29 +77,31 @@ class AnswerReader:
                     status="ok" if rating.value is not None else "unparsed",
                     reason=rating.reason,
                     feedback=rating.feedback,
-                    scoring="text" if by_tokens.value is None else "logprobs",
-                    expected_rating=by_tokens.value,
-                    off_scale_mass=by_tokens.off_scale,
-                    text_because=by_tokens.why,
+                    scoring="text" if expected.value is None else answers,
+                    expected_rating=expected.value,
+                    off_scale_mass=expected.off_scale,
+                    text_because=expected.why,
+                    probabilities=probabilities,
                 )
             )
         return judgments
 
-    def _decided(self, kept: Judgment, answer: Answer, scale: Scale, *, turned: bool) -> Judgment:
-        """Return the judgment of a decision model's answer; ``turned``: it is about the other of two responses."""
-        read = read_decision(self._form, answer.text, scale, answer.refusal)
-        rating, expected = read.rating, read.expected
-        if turned:
-            rating, expected = _turned(rating, scale), _turned(expected, scale)
-        return replace(
-            kept,
-            rating=rating,
-            status="unparsed" if read.reason else "ok",
-            reason=read.reason,
-            scoring="decisions",
-            expected_rating=expected,
-            probabilities=read.probabilities,
+    def _read(self, arm: int, answer: Answer, answers: str) -> tuple[Rating, Expectation]:
+        """Return the rating in the text of an answer, and with log probabilities the expected one."""
+        scale = self._space.scale_of(arm)
+        rating = self._form.parse(
+            answer.text,
+            scale,
+            answers=answers,
+            finish_reason=answer.finish_reason,
+            refusal=answer.refusal,
+            key=self._space.attribute_of(arm) if self._asks_all else "",
         )
+        if answers == "json":
+            self._check_format(self._space.judge_of(arm), answer)
+        if rating.value is None or answers != "logprobs":
+            return rating, _BY_TEXT
+        return rating, self._expected(answer, scale)
 
     def unread(self, arm: int, draw: int, reply: Reply) -> list[Judgment]:
         """Return the judgments of a reply at which :meth:`judgments` raised: its texts, without ratings."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Template, TemplateError, TemplateSyntaxError
+from jinja2 import TemplateError, TemplateSyntaxError
 
 from robin_cli.datasets.chats import readable_turns
 from robin_cli.datasets.images import Image, numbered
@@ -126,15 +126,14 @@ def load_prompts(
         )
     rubrics = [own.get(name) or rubric_of(name) for name in wanted]
     kind = kind_of(pairwise=pairwise)
-    is_decided = "decisions" in answers
     writing = [each for each in answers if each != "decisions"]
     text = _template_text(template or (kind.template if writing else kind.input), kind)
-    shown = _template_text(kind.input, kind) if is_decided and writing else ""
+    is_mixed = 0 < len(writing) < len(answers)
     criterion = rubrics[0] if pairwise and rubrics else None
     asked = [verdict_rubric(criterion, ties=ties)] if pairwise else rubrics
     request = kind.form.request("json" if "json" in writing else "", asked[0].scale)
     named = f"--template {template}" if template else "--template"
-    prompts = PromptSet(asked, text, request, criterion, named, kind, shown=shown)
+    prompts = PromptSet(asked, text, request, criterion, named, kind, is_mixed=is_mixed)
     if prompts.asks_all and set(writing) - {"json"}:
         raise InputError(
             f"{named}: asks for all attributes in one answer, which is read as JSON; add --answers json, or take another "
@@ -157,7 +156,7 @@ class PromptSet:
         named: the template's name in errors.
         kind: of question.
         images: the folder of images that are files.
-        shown: the text of another template for decision models; "" if all judges read the same.
+        is_mixed: whether decision models read another template than this one, robin's own.
 
     Raises:
         InputError: a template that is wrong, or asks for unknown values.
@@ -172,16 +171,18 @@ class PromptSet:
         named: str = "--template",
         kind: Kind = RATE,
         images: str = "",
-        shown: str = "",
+        *,
+        is_mixed: bool = False,
     ) -> None:
         self.images = images
         self.kind = kind
-        self._source, self._shown = template, shown
+        self._source = template
+        self._shown = _template_text(kind.input, kind) if is_mixed else ""
         self._named = named
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
         self.criterion = criterion
-        self._template, self._variables = self._checked(template)
-        self._for_decisions = self._checked(shown)[0] if shown else self._template
+        self._variables = self._checked()
+        self._for_decisions = compiled(self._shown or template)[0]
         self._request = "" if self.asks_all else request
 
     @classmethod
@@ -191,8 +192,9 @@ class PromptSet:
         criterion = msgspec.convert(record.get("criterion"), Rubric | None)
         named = "the template of this run (only a new run can have another)"
         kind, images = kind_of(pairwise=pairwise), record.get("images", "")
-        request, shown = record.get("request", ""), record.get("shown", "")
-        return cls(rubrics, record["template"], request, criterion, named, kind, images, shown)
+        text, request = record["template"], record.get("request", "")
+        is_mixed = record.get("is_mixed", False)
+        return cls(rubrics, text, request, criterion, named, kind, images, is_mixed=is_mixed)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -201,8 +203,8 @@ class PromptSet:
         criterion = {"criterion": msgspec.to_builtins(self.criterion)} if self.criterion else {}
         rubrics = msgspec.to_builtins(list(self.rubrics.values()))
         images = {"images": self.images} if self.images else {}
-        shown = {"shown": self._shown} if self._shown else {}
-        rest = {**criterion, **images, **shown}
+        mixed = {"is_mixed": True} if self._shown else {}
+        rest = {**criterion, **images, **mixed}
         return {"template": self._source, **request, "rubrics": rubrics, **rest}
 
     @property
@@ -347,10 +349,10 @@ class PromptSet:
                 return True
         return False
 
-    def _checked(self, source: str) -> tuple[Template, frozenset[str]]:
-        """Compile a template; return it, and the values that it asks for."""
+    def _checked(self) -> frozenset[str]:
+        """Compile the template, and return the values that it asks for."""
         try:
-            template, asked = compiled(source)
+            self._template, asked = compiled(self._source)
         except TemplateSyntaxError as error:
             raise InputError(f"{self._named}, line {error.lineno}: {error.message}") from None
         except (
@@ -361,7 +363,7 @@ class PromptSet:
             raise InputError(
                 f"{self._named}: its expressions or blocks are nested too deeply; write it flatter"
             ) from None
-        if "user" not in template.blocks:
+        if "user" not in self._template.blocks:
             raise InputError(
                 f"{self._named}: has no block user; write {{% block user %}} … {{% endblock %}} around the question"
             )
@@ -377,12 +379,14 @@ class PromptSet:
                 f"{', '.join(known_templates(pairwise=False))}"
             )
         for name in sorted(asked - set(known)):
-            line = next((at for at, text in enumerate(source.splitlines(), 1) if name in text), 0)
+            line = next(
+                (at for at, text in enumerate(self._source.splitlines(), 1) if name in text), 0
+            )
             raise InputError(
                 f'{self._named}, line {line}: there is no value "{name}"; there are {", ".join(known)}'
                 f"{did_you_mean(name, known)}"
             )
-        return template, asked
+        return asked
 
 
 def _template_text(template: str | None, kind: Kind = RATE) -> str:

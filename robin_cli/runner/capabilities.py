@@ -110,10 +110,10 @@ async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:
     if not isinstance(outcome, Completion):
         return f"no: {one_line(outcome.detail.partition(';')[0])}"
     (answer,) = outcome.answers
-    read = read_decision(prompts.kind.form, answer.text, prompts.scales[0], answer.refusal)
-    if read.expected is None:
-        return f"yes, but this answer holds no {prompts.kind.form.name} ({read.reason})"
-    return f"yes: --answers decisions would rate this answer {read.expected:.2f}"
+    rating, expected, _ = read_decision(prompts.kind.form, answer, prompts.scales[0])
+    if expected.value is None:
+        return f"yes, but this answer holds no {prompts.kind.form.name} ({rating.reason})"
+    return f"yes: --answers decisions would rate this answer {expected.value:.2f}"
 
 
 async def _seen(

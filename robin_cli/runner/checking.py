@@ -42,16 +42,15 @@ def secret_names(settings: Settings) -> list[str]:
 
 def _check_decisions(settings: Settings) -> None:
     """Raise InputError for settings that do not go with decision models."""
-    if "decisions" not in settings.answers:
-        return
-    for flag, is_given in (("--batch", settings.batch), ("--ray", settings.ray is not None)):
-        if is_given:
-            raise InputError(
-                f"{flag}: does not reach /decisions; leave it out, or --answers decisions"
-            )
-    if not settings.at_endpoints:
+    flags = {
+        "--batch": settings.batch,
+        "--ray": settings.ray is not None,
+        "--judge": not settings.at_endpoints,
+    }
+    found = next((flag for flag, is_given in flags.items() if is_given), None)
+    if found and "decisions" in settings.answers:
         raise InputError(
-            f"--answers decisions: is for endpoints, and the judge {settings.judge} is not one; leave it out"
+            f"{found}: does not reach /decisions; leave it out, or --answers decisions"
         )
 
 
