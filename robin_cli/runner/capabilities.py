@@ -11,6 +11,7 @@ from robin_cli.dispatch.dispatched import Dispatched
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Problem, one_line
+from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Pair, Rating, Scale
 from robin_cli.parsing.decisions import read_decision
@@ -91,11 +92,18 @@ async def look_at(
     prompts = load_prompts(named, rubric, template, answers, pairwise=settings.pairwise, ties=ties)
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     decider = DecisionsJudge(endpoint_at(base_url, asked.name, key, settings), notify=notify)
+    decided = ""
     try:
         decided = await _decided(decider, prompts)
         words = price.text() if price else None
         of_endpoint = {"endpoint": base_url, "price": words, "decisions": decided}
         return await _seen(judge, patient, prompts, **of_endpoint)
+    except EndpointError as error:
+        if not decided.startswith("yes"):
+            raise
+        raise EndpointError(
+            f"{error}. /decisions answers there: give --answers decisions"
+        ) from None
     finally:
         await judge.aclose()
         await decider.aclose()
