@@ -36,7 +36,6 @@ _INSTEAD = "ask this judge with --answers logprobs, json or text in a new run"
 class DecisionsJudge(OpenAIJudge):
     """Asks a decision model. The questions are the ``structure`` of a :class:`Question`, and its messages their input."""
 
-    path = "decisions"
     _writes = False
 
     @property

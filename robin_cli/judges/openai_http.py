@@ -31,7 +31,7 @@ from robin_cli.judges.replies import (
     refusal,
     too_long,
 )
-from robin_cli.judges.transport import CHAT, Endpoint, Request, Response, Transport, Unreachable
+from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import UNREADABLE, Usage
@@ -72,7 +72,6 @@ class OpenAIJudge(Judge):
         notify: gets lines about this endpoint for the user, each once.
     """
 
-    path = CHAT
     _writes = True  # an answer has completion tokens
 
     def __init__(
@@ -90,7 +89,7 @@ class OpenAIJudge(Judge):
         self._renamed: dict[str, str] = {}
         self._reading = asyncio.Lock()
         self._is_there = self._took_raised = False
-        self._transport = Transport(endpoint, self.path)
+        self._transport = Transport(endpoint)
         self._last: Response | None = None
         self._listing: asyncio.Task[None] | None = None
 

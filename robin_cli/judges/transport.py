@@ -47,7 +47,7 @@ _PLAIN = _LOST | {
 }
 """Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
 
-CHAT = "chat/completions"
+_CHAT, _DECISIONS = "chat/completions", "decisions"
 _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """The most that is read of an error's body."""
@@ -213,9 +213,9 @@ def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
 
 
 class Transport:
-    """The connections to one endpoint; questions go to ``path``."""
+    """The connections to one endpoint."""
 
-    def __init__(self, endpoint: Endpoint, path: str = CHAT) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
             logging.getLogger(name).setLevel(logging.WARNING)
         self._endpoint = endpoint
@@ -250,8 +250,8 @@ class Transport:
             max_retries=0,
             http_client=self._http,
         )
-        self._base_url, self._path = client.base_url, path
-        self._asked_url = client.base_url.join(path)
+        self._base_url, self._path = client.base_url, _DECISIONS if endpoint.decisions else _CHAT
+        self._asked_url = client.base_url.join(self._path)
         if client.base_url.host != _OPENAI_HOST:
             # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
             client.organization = client.project = None
@@ -266,7 +266,7 @@ class Transport:
         self._timeouts = timeout.as_dict()
 
     async def post(self, body: bytes) -> Response:
-        """Send ``body`` to the ``path`` of questions, also to another one of that host. Raises as :meth:`send`."""
+        """Send ``body`` to the endpoint's path for questions, also to another path of that host. Raises as :meth:`send`."""
         request = Request("POST", self._path, body, again=True)
         for _ in range(_MOST_REDIRECTS):
             response = await self.send(request)

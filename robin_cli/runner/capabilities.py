@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -91,7 +92,8 @@ async def look_at(
     answers = ("text", "decisions")
     prompts = load_prompts(named, rubric, template, answers, pairwise=settings.pairwise, ties=ties)
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
-    decider = DecisionsJudge(endpoint_at(base_url, asked.name, key, settings), notify=notify)
+    endpoint = replace(endpoint_at(base_url, asked.name, key, settings), decisions=True)
+    decider = DecisionsJudge(endpoint, notify=notify)
     decided = ""
     try:
         decided = await _decided(decider, prompts)
