@@ -295,7 +295,7 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
     note("judge", ", ".join(sorted(a.judges)), ", ".join(sorted(b.judges)))
     for name in _ASKED_WITH:
         note(f"--{name.replace('_', '-')}", a.own_settings[name], b.own_settings[name])
-    note("--answers", *(", ".join(each.own_settings["answers"]) for each in (a, b)))
+    note("--answers", *(", ".join(run.own_settings["answers"]) for run in (a, b)))
     if any(a.prompt.get(part) != b.prompt.get(part) for part in ("template", "request")):
         found.append("the template of the question")
     rubrics = [

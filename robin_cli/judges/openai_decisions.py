@@ -26,7 +26,7 @@ from robin_cli.judges.replies import (
     usage_of,
 )
 from robin_cli.judges.transport import Response
-from robin_cli.model.exchange import Answer, Message, Question
+from robin_cli.model.exchange import Answer, Failure, Message, Question
 
 _ABSENT = frozenset({404, 405, 501})
 _UNABLE = re.compile(r"single[ -]token|one token|reasoning (block|section)", re.IGNORECASE)
@@ -67,8 +67,7 @@ class DecisionsJudge(OpenAIJudge):
         (message,) = with_parts(body["input"])
         text, *images = message["content"]
         parts = [{**text, "type": "input_text"}]
-        for each in images:
-            image = each["image_url"]
+        for image in (part["image_url"] for part in images):
             detail = image.get("detail", "auto")
             parts.append({"type": "input_image", "image_url": image["url"], "detail": detail})
         return {**body, "input": [{"role": "user", "content": parts}]}
@@ -81,7 +80,7 @@ class DecisionsJudge(OpenAIJudge):
         outcome = super()._completion(response, body)
         if isinstance(outcome, Unsupported):
             outcome = refusal(outcome.detail)
-        if not isinstance(outcome, Completion | Stop) and _UNABLE.search(outcome.detail):
+        if isinstance(outcome, Failure) and outcome.refused and _UNABLE.search(outcome.detail):
             return Stop(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
         return outcome
 

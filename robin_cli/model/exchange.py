@@ -64,6 +64,8 @@ class Reply:
 
         Each has its own answer; a single answer is about all of them.
         """
+        if count == 1:
+            return [self]
         answers = self.answers * (count if len(self.answers) == 1 else 1)
         return [
             replace(self, answers=(answer,), usage=self.usage.rest if number else self.usage)

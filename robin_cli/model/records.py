@@ -218,9 +218,8 @@ class Usage:
     @property
     def rest(self) -> Usage:
         """The usage of the further judgments of one request, so that sums over judgments are right."""
-        cached, reasoning = (
-            None if each is None else 0 for each in (self.cached_tokens, self.reasoning_tokens)
-        )
+        cached = None if self.cached_tokens is None else 0
+        reasoning = None if self.reasoning_tokens is None else 0
         cost = None if self.cost_usd is None else 0.0
         return Usage(0, 0, cost, cached, reasoning_tokens=reasoning)
 

@@ -33,9 +33,9 @@ def read_decision(
     }
     shares: dict[str, float] = {}
     with suppress(ValueError, TypeError, KeyError):
-        for each in orjson.loads(answer.text)["probabilities"]:
-            label = str(each["label"] if "label" in each else each["value"])
-            shares[label] = shares.get(label, 0.0) + float(each["probability"])
+        for entry in orjson.loads(answer.text)["probabilities"]:
+            label = str(entry["label"] if "label" in entry else entry["value"])
+            shares[label] = shares.get(label, 0.0) + float(entry["probability"])
     total = sum(shares.values())
     reason = None
     if answer.refusal:

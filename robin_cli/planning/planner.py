@@ -269,15 +269,15 @@ class Planner:
             ticket: the last one planned.
             arms: with that of the ticket, in the order of the request.
         """
-        found = []
+        tickets = []
         for arm in arms:
             if arm == ticket.arm:
-                found.append(ticket)
+                tickets.append(ticket)
             elif self.budget.available and self._may_come_along(arm):
-                found += filter(None, [self._ticket(arm, 1)])
-        if len(found) > 1:
-            self._asked.update(each.arm for each in found)
-        return found
+                tickets += filter(None, [self._ticket(arm, 1)])
+        if len(tickets) > 1:
+            self._asked.update(ticket.arm for ticket in tickets)
+        return tickets
 
     def _may_come_along(self, arm: int) -> bool:
         if arm in self._deferred or arm in self._asked or self._arms.retired(arm):

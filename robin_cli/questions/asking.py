@@ -37,7 +37,7 @@ class Questions:
         """
         prompts, space = self._prompts, self._space
         answers, variant = self._answers[space.judge.item(arm)], space.variant.item(arm)
-        names = [space.attribute_of(each) for each in along or [arm]]
+        names = [space.attribute_of(asked) for asked in along or [arm]]
         messages = prompts.messages(pair, names[0], variant, answers, names)
         seed = None if self._seed is None else call_seed(self._seed, space, arm, draw)
         return Question(

@@ -126,7 +126,7 @@ def load_prompts(
         )
     rubrics = [own.get(name) or rubric_of(name) for name in wanted]
     kind = kind_of(pairwise=pairwise)
-    writing = [each for each in answers if each != "decisions"]
+    writing = [form for form in answers if form != "decisions"]
     text = _template_text(template or (kind.template if writing else kind.input), kind)
     is_mixed = 0 < len(writing) < len(answers)
     criterion = rubrics[0] if pairwise and rubrics else None

@@ -284,14 +284,12 @@ class Books:
         call: Call,
         outcome: Reply | Failure,
     ) -> list[Judgment]:
-        if len(call.tickets) == 1:
-            return read(call.ticket, outcome)
         count = len(call.tickets)
-        of_arms = outcome.split(count) if isinstance(outcome, Reply) else [outcome] * count
+        parts = outcome.split(count) if isinstance(outcome, Reply) else [outcome] * count
         return [
             judgment
-            for ticket, of_arm in zip(call.tickets, of_arms, strict=True)
-            for judgment in read(ticket, of_arm)
+            for ticket, part in zip(call.tickets, parts, strict=True)
+            for judgment in read(ticket, part)
         ]
 
     def append(self, came: Sequence[tuple[Call, list[Judgment]]]) -> None:
@@ -310,13 +308,13 @@ class Books:
                 self.end(error)
         for call, judgments in came if error is None else ():
             several = len(call.tickets) > 1
-            of_arms = [[each] for each in judgments] if several else [judgments]
+            by_ticket = [[judgment] for judgment in judgments] if several else [judgments]
             try:
                 self.stats.count(judgments)
                 cost = sum(judgment.cost_usd or 0.0 for judgment in judgments)
-                self.settle(call, list(map(outcome_of, of_arms)), cost)
-                for ticket, of_arm in zip(call.tickets, of_arms, strict=True):
-                    self.desk.look(ticket.arm, of_arm)
+                self.settle(call, list(map(outcome_of, by_ticket)), cost)
+                for ticket, rated in zip(call.tickets, by_ticket, strict=True):
+                    self.desk.look(ticket.arm, rated)
             except Exception as failed:  # noqa: BLE001  # it ends the run, but the other calls must be settled too
                 self.end(failed)
         self.changed.set()

@@ -47,11 +47,9 @@ def _check_decisions(settings: Settings) -> None:
         "--ray": settings.ray is not None,
         "--judge": not settings.at_endpoints,
     }
-    found = next((flag for flag, is_given in flags.items() if is_given), None)
-    if found and "decisions" in settings.answers:
-        raise InputError(
-            f"{found}: does not reach /decisions; leave it out, or --answers decisions"
-        )
+    flag = next((flag for flag, is_set in flags.items() if is_set), None)
+    if flag and "decisions" in settings.answers:
+        raise InputError(f"{flag}: does not reach /decisions; leave it out, or --answers decisions")
 
 
 def _check_cluster(settings: Settings, function: Function | None) -> None:
