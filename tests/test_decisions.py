@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pandas as pd
 import pytest
 from openai.types.decision import Decision
 
-from tests.conftest import has, robin, write_pairs
+from robin_cli.model.errors import InputError
+from robin_cli.runner.checking import check_judges
+from robin_cli.settings.table import Settings
+from tests.conftest import has, refuses, robin, write_pairs
 from tests.judges.wire import Answer, Wire, completion, error, serving
 
 ATTRIBUTES = ("helpfulness", "verbosity", "correctness")
@@ -258,7 +262,6 @@ def test_ends_at_once_where_no_call_could_be_answered(
         (("--samples-per-request", "2"), "takes no --samples-per-request"),
         (("--seed", "1"), "takes no --seed"),
         (("--batch",), "--batch: does not reach /decisions"),
-        (("--ray", "local"), "--ray: does not reach /decisions"),
         (("--rubric", "wide.toml"), "11 levels, and a decision model takes 10 at most"),
         (("--answers", "text"), "2 forms for 1 judge"),
     ],
@@ -275,6 +278,13 @@ def test_refuses_what_a_decision_model_does_not_take_before_it_asks(
     assert not wire.bodies
     assert says in done.stderr
     assert not (tmp_path / "r").exists()
+
+
+def test_refuses_workers_and_judges_that_are_at_no_endpoint() -> None:
+    decided = Settings(model=("d",), base_url=("http://127.0.0.1:9/v1",), answers=("decisions",))
+    for flag, other in (("ray", "local"), ("judge", "of-a-package")):
+        settings = replace(decided, **{flag: other})  # type: ignore[arg-type]
+        refuses(InputError, f"--{flag}: does not reach /decisions", check_judges, settings)
 
 
 def chat_or_decide(number: int, body: dict[str, Any]) -> Answer:
