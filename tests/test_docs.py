@@ -46,6 +46,8 @@ while args:
     if asks and arg in {{"--base-url", "--model"}}:
         models += arg == "--model"
         args.pop(0)
+    elif asks and arg == "--answers" and args[0] == "decisions":  # the replay writes
+        args.pop(0)
     elif args and arg == "--budget" and kept[0] == "simulate":
         kept += [arg, ",".join(str(max(60, int(each) // 400)) for each in args.pop(0).split(","))]
     elif asks and arg == "--budget":

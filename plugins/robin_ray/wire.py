@@ -97,7 +97,7 @@ class Run:
     judges: tuple[str, ...]
     scales: tuple[Scale, ...]
     pairwise: bool
-    answers: str
+    answers: tuple[str, ...]
     seed: int | None
     path: str = ""
     identity: str = ""

@@ -81,7 +81,9 @@ class Worker:
         self._ids = _OnePair()
         space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, prompts.kind.variants)
         self._questions = Questions(prompts, space, seed=run.seed, answers=run.answers)
-        self._reader = AnswerReader(space, prompts.kind, answers=run.answers, notify=self._note)
+        self._reader = AnswerReader(
+            space, prompts.kind, answers=run.answers, asks_all=prompts.asks_all, notify=self._note
+        )
         self._texts = await asyncio.to_thread(texts_at, run, texts)
         return self._texts is not None
 

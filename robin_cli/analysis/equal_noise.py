@@ -23,7 +23,7 @@ def is_noise_equal(run: RunData) -> bool:
     kept = ~arms.retired_mask
     n = arms.counts[kept]
     has_enough = n >= _FEWEST_RATINGS
-    if run.manifest.answers == "logprobs":  # expectations, which counts spread over two levels
+    if any(run.manifest.expected):  # counts spread expectations over two levels
         return False
     if has_enough.sum() < _FEWEST_ARMS or has_enough.mean() < _SHARE or n.std() > _EVEN * n.mean():
         return False

@@ -26,7 +26,7 @@ from robin_cli.storage.reader import RunData
 
 Notify = Callable[[str], None]
 
-_ASKED_WITH = ("judge", "answers", "temperature", "top_p", "reasoning_effort", "extra_body")
+_ASKED_WITH = ("judge", "temperature", "top_p", "reasoning_effort", "extra_body")
 """Settings that two runs must share to have asked the same judge in the same way."""
 
 _MOST_SYSTEMS = 100
@@ -296,6 +296,7 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
     note("judge", ", ".join(sorted(a.judges)), ", ".join(sorted(b.judges)))
     for name in _ASKED_WITH:
         note(f"--{name.replace('_', '-')}", a.own_settings[name], b.own_settings[name])
+    note("--answers", *(", ".join(run.own_settings["answers"]) for run in (a, b)))
     if any(a.prompt.get(part) != b.prompt.get(part) for part in ("template", "request")):
         found.append("the template of the question")
     rubrics = [

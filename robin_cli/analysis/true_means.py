@@ -207,27 +207,44 @@ def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray, Float
     """Return the components of ratings less the lowest.
 
     They are −log Σ exp(a x + b x²), a and b, shape (3, C); the means, shape (C,); the ends of the means that each stands for,
-    halfway to the next centers, shape (2, C); and the rows of each width that count beside those rated. C is widths · centers.
+    at centers half a step away, shape (2, C); and the rows of each width that count beside those rated. C is widths · centers.
     """
     level, ends = np.arange(float(scale.levels)), scale.levels - 1.0
     most = min(_WIDEST * max(1.0, (ends / 9.0) ** 2), 2.0 * ends**2)
     wider = round(float(np.log(most / _NARROWEST) / np.log(_WIDER)))
-    variance = _NARROWEST * _WIDER ** np.arange(wider + 1)
+    variance = _NARROWEST * _WIDER ** np.arange(wider + 1.0)
     step = min(ends / _NODES, 1.0)
     beyond = round(_BEYOND * ends / step)
-    center = step * np.arange(-beyond, round(ends / step) + beyond + 1)
+    center = step * np.arange(-beyond, round(ends / step) + beyond + 1.0)
+    a, b = _exponents(variance, center, ends)
+    normalizer, means = _cut(level, a, b)
+    apart = variance / scale.usual_variance
+    usual = np.append(np.minimum(apart, 1.0 / apart), _WAVERS)
+    usual *= _USUAL / usual.sum()
+    around = np.append(center, center[-1] + step) - step / 2.0
+    reach = _cut(level, *_exponents(variance, around, ends))[1]
+    return (
+        np.stack([-normalizer, a, b]).reshape(3, -1),
+        means.ravel(),
+        np.stack([reach[:, :-1], reach[:, 1:]]).reshape(2, -1),
+        usual.astype(np.float32),
+    )
+
+
+def _exponents(
+    variance: FloatArray, center: FloatArray, ends: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return a and b of each width, the waverers' last, and each center; ``ends``: the width of the scale."""
     b = np.append(-0.5 / variance, _WAVER / ends**2)[:, None] + 0.0 * center
     a = -2.0 * b * center
     a[-1] = -b[-1] * ends + _TILT * (center - ends / 2) / ends**2
+    return a, b
+
+
+def _cut(level: FloatArray, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log Σ exp(a x + b x²) over the levels, and the mean of x."""
     exponent = a[..., None] * level + b[..., None] * level**2
-    most_of = exponent.max(axis=-1)
-    share = np.exp(exponent - most_of[..., None])
+    most = exponent.max(axis=-1)
+    share = np.exp(exponent - most[..., None])
     total = share.sum(axis=-1)
-    apart = variance / scale.usual_variance
-    usual = np.append(np.minimum(apart, 1.0 / apart), _WAVERS)
-    parameters = np.stack([-most_of - np.log(total), a, b]).reshape(3, -1)
-    usual *= _USUAL / usual.sum()
-    means = share @ level / total
-    halfway = np.column_stack([means[:, 0], (means[:, 1:] + means[:, :-1]) / 2.0, means[:, -1]])
-    reach = np.stack([halfway[:, :-1], halfway[:, 1:]]).reshape(2, -1)
-    return parameters, means.ravel(), reach, usual.astype(np.float32)
+    return most + np.log(total), share @ level / total

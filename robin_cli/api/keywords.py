@@ -49,7 +49,7 @@ class JudgeSettings(TypedDict, total=False):
     concurrency: int | str | None
     ray: str | None
     samples_per_request: int | None
-    answers: Literal["text", "json", "logprobs"] | None
+    answers: Literal["text", "json", "logprobs", "decisions"] | Sequence[str] | None
     rpm: float | None
     tpm: float | None
     temperature: float | None

@@ -61,15 +61,22 @@ def render(
     if pair is None:
         typer.echo(f"pair: {one_line(found.pair_id)}, the first of {dataset.source}", err=True)
     prompts.check_references([found])
-    for name, (number, variant) in product(prompts.attributes, enumerate(prompts.kind.variants)):
-        for message in prompts.messages(found, name, number):
+    asked = [
+        (answers, names)
+        for answers in dict.fromkeys(settings.answers)
+        for names in (
+            [prompts.attributes] if prompts.asks_together(answers) else zip(prompts.attributes)
+        )
+    ]
+    for (answers, names), (number, variant) in product(asked, enumerate(prompts.kind.variants)):
+        for message in prompts.messages(found, names[0], number, answers, names):
             _print_part(f"{message['role']}{variant and f', {variant}'}", message["content"])
             if images := [
                 f"{number}: {shown(image.url, 200)}"
                 for number, image in enumerate(message.get("images", ()), 1)
             ]:
                 _print_part("images", "\n".join(images))
-        if structure := prompts.kind.form.structure(settings.answers, prompts.rubrics[name].scale):
+        if structure := prompts.structure(answers, names):
             _print_part("sent along", orjson.dumps(structure, option=orjson.OPT_INDENT_2).decode())
 
 

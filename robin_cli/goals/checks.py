@@ -15,6 +15,7 @@ from robin_cli.model.groups import check_groups
 from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale
 from robin_cli.model.systems import Systems, check_systems
 from robin_cli.questions.inquiry import Inquiry
+from robin_cli.questions.rubrics import PromptSet
 from robin_cli.settings.table import TABLE, Settings
 
 _OURS = ("no_ties",)
@@ -23,6 +24,19 @@ _NOT_WITH = {
     "group": "is for ratings; comparisons are of the responses to one prompt",
     "variances": "says how ratings vary",
 }
+
+_NOT_DECIDED = (
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "reasoning_effort",
+    "samples_per_request",
+    "seed",
+)
+"""Settings of judges that write."""
+
+_MOST_DECIDED = 10
+"""The most levels that a decision model takes."""
 
 _MOST_MARGIN = 0.5
 _COLUMNS_SHOWN = 12
@@ -85,6 +99,33 @@ def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
     """Raise InputError if the target error is impossible on ``scales``."""
     if settings.target_error is not None:
         check_error("--target-error", settings.target_error, scales)
+
+
+def check_answers(settings: Settings, prompts: PromptSet) -> None:
+    """Raise InputError for settings and prompts that do not allow these --answers."""
+    body = {"temperature": settings.temperature, "top_p": settings.top_p, **settings.extra_body}
+    if "logprobs" in settings.answers and (body["temperature"], body["top_p"]) != (1, 1):
+        raise InputError(
+            f"--answers logprobs: needs --temperature 1 and --top-p 1, not {body['temperature']} and {body['top_p']}: "
+            "endpoints report probabilities before these settings change them, so the scores would be those of another judge"
+        )
+    if prompts.asks_all and settings.samples_per_request > 1:
+        raise InputError(
+            "--samples-per-request: not with a template that asks for all attributes in one answer; leave one of the two out"
+        )
+    if "decisions" not in settings.answers:
+        return
+    for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
+        if scale.levels > _MOST_DECIDED:
+            raise InputError(
+                f"--answers decisions: {name} has {scale.levels} levels, and a decision model takes {_MOST_DECIDED} at most; "
+                "write a rubric with fewer, or use --answers text, json or logprobs"
+            )
+    for name in _NOT_DECIDED if set(settings.answers) == {"decisions"} else ():
+        if getattr(settings, name) != TABLE[name].default:
+            raise InputError(
+                f"--answers decisions: takes no {TABLE[name].flag}, because the model writes nothing; leave it out"
+            )
 
 
 def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:

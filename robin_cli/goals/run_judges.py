@@ -139,7 +139,7 @@ class Repeating:
     def _cached(self) -> str:
         """A remark on answers that are the same to the letter, although they are sampled."""
         run, first = self._run, dict[int, str]()
-        if not run.manifest.settings["temperature"]:
+        if not run.manifest.settings["temperature"] or "decisions" in run.manifest.answers:
             return ""
         for arms, judgments in judgments_by_arm(run.path, run.space, {"status", "text"}):
             is_rated = np.asarray(pc.equal(judgments["status"], "ok"))

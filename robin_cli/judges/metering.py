@@ -36,16 +36,18 @@ class Price:
         cached: the user's price of cached input; None: as other input.
         listed: model and base URL; None if genai-prices does not list them. One of ``given`` and ``listed`` is set.
         batch: whether it is the price at the batch service.
+        is_output_free: whether only input is paid, as of decision models.
     """
 
     given: tuple[float, float] | None = None
     listed: tuple[str, str] | None = None
     cached: float | None = None
     batch: bool = False
+    is_output_free: bool = False
 
     def cost(self, prompt: int, completion: int, *, cached: int = 0) -> float:
         """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint."""
-        cached = min(cached, prompt)
+        cached, completion = min(cached, prompt), 0 if self.is_output_free else completion
         if self.given is not None:
             each_in, each_out = self.given
             each_cached = each_in if self.cached is None else self.cached

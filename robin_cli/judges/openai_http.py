@@ -75,6 +75,8 @@ class OpenAIJudge(Judge):
         notify: gets lines about this endpoint for the user, each once.
     """
 
+    _writes = True  # an answer has completion tokens
+
     def __init__(
         self, endpoint: Endpoint, *, meter: Meter | None = None, notify: Callable[[str], None]
     ) -> None:
@@ -106,11 +108,15 @@ class OpenAIJudge(Judge):
 
     def tokens(self, question: Question) -> int:
         """Return the estimated tokens of the question and the most of its answers."""
-        prompt = self._meter.prompt_tokens(question.messages)
+        prompt = self._meter.prompt_tokens(self._charged(question))
         return prompt + self._most_tokens * question.samples
 
     def most_cost(self, question: Question) -> float:
-        return self._meter.most(question.messages, self._most_tokens, question.samples)
+        return self._meter.most(self._charged(question), self._most_tokens, question.samples)
+
+    def _charged(self, question: Question) -> Sequence[Message]:
+        """Return all texts of a question that are paid for."""
+        return question.messages
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Make one request. A failure is ``adapted``, at most once per parameter, if the endpoint refuses a parameter.
@@ -158,7 +164,7 @@ class OpenAIJudge(Judge):
             if "n" in features:
                 others["n"] = body = {name: body[name] for name in body if name != "n"}
             if "system" in features:
-                others["system"] = {**body, "messages": _without_system(body["messages"])}
+                others["system"] = {**body, "messages": without_system(body["messages"])}
         for left_out, other in others.items():
             outcome = await self._send(other)
             if not (isinstance(outcome, Failure) and outcome.refused):
@@ -285,7 +291,8 @@ class OpenAIJudge(Judge):
         usage = outcome.usage
         if max(usage.prompt_tokens or 0, usage.completion_tokens or 0) > _MANY_TOKENS:
             usage = _believed(usage, self._most_usage(question, body))
-        usage = self._meter.measured(question.messages, outcome.answers, usage)
+        written = outcome.answers if self._writes else ()
+        usage = self._meter.measured(self._charged(question), written, usage)
         came, wanted = len(outcome.answers), body.get("n", 1)
         if came < wanted and came < self._most_samples:
             self._most_samples = came
@@ -321,15 +328,13 @@ class OpenAIJudge(Judge):
         """Return the most that a request may have used, and its cost."""
         count, longest = body.get("n", 1), self._limit_of(body) or self._most_tokens
         priced = self._meter.price is not None
-        cost = self._meter.most(question.messages, longest, count) if priced else None
-        return Usage(
-            self._meter.prompt_tokens(question.messages), count * longest, cost, estimated=True
-        )
+        charged = self._charged(question)
+        cost = self._meter.most(charged, longest, count) if priced else None
+        return Usage(self._meter.prompt_tokens(charged), count * longest, cost, estimated=True)
 
     async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
-            sent = {**body, "messages": with_parts(body["messages"])}
-            response = await self._transport.post(orjson.dumps(sent))
+            response = await self._transport.post(orjson.dumps(self._sent(body)))
         except Unreachable as error:
             self._is_there = self._is_there or error.sent
             tries = None if self._is_there else _TRIES_AT_FIRST
@@ -339,13 +344,31 @@ class OpenAIJudge(Judge):
         self._is_there, self._last = True, response
         try:
             if len(response.body) <= _AT_ONCE_BYTES and not response.encoding:
-                return _read(response)
+                return self._completion(response, body)
             async with self._reading:
                 # other tasks go first, also those that follow the previous answer
                 await asyncio.sleep(0)
-                return _read(response)
+                return self._completion(response, body)
         finally:
             response.done()
+
+    def _sent(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a body as it is sent, with its images."""
+        return {**body, "messages": with_parts(body["messages"])}
+
+    def _completion(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
+        """Return the answers in the response to ``body``, or its problem."""
+        try:
+            if not response.is_good:
+                return classify(response.status, response.plain(), response.headers)
+            return self._read_good(response, body)
+        except TooLong as error:
+            return too_long(error)
+        except Unreadable as error:
+            return Unread(f"a {response.status} {error}")
+
+    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:  # noqa: ARG002
+        return read_completion(response.plain(), response.headers, status=response.status)
 
     def body(self, question: Question) -> dict[str, Any]:
         """Return the body of a request for ``question``, after all that was learnt."""
@@ -368,7 +391,7 @@ class OpenAIJudge(Judge):
             for name, value in wanted.items()
             if value is not None and name not in self._without
         }
-        messages = question.messages if self.takes_system else _without_system(question.messages)
+        messages = question.messages if self.takes_system else without_system(question.messages)
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
     def body_then(self, question: Question, outcome: Completion | Problem | None) -> dict[str, Any]:
@@ -454,18 +477,6 @@ def _believed(usage: Usage, most: Usage) -> Usage:
     return most if is_beyond else usage
 
 
-def _read(response: Response) -> Completion | Problem:
-    try:
-        body = response.plain()
-        if not response.is_good:
-            return classify(response.status, body, response.headers)
-        return read_completion(body, response.headers, status=response.status)
-    except TooLong as error:
-        return too_long(error)
-    except Unreadable as error:
-        return Unread(f"a {response.status} {error}")
-
-
 def _features(body: Mapping[str, Any]) -> set[str]:
     """Return which of the features that some endpoints refuse are in a request."""
     has = {"n": body.get("n", 1) > 1, "system": _has_system(body)}
@@ -473,10 +484,11 @@ def _features(body: Mapping[str, Any]) -> set[str]:
 
 
 def _has_system(body: Mapping[str, Any]) -> bool:
-    return any(message["role"] == "system" for message in body["messages"])
+    return any(message["role"] == "system" for message in body.get("messages", ()))
 
 
-def _without_system(messages: Sequence[Message]) -> Sequence[Message]:
+def without_system(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with the text of system messages at the front of the first other one."""
     system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
     others = [dict(message) for message in messages if message["role"] != "system"]
     if system and others:

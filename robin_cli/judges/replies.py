@@ -257,7 +257,7 @@ def read_completion(
     return Completion(
         answers=answers,
         model=_name(content.get("model")),
-        usage=_usage(content.get("usage"), one_choice="timings" in content),
+        usage=usage_of(content.get("usage"), one_choice="timings" in content),
         request_id=_name(request_id) or None,
         fingerprint=_name(content.get("system_fingerprint")) or None,
     )
@@ -462,14 +462,21 @@ def _answer(choice: dict[str, Any]) -> Answer:
     )
 
 
-def _usage(usage: object, *, one_choice: bool) -> Usage:
-    """Return the endpoint's counts. ``one_choice``: it is llama.cpp's server, which counts one choice of several.
+def usage_of(usage: object, *, one_choice: bool = False) -> Usage:
+    """Return the endpoint's counts, also those of ``input_tokens`` and ``output_tokens``.
+
+    ``one_choice``: it is llama.cpp's server, which counts one choice of several.
 
     xAI and Gemini count the tokens of reasoning beside ``completion_tokens``, or in the total alone. So the largest reading is
     what is paid; without a total, reasoning may be counted twice, and the sum is marked as estimated.
     """
     if not isinstance(usage, dict):
         return Usage()
+    renamed = {
+        name.replace("input_", "prompt_").replace("output_", "completion_"): value
+        for name, value in usage.items()
+    }
+    usage = renamed | usage
     details, of_answer = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     details = details if isinstance(details, dict) else {}
     of_answer = of_answer if isinstance(of_answer, dict) else usage

@@ -47,7 +47,7 @@ _PLAIN = _LOST | {
 }
 """Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
 
-_CHAT = "chat/completions"
+_CHAT, _DECISIONS = "chat/completions", "decisions"
 _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """The most that is read of an error's body."""
@@ -71,6 +71,7 @@ class Endpoint(Options):
         bounded: answers must have a limit, because money is limited.
         logprobs: ask for log probabilities.
         tries_logprobs: the number of requests that ask for them only to see whether they come.
+        decisions: ask for decisions in place of chat completions.
     """
 
     base_url: str
@@ -79,6 +80,7 @@ class Endpoint(Options):
     bounded: bool = False
     logprobs: bool = False
     tries_logprobs: int = 0
+    decisions: bool = False
 
 
 class Unreachable(Exception):
@@ -250,7 +252,8 @@ class Transport:
             max_retries=0,
             http_client=self._http,
         )
-        self._base_url, self._chat_url = client.base_url, client.base_url.join(_CHAT)
+        self._base_url, self._path = client.base_url, _DECISIONS if endpoint.decisions else _CHAT
+        self._asked_url = client.base_url.join(self._path)
         if client.base_url.host != _OPENAI_HOST:
             # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
             client.organization = client.project = None
@@ -265,8 +268,8 @@ class Transport:
         self._timeouts = timeout.as_dict()
 
     async def post(self, body: bytes) -> Response:
-        """Send ``body`` to the endpoint's chat completions, also to another path of that host. Raises as :meth:`send`."""
-        request = Request("POST", _CHAT, body, again=True)
+        """Send ``body`` to the endpoint's path for questions, also to another path of that host. Raises as :meth:`send`."""
+        request = Request("POST", self._path, body, again=True)
         for _ in range(_MOST_REDIRECTS):
             response = await self.send(request)
             if response.status not in {307, 308} or not self._follow(response):
@@ -275,12 +278,12 @@ class Transport:
 
     def _follow(self, redirect: Response) -> bool:
         """Send requests to the address of a redirect from now on, if it is at the same host; return whether it is."""
-        before = self._chat_url
+        before = self._asked_url
         with suppress(httpx2.InvalidURL):
             target = before.join(redirect.headers.get("location", ""))
             if (target.scheme, target.netloc) == (before.scheme, before.netloc):
-                self._chat_url = target
-        return self._chat_url is not before
+                self._asked_url = target
+        return self._asked_url is not before
 
     async def send(self, request: Request) -> Response:
         """Send a request.
@@ -413,7 +416,7 @@ class Transport:
         )
 
     def _url(self, call: Request) -> httpx2.URL:
-        return self._chat_url if call.path == _CHAT else self._base_url.join(call.path)
+        return self._asked_url if call.path == self._path else self._base_url.join(call.path)
 
 
 class _Unwritable(Exception):

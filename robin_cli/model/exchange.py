@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from robin_cli.model.records import PERMANENT_FAILURES, REFUSALS, Usage
@@ -19,9 +19,9 @@ class Question:
 
     Attributes:
         messages: chat messages, each with ``role`` and ``content``.
-        samples: number of ratings wanted, at least 1.
+        samples: number of answers wanted, at least 1.
         seed: sent with it if the run has one; never twice the same for an arm.
-        structure: fields of the request's body by which the endpoint enforces the format of the answer.
+        structure: fields of the request's body that hold the answers to a format: a schema, or a decision model's questions.
         most_usd: US dollars reserved for it; it may ask for no answer that could cost more.
     """
 
@@ -58,6 +58,19 @@ class Reply:
     again: bool = False
     unread: bool = False
     fingerprint: str | None = None
+
+    def split(self, count: int) -> list[Reply]:
+        """Return the reply to a question about ``count`` arms as one for each; the first carries the tokens and the cost.
+
+        Each has its own answer; a single answer is about all of them.
+        """
+        if count == 1:
+            return [self]
+        answers = self.answers * (count if len(self.answers) == 1 else 1)
+        return [
+            replace(self, answers=(answer,), usage=self.usage.rest if number else self.usage)
+            for number, answer in enumerate(answers)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,6 +220,14 @@ class Usage:
     counts_one_choice: bool = False
     reasoning_tokens: int | None = None
 
+    @property
+    def rest(self) -> Usage:
+        """The usage of the further judgments of one request, so that sums over judgments are right."""
+        cached = None if self.cached_tokens is None else 0
+        reasoning = None if self.reasoning_tokens is None else 0
+        cost = None if self.cost_usd is None else 0.0
+        return Usage(0, 0, cost, cached, reasoning_tokens=reasoning)
+
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
@@ -233,7 +241,8 @@ class Judgment:
     ``received_at`` is UTC, seconds since 1970. For the other tokens see :class:`Usage`.
 
     ``rating`` is the rating in the text. With ``scoring`` "logprobs", ``expected_rating`` counts instead, see
-    :mod:`robin_cli.parsing.expectation`; ``off_scale_mass`` comes with it. If log probabilities were requested and the text
+    :mod:`robin_cli.parsing.expectation`; ``off_scale_mass`` comes with it. With "decisions" it counts too, ``rating`` is the
+    likeliest level, and ``probabilities`` are those of all levels, as JSON. If log probabilities were requested and the text
     counts after all, ``text_because`` has the reason.
     """
 
@@ -262,6 +271,7 @@ class Judgment:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     fingerprint: str | None = None
+    probabilities: str | None = None
 
     @property
     def value(self) -> float | None:

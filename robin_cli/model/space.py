@@ -111,6 +111,11 @@ class ArmSpace:
         """Return the arms of one pair, attribute by attribute and judge by judge."""
         return range(pair * self.arms_per_pair, (pair + 1) * self.arms_per_pair)
 
+    def asked_along(self, arm: int) -> range:
+        """Return the arms that one request about all attributes asks: those of the arm's pair, variant and judge."""
+        arms = self.arms_of_pair(arm // self.arms_per_pair)
+        return arms[arm % self.raters :: self.raters]
+
     def within_pair(self, arm: int) -> int:
         """Return an arm's place in :meth:`arms_of_pair`."""
         return arm % self.arms_per_pair

@@ -20,7 +20,7 @@ from robin_cli.parsing.marks import COLON, INVISIBLE, MARKS, MINUS, OPEN, to_pla
 from robin_cli.parsing.reasoning import has_unknown_marker, without_reasoning
 
 ANSWERS = ("text", "json", "logprobs")
-"""How a judge is asked to answer: in two lines, in JSON, or in two lines with log probabilities."""
+"""How a judge that writes is asked to answer: in two lines, in JSON, or in two lines with log probabilities."""
 
 RESPONSE_FORMAT = "response_format"
 """The field of a request's body that holds the schema of an answer in JSON."""
@@ -111,19 +111,17 @@ class Form(ABC):
         )
 
     @cache  # noqa: B019  # forms are made once
-    def structure(self, answers: str, scale: Scale) -> Mapping[str, Any]:
-        """Return the field of the request's body that holds an answer to JSON; empty for other ``answers``."""
-        if answers != "json":
-            return {}
-        choices = list(self.choices(scale))
-        kind = "integer" if isinstance(choices[0], int) else "string"
+    def structure(self, values: tuple[tuple[str, Scale], ...]) -> Mapping[str, Any]:
+        """Return the field of the request's body that holds an answer to JSON: an object with these values by name."""
+        properties: dict[str, Any] = {"feedback": {"type": "string"}}
+        for name, scale in values:
+            choices = list(self.choices(scale))
+            kind = "integer" if isinstance(choices[0], int) else "string"
+            properties[name] = {"type": kind, "enum": choices}
         schema = {
             "type": "object",
-            "properties": {
-                "feedback": {"type": "string"},
-                self.name: {"type": kind, "enum": choices},
-            },
-            "required": ["feedback", self.name],
+            "properties": properties,
+            "required": list(properties),
             "additionalProperties": False,
         }
         judgment = {"name": "judgment", "strict": True, "schema": schema}
@@ -137,20 +135,24 @@ class Form(ABC):
         answers: str = "text",
         finish_reason: str | None = None,
         refusal: str | None = None,
+        key: str = "",
     ) -> Rating:
         """Read one answer of a judge that was asked for ``answers``; any text gives a ``Rating``, none raises.
 
         If JSON was requested and the answer is none, it is read as text. ``finish_reason`` and ``refusal`` are the
         endpoint's. In an answer that was cut, a line counts only if a line break closes it. An empty answer that was cut is
-        ``truncated``: a larger ``--max-tokens`` helps.
+        ``truncated``: a larger ``--max-tokens`` helps. ``key``: the value's name in an object with several; then no line
+        counts.
         """
         text, ending = text or "", ending_of(finish_reason)
         refused = "filtered" if ending == "filtered" else "refused" if refusal else None
         answer = without_reasoning(text)
-        found = None if refused else _object((text, answer), self.name)
-        if found is not None and (answers == "json" or self.name in found):
-            return self._read_object(found, scale)
-        heads = self._heads(to_plain_letters(answer).splitlines(keepends=True))
+        name = key.lower() or self.name
+        found = None if refused else _object((text, answer), name)
+        if found is not None and (answers == "json" or name in found):
+            return self._read_object(found, name, scale)
+        lines = [] if key else to_plain_letters(answer).splitlines(keepends=True)
+        heads = self._heads(lines)
         distinct = {head.string: head for head in heads.values()}
         if len(distinct) > _MOST_PARTS:
             return Rating(None, refused or "ambiguous", "")
@@ -208,8 +210,8 @@ class Form(ABC):
                 heads[number] = head
         return heads
 
-    def _read_object(self, found: Mapping[str, Any], scale: Scale) -> Rating:
-        feedback, value = found.get("feedback"), found.get(self.name)
+    def _read_object(self, found: Mapping[str, Any], name: str, scale: Scale) -> Rating:
+        feedback, value = found.get("feedback"), found.get(name)
         is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
         line = f"{self.name}: {' '.join(str(value).split())}" if is_scalar else ""
         head = self.head.match(to_plain_letters(line))

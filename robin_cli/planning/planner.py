@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -134,8 +134,7 @@ class Planner:
         self._stop = stop
         self._repeats, self._limits = repeats, None if repeats is None else repeats.limits(arms)
         self._verdicts, self._decides = verdicts, decides or verdicts is not None
-        self._in_rounds = round_depth is not None
-        self._together = together
+        self._in_rounds, self._together = round_depth is not None, together
         self._sets, self._set_of, self._has_gaps = sets_of(policy.contests, len(arms), together)
         self._n, self._under_way, self._streak = (
             self.arms.counts,
@@ -169,6 +168,7 @@ class Planner:
             None  # sets whose urgencies are to be computed anew; None: all
         )
         self._ahead: deque[int] = deque()  # the rest of the block
+        self._asked: set[int] = set()  # arms of the block that a request asked along with another
         self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
         self._held: Collection[int] = ()
         self._deferred: set[int] = set()
@@ -235,7 +235,9 @@ class Planner:
             if not (
                 self._arms.streak[arm] >= RETIRE_AFTER
                 or arm in self._deferred
+                or arm in self._asked
                 or self._is_settled(arm)
+                or self._is_held(arm)
                 or (self._held and self._judge is not None and self._judge[arm] in self._held)
             ):  # meanwhile
                 ticket = self._ticket(arm, samples)
@@ -251,8 +253,9 @@ class Planner:
         if samples > 1:
             most = min(samples, self._most_samples, self.budget.available)
             calls = most_at_once(n, pending, arms.streak[arm], most, self._warm_up, self._at_first)
-            if self._limits is not None:
-                calls = max(1, min(calls, self._limits.at_once(arm, n + pending)))
+        if self._limits is not None:
+            calls = max(1, min(calls, self._limits.at_once(arm, n + pending)))
+            self._limits.count(arm, n + pending, calls)
         self.warming_up = n < self._warm_up
         if self._room < NO_END and not self.warming_up:
             calls = min(calls, self._room)
@@ -265,6 +268,32 @@ class Planner:
         arms.pending[arm] = pending + calls
         self.budget.reserve(calls)
         return Ticket(arm, draw, calls)
+
+    def along(self, ticket: Ticket, arms: Iterable[int]) -> list[Ticket]:
+        """Reserve a call of each of ``arms`` that may be asked in the request of ``ticket``, as far as the budget goes.
+
+        Args:
+            ticket: the last one planned.
+            arms: with that of the ticket, in the order of the request.
+        """
+        tickets = []
+        for arm in arms:
+            if arm == ticket.arm:
+                tickets.append(ticket)
+            elif self.budget.available and self._may_come_along(arm):
+                tickets += filter(None, [self._ticket(arm, 1)])
+        if len(tickets) > 1:
+            self._asked.update(ticket.arm for ticket in tickets)
+        return tickets
+
+    def _may_come_along(self, arm: int) -> bool:
+        if arm in self._deferred or arm in self._asked or self._arms.retired(arm):
+            return False
+        if self._is_held(arm):
+            return False
+        has_room = self._room > 0 or self._arms.n[arm] < self._warm_up
+        is_wanted = self._may_be_asked(np.array([arm])).item() and not self._is_settled(arm)
+        return has_room and is_wanted
 
     # ── outcomes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -354,6 +383,7 @@ class Planner:
 
     def _take_block(self, chosen: deque[int]) -> None:
         self._ahead, self._is_choosing, self._is_idle = chosen, False, False
+        self._asked.clear()
         self._found_none = not chosen  # until something changes
         if not chosen and self._deferred and not self.budget.reserved:  # no other is left
             self._readmit()
@@ -375,8 +405,6 @@ class Planner:
             self._look_at(policy, members, deferred)
         self._limit_repeats()
         found = self._most_urgent(count, made, seen)
-        if self._limits is not None:
-            found = self._limits.within_room(found, self._n + self._under_way)
         if not found or (self._judge is None and self._windows is None and self._together == 1):
             return deque(found)
         chosen, under_way = np.array(list(found)), self.budget.reserved > 0
@@ -609,6 +637,11 @@ class Planner:
         ):
             return False
         return self._nearness is None or self._nearness.item(arm) == NEVER
+
+    def _is_held(self, arm: int) -> bool:
+        """Return whether ``arm`` gets no call now, as its judge may repeat itself."""
+        made = self._arms.n[arm] + self._arms.pending[arm]
+        return self._limits is not None and self._limits.at_once(arm, made) < 1
 
     def _decide(self, verdicts: Verdicts, arm: int, outcome: Outcome) -> None:
         """Add ratings to the decisions, and look at them if it is time; once all are decided, after every answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,30 +49,31 @@ class Repeated(NamedTuple):
         return self.agree & ~self.waits & (self.made >= FEWEST)
 
 
-class Limits(NamedTuple):
-    """The most calls of each arm, and the room for repeats, by :attr:`ArmSpace.kind`."""
+class Limits:
+    """The limits of calls at one time, each by :attr:`ArmSpace.kind`.
 
-    calls: IntArray
-    repeats: IntArray
+    Args:
+        calls: the most calls of each arm.
+        room: the repeats that may still begin.
+    """
 
-    def at_once(self, arm: int, made: int) -> int:
-        """Return the most calls of a request of ``arm`` after ``made`` calls."""
-        kind = arm % len(self.calls)
-        return self.calls.item(kind) - made if self.repeats[kind] == _ENDLESS else 1
+    def __init__(self, calls: IntArray, room: IntArray) -> None:
+        self._calls, self._most, self._room = calls, calls.tolist(), room.tolist()
 
     def may_be_asked(self, made: IntArray) -> NDArray[np.bool_]:
         """Return whether each arm may get another call after ``made``, shape (K,)."""
-        return (made.reshape(-1, len(self.calls)) < self.calls).ravel()
+        return (made.reshape(-1, len(self._calls)) < self._calls).ravel()
 
-    def within_room(self, arms: Mapping[int, bool], made: IntArray) -> dict[int, bool]:
-        """Return ``arms`` less those whose repeats have no room; ``made``: calls of all arms, shape (K,)."""
-        room, found = self.repeats.tolist(), {}
-        for arm, value in arms.items():
-            is_repeat = made.item(arm) > 0
-            room[arm % len(room)] -= is_repeat
-            if not is_repeat or room[arm % len(room)] >= 0:
-                found[arm] = value
-        return found
+    def at_once(self, arm: int, made: int) -> int:
+        """Return the most calls of a request of ``arm`` after ``made`` calls; below 1 for none."""
+        kind = arm % len(self._room)
+        most = 1 if self._room[kind] < _ENDLESS else self._most[kind] - made
+        return min(most, self._room[kind], self._most[kind] - made) if made else most
+
+    def count(self, arm: int, made: int, calls: int) -> None:
+        """Count a request of ``calls`` calls of ``arm`` after ``made``."""
+        if made and self._room[arm % len(self._room)] < _ENDLESS:
+            self._room[arm % len(self._room)] -= calls
 
 
 class Repeats:

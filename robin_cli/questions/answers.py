@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from robin_cli.model.exchange import Answer, Failure, Reply
-from robin_cli.model.records import UNREADABLE, Judgment, Scale
+from robin_cli.model.records import UNREADABLE, Judgment, Rating, Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.parsing.decisions import read_decision
 from robin_cli.parsing.expectation import Expectation, expectation_of
 from robin_cli.parsing.forms import ending_of
 from robin_cli.questions.base import Kind
@@ -24,27 +25,30 @@ class AnswerReader:
 
     Args:
         kind: of question, which says how answers are read.
-        answers: how the judges were asked to answer, one of ANSWERS.
+        answers: how each judge was asked to answer, as --answers has it.
+        asks_all: whether an answer in JSON has a value for each attribute, by its name.
         notify: called with one line.
     """
 
     def __init__(
-        self, space: ArmSpace, kind: Kind, *, answers: str, notify: Callable[[str], None]
+        self,
+        space: ArmSpace,
+        kind: Kind,
+        *,
+        answers: Sequence[str],
+        asks_all: bool = False,
+        notify: Callable[[str], None],
     ) -> None:
         self._space = space
         self._form = kind.form
         self._turned = kind.turned
-        self._answers = answers
+        self._answers, self._asks_all = answers, asks_all
         self._notify = notify
         self._ignoring: set[str] = set()
 
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, numbered from ``draw``, or the one that records a failure."""
-        blank, judge, scale = (
-            self._blank(arm, draw, outcome),
-            self._space.judge_of(arm),
-            self._space.scale_of(arm),
-        )
+        blank, scale = self._blank(arm, draw, outcome), self._space.scale_of(arm)
         is_of_other = self._turned[self._space.variant.item(arm)]
         if isinstance(outcome, Failure):
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
@@ -56,23 +60,16 @@ class AnswerReader:
         if outcome.unread:
             return [replace(each, reason=UNREADABLE) for each in _unrated(blank, outcome)]
         judgments = []
+        answers = self._answers[self._space.judge.item(arm)]
         for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
-            rating = self._form.parse(
-                answer.text,
-                scale,
-                answers=self._answers,
-                finish_reason=answer.finish_reason,
-                refusal=answer.refusal,
-            )
-            self._check_format(judge, answer)
-            by_tokens = (
-                self._expected(answer, scale)
-                if rating.value is not None and self._answers == "logprobs"
-                else _BY_TEXT
-            )
+            if answers == "decisions":
+                rating, expected, probabilities = read_decision(self._form, answer, scale)
+            else:
+                rating, expected = self._read(arm, answer, answers)
+                probabilities = None
             if is_of_other:  # the answer rates the response shown first, and the judgment rates A
                 rating = replace(rating, value=_turned(rating.value, scale))
-                by_tokens = replace(by_tokens, value=_turned(by_tokens.value, scale))
+                expected = replace(expected, value=_turned(expected.value, scale))
             judgments.append(
                 replace(
                     kept,
@@ -80,13 +77,31 @@ class AnswerReader:
                     status="ok" if rating.value is not None else "unparsed",
                     reason=rating.reason,
                     feedback=rating.feedback,
-                    scoring="text" if by_tokens.value is None else "logprobs",
-                    expected_rating=by_tokens.value,
-                    off_scale_mass=by_tokens.off_scale,
-                    text_because=by_tokens.why,
+                    scoring="text" if expected.value is None else answers,
+                    expected_rating=expected.value,
+                    off_scale_mass=expected.off_scale,
+                    text_because=expected.why,
+                    probabilities=probabilities,
                 )
             )
         return judgments
+
+    def _read(self, arm: int, answer: Answer, answers: str) -> tuple[Rating, Expectation]:
+        """Return the rating in the text of an answer, and with log probabilities the expected one."""
+        scale = self._space.scale_of(arm)
+        rating = self._form.parse(
+            answer.text,
+            scale,
+            answers=answers,
+            finish_reason=answer.finish_reason,
+            refusal=answer.refusal,
+            key=self._space.attribute_of(arm) if self._asks_all else "",
+        )
+        if answers == "json":
+            self._check_format(self._space.judge_of(arm), answer)
+        if rating.value is None or answers != "logprobs":
+            return rating, _BY_TEXT
+        return rating, self._expected(answer, scale)
 
     def unread(self, arm: int, draw: int, reply: Reply) -> list[Judgment]:
         """Return the judgments of a reply at which :meth:`judgments` raised: its texts, without ratings."""
@@ -115,7 +130,7 @@ class AnswerReader:
         )
 
     def _check_format(self, judge: str, answer: Answer) -> None:
-        if self._answers != "json" or judge in self._ignoring:
+        if judge in self._ignoring:
             return
         is_complete = ending_of(answer.finish_reason) == "complete"
         if is_complete and not self._form.holds_json(answer.text):
@@ -139,9 +154,8 @@ def _turned(value: _Number | None, scale: Scale) -> _Number | None:
 
 def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
     """Yield the answers of a reply with their shares of its tokens and cost, and no rating yet."""
-    usage = reply.usage
     for position, answer in enumerate(reply.answers):
-        first = position == 0
+        usage = reply.usage.rest if position else reply.usage
         yield replace(
             blank,
             draw=blank.draw + position,
@@ -150,14 +164,12 @@ def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:
             text=answer.text,
             model=reply.model,
             finish_reason=answer.finish_reason,
-            prompt_tokens=usage.prompt_tokens if first else 0,
-            completion_tokens=usage.completion_tokens if first else 0,
-            cost_usd=usage.cost_usd if first or usage.cost_usd is None else 0.0,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
             request_id=reply.request_id,
             fingerprint=reply.fingerprint,
-            usage_estimated=first and usage.estimated,
-            cached_tokens=usage.cached_tokens if first or usage.cached_tokens is None else 0,
-            reasoning_tokens=usage.reasoning_tokens
-            if first or usage.reasoning_tokens is None
-            else 0,
+            usage_estimated=usage.estimated,
+            cached_tokens=usage.cached_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from robin_cli.model.exchange import Question
 from robin_cli.model.records import Pair
@@ -15,24 +16,36 @@ class Questions:
 
     Args:
         seed: the run's own; None sends none.
-        answers: one of ANSWERS.
+        answers: of each judge, as --answers has it.
     """
 
     def __init__(
-        self, prompts: PromptSet, space: ArmSpace, *, seed: int | None, answers: str
+        self, prompts: PromptSet, space: ArmSpace, *, seed: int | None, answers: Sequence[str]
     ) -> None:
         self._prompts = prompts
         self._space = space
         self._seed = seed
         self._answers = answers
 
-    def question(self, pair: Pair, arm: int, draw: int, samples: int = 1) -> Question:
-        """Return the question for calls of ``arm``, one of ``pair``'s, from ``draw``."""
-        space = self._space
-        messages = self._prompts.messages(pair, space.attribute_of(arm), space.variant.item(arm))
+    def question(
+        self, pair: Pair, arm: int, draw: int, samples: int = 1, along: Sequence[int] = ()
+    ) -> Question:
+        """Return the question for calls of ``arm``, one of ``pair``'s, from ``draw``.
+
+        Args:
+            along: the arms that the request asks, if there are several.
+        """
+        prompts, space = self._prompts, self._space
+        answers, variant = self._answers[space.judge.item(arm)], space.variant.item(arm)
+        names = [space.attribute_of(asked) for asked in along or [arm]]
+        messages = prompts.messages(pair, names[0], variant, answers, names)
         seed = None if self._seed is None else call_seed(self._seed, space, arm, draw)
-        structure = self._prompts.kind.form.structure(self._answers, space.scale_of(arm))
-        return Question(messages, samples=samples, seed=seed, structure=structure)
+        return Question(
+            messages,
+            samples=len(names) if answers == "decisions" else samples,
+            seed=seed,
+            structure=prompts.structure(answers, names),
+        )
 
 
 def call_seed(seed: int, space: ArmSpace, arm: int, draw: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
-from robin_cli.parsing.verdicts import VERDICT
+from robin_cli.parsing.verdicts import VERDICT, points_of, verdicts_of
 from robin_cli.questions.base import Kind
 from robin_cli.questions.rubric_files import Rubric
 
@@ -25,6 +25,20 @@ def _filled(
     }
 
 
+def _decision(rubric: Rubric, criterion: Rubric | None) -> Mapping[str, Any]:
+    by = f" Judge strictly by this rubric.\n\n{criterion.text}" if criterion else ""
+    texts = rubric.level_texts
+    return {
+        "type": "choice",
+        "name": rubric.attribute,
+        "instructions": f"Which of the two responses to the instruction is better?{by}",
+        "choices": [
+            {"value": verdict, "description": texts[points_of(verdict, rubric.scale) or 0]}
+            for verdict in verdicts_of(rubric.scale)
+        ],
+    }
+
+
 def _in_words(points: float, scale: Scale) -> str:
     if points in {scale.low, scale.high}:
         return "A is better" if points == scale.high else "B is better"
@@ -40,9 +54,11 @@ PREFER = Kind(
     score_scale=Scale(0, 1),
     in_words=_in_words,
     template="pairwise-judge",
+    input="pairwise-decisions",
     values=("instruction", *_OF_TWO, "criterion", "title", "ties", "reference"),
     needed=_OF_TWO,
     filled=_filled,
+    decision=_decision,
 )
 
 

@@ -15,13 +15,31 @@ def _filled(
     pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None
 ) -> Mapping[str, Any]:
     del variant, criterion
+    return {"response": pair.response, **values_of(rubric)}
+
+
+def values_of(rubric: Rubric) -> Mapping[str, Any]:
+    """Return the values of a template that are about the attribute."""
     return {
-        "response": pair.response,
         "rubric": rubric.text,
         "title": rubric.title,
         "attribute": rubric.attribute,
         "low": rubric.scale.low,
         "high": rubric.scale.high,
+    }
+
+
+def _decision(rubric: Rubric, criterion: Rubric | None) -> Mapping[str, Any]:
+    del criterion
+    examples = "".join(f"\n\n{example.text}" for example in rubric.examples)
+    levels = (
+        {"label": str(rating), "description": text} for rating, text in rubric.level_texts.items()
+    )
+    return {
+        "type": "score",
+        "name": rubric.attribute,
+        "instructions": f"Rate the response to the instruction. Criterion: {rubric.title}{examples}",
+        "levels": list(levels),
     }
 
 
@@ -33,7 +51,12 @@ RATE = Kind(
     score_scale=None,
     in_words=None,
     template="absolute-judge",
-    values=("instruction", "response", "rubric", "title", "attribute", "low", "high", "reference"),
+    input="decisions",
+    values=(
+        *("instruction", "response", "rubric", "title", "attribute", "low", "high"),
+        *("attributes", "reference"),
+    ),
     needed=(),
     filled=_filled,
+    decision=_decision,
 )

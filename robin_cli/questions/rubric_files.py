@@ -65,6 +65,15 @@ class Rubric(
     human: str = ""
     examples: tuple[Example, ...] = ()
 
+    @property
+    def level_texts(self) -> dict[int, str]:
+        """The text of every rating of the scale."""
+        texts: dict[int, str] = {}
+        for label, text in _with_gaps(self.levels):
+            low, high = _ends(label.replace(" to ", "-"))
+            texts |= dict.fromkeys(range(low, high + 1), text)
+        return texts
+
     @cached_property
     def text(self) -> str:
         """The rubric as the judge reads it, in the paper's form: a title line, a line for each level, then the examples."""

@@ -21,7 +21,7 @@ from robin_cli.model.records import Pair, Scale
 from robin_cli.questions.base import Kind
 from robin_cli.questions.kinds import kind_of
 from robin_cli.questions.prefer import PREFER, verdict_rubric
-from robin_cli.questions.rate import RATE
+from robin_cli.questions.rate import RATE, values_of
 from robin_cli.questions.rubric_files import Rubric, read_rubric
 from robin_cli.questions.templates import compiled, rendered
 
@@ -59,7 +59,8 @@ def known_attributes() -> list[str]:
 def known_templates(*, pairwise: bool | None = None) -> list[str]:
     """Return the names of the shipped templates, sorted; ``pairwise`` keeps those that are, or are not."""
     names = sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
-    return [name for name in names if pairwise is None or (name == PREFER.template) == pairwise]
+    of_two = {PREFER.template, PREFER.input}
+    return [name for name in names if pairwise is None or (name in of_two) == pairwise]
 
 
 def is_shipped_template(sha256: str) -> bool:
@@ -80,7 +81,7 @@ def load_prompts(
     attributes: Sequence[str] = (),
     rubric_files: Sequence[str] = (),
     template: str | None = None,
-    answers: str = "text",
+    answers: Sequence[str] = ("text",),
     *,
     pairwise: bool = False,
     ties: bool = True,
@@ -91,13 +92,14 @@ def load_prompts(
         attributes: those to rate; empty for those of the files. In a pairwise run, the one criterion of the better response,
             or none.
         rubric_files: rubrics of the user's own; each replaces a shipped one of its attribute.
-        template: a file, or the name of a shipped one; None for the paper's, or robin's own for comparisons.
-        answers: one of ANSWERS; for JSON the question ends with that request.
+        template: a file, or the name of a shipped one; None for the paper's, or robin's own for comparisons. Beside judges
+            that write, decision models read robin's own.
+        answers: of each judge; for JSON the question ends with that request.
         pairwise: ask which of two responses is better.
         ties: allow the answer that neither is better.
 
     Raises:
-        InputError: no attribute, one without a rubric, a file that is wrong, or several criteria.
+        InputError: no attribute, one without a rubric, a file that is wrong, several criteria, or a template for JSON alone.
     """
     own: dict[str, Rubric] = {}
     for file in rubric_files:
@@ -124,12 +126,20 @@ def load_prompts(
         )
     rubrics = [own.get(name) or rubric_of(name) for name in wanted]
     kind = kind_of(pairwise=pairwise)
-    text = _template_text(template, kind)
+    writing = [form for form in answers if form != "decisions"]
+    text = _template_text(template or (kind.template if writing else kind.input), kind)
+    is_mixed = 0 < len(writing) < len(answers)
     criterion = rubrics[0] if pairwise and rubrics else None
     asked = [verdict_rubric(criterion, ties=ties)] if pairwise else rubrics
-    request = kind.form.request(answers, asked[0].scale)
+    request = kind.form.request("json" if "json" in writing else "", asked[0].scale)
     named = f"--template {template}" if template else "--template"
-    return PromptSet(asked, text, request, criterion, named, kind)
+    prompts = PromptSet(asked, text, request, criterion, named, kind, is_mixed=is_mixed)
+    if prompts.asks_all and set(writing) - {"json"}:
+        raise InputError(
+            f"{named}: asks for all attributes in one answer, which is read as JSON; add --answers json, or take another "
+            f"template: {', '.join(known_templates(pairwise=False))}"
+        )
+    return prompts
 
 
 class PromptSet:
@@ -146,6 +156,7 @@ class PromptSet:
         named: the template's name in errors.
         kind: of question.
         images: the folder of images that are files.
+        is_mixed: whether decision models read another template than this one, robin's own.
 
     Raises:
         InputError: a template that is wrong, or asks for unknown values.
@@ -160,15 +171,19 @@ class PromptSet:
         named: str = "--template",
         kind: Kind = RATE,
         images: str = "",
+        *,
+        is_mixed: bool = False,
     ) -> None:
         self.images = images
         self.kind = kind
         self._source = template
+        self._shown = _template_text(kind.input, kind) if is_mixed else ""
         self._named = named
-        self._request = request
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
         self.criterion = criterion
         self._variables = self._checked()
+        self._for_decisions = compiled(self._shown or template)[0]
+        self._request = "" if self.asks_all else request
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], *, pairwise: bool = False) -> PromptSet:
@@ -177,9 +192,9 @@ class PromptSet:
         criterion = msgspec.convert(record.get("criterion"), Rubric | None)
         named = "the template of this run (only a new run can have another)"
         kind, images = kind_of(pairwise=pairwise), record.get("images", "")
-        return cls(
-            rubrics, record["template"], record.get("request", ""), criterion, named, kind, images
-        )
+        text, request = record["template"], record.get("request", "")
+        is_mixed = record.get("is_mixed", False)
+        return cls(rubrics, text, request, criterion, named, kind, images, is_mixed=is_mixed)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -188,7 +203,9 @@ class PromptSet:
         criterion = {"criterion": msgspec.to_builtins(self.criterion)} if self.criterion else {}
         rubrics = msgspec.to_builtins(list(self.rubrics.values()))
         images = {"images": self.images} if self.images else {}
-        return {"template": self._source, **request, "rubrics": rubrics, **criterion, **images}
+        mixed = {"is_mixed": True} if self._shown else {}
+        rest = {**criterion, **images, **mixed}
+        return {"template": self._source, **request, "rubrics": rubrics, **rest}
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -211,9 +228,31 @@ class PromptSet:
         return "reference" in self._variables
 
     @property
+    def asks_all(self) -> bool:
+        """Whether the template asks for all attributes in one answer."""
+        return "attributes" in self._variables
+
+    def structure(self, answers: str, attributes: Sequence[str]) -> Mapping[str, Any]:
+        """Return the fields of a request's body that say how to answer for ``attributes``: a schema, or questions."""
+        form = self.kind.form
+        if answers == "decisions":
+            asked = (self.kind.decision(self.rubrics[name], self.criterion) for name in attributes)
+            return {"questions": list(asked)}
+        if answers != "json":
+            return {}
+        scales = (
+            (name if self.asks_all else form.name, self.rubrics[name].scale) for name in attributes
+        )
+        return form.structure(tuple(scales))
+
+    def asks_together(self, answers: str) -> bool:
+        """Return whether one request asks a judge of this form of ``answers`` about several attributes."""
+        return answers == "decisions" or (answers == "json" and self.asks_all)
+
+    @property
     def sha256(self) -> str:
         """Hash of the template and the rubrics' texts: two runs with the same one asked the same questions."""
-        digest = hashlib.sha256((self._source + self._request).encode())
+        digest = hashlib.sha256((self._source + self._request + self._shown).encode())
         rubrics = dict(
             zip(self.kind.asked_for(self.attributes), cycle(self.rubrics.values()), strict=False)
         )
@@ -225,30 +264,42 @@ class PromptSet:
             )
         return digest.hexdigest()
 
-    def messages(self, pair: Pair, attribute: str, variant: int = 0) -> list[Message]:
+    def messages(
+        self,
+        pair: Pair,
+        attribute: str,
+        variant: int = 0,
+        answers: str | None = None,
+        along: Sequence[str] = (),
+    ) -> list[Message]:
         """Return the messages that ask for ``attribute`` of ``pair``: perhaps a system message, and the user's.
 
         Images are numbered in the texts, and listed in this order under ``images`` in the user's message.
 
         Args:
             variant: of the question, by number, see :attr:`Kind.variants`.
+            answers: the judge's form of answers; None for that of all judges.
+            along: the attributes that the same request asks for, if there are several.
         """
+        template = self._for_decisions if answers == "decisions" else self._template
         filled = self.kind.filled(pair, self.rubrics[attribute], variant, self.criterion)
         values = {"instruction": readable_turns(pair.prompt), **filled}
         if pair.reference is not None:
             values["reference"] = pair.reference
+        if self.asks_all:
+            values["attributes"] = [values_of(self.rubrics[name]) for name in along or [attribute]]
         images: dict[Image, int] = {}
         values = {
             name: numbered(value, self.images, images) if isinstance(value, str) else value
             for name, value in values.items()
         }
         try:
-            texts = rendered(self._template, values)
+            texts = rendered(template, values)
         except _RENDERING as error:
             raise InputError(
                 f"{self._named}: cannot be rendered for pair {pair.pair_id} ({error})"
             ) from error
-        texts["user"] += self._request
+        texts["user"] += self._request if answers in {None, "json"} else ""
         messages: list[Message] = [{"role": role, "content": text} for role, text in texts.items()]
         return [*messages[:-1], {**messages[-1], "images": tuple(images)}] if images else messages
 

@@ -112,13 +112,14 @@ JUDGMENTS = declared("judgments", "Every judgment", "answer, in the order in whi
     Column("draw", "Number of the answer to this question, from 0.", "count"),
     Column("usage_estimated", "Whether the tokens are estimated.", "flag"),
     Column("judge", "The judge that was asked.", "name"),
-    Column("scoring", "text, or logprobs for an expectation.", "name"),
-    Column("expected_rating", "With `--answers logprobs`: the expectation.", "number"),
+    Column("scoring", "text; logprobs or decisions for an expectation.", "name"),
+    Column("expected_rating", "With `--answers logprobs` or `decisions`: the expectation.", "number"),
     Column("off_scale_mass", "Probability of texts that are no rating.", "number"),
     Column("text_because", "Why the text was rated instead.", "name"),
     Column("cached_tokens", "Cached tokens sent.", "count"),
     Column("reasoning_tokens", "Tokens of reasoning.", "count"),
     Column("fingerprint", "The endpoint's fingerprint of the model's configuration.", "name"),
+    Column("probabilities", "With `--answers decisions`: of each level, as JSON.", "id"),
 ))
 
 _OF_JUDGES = "The attribute; of a panel with the judge."

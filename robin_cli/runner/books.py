@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from typing import Any
 
 from robin_cli.dispatch.limiter import Limiter
 from robin_cli.dispatch.permits import Permit
@@ -116,15 +117,21 @@ class Unpaid:
 class Call:
     """A chosen call: its judge, the dollars set aside for it and, until it is made, its question and permit.
 
-    Its prompt, of ``size`` bytes, may be long: set ``question`` to None once the call is made.
+    Its prompt, of ``size`` bytes, may be long: set ``question`` to None once the call is made. A request about several
+    attributes has a ticket for each.
     """
 
-    ticket: Ticket
+    tickets: Sequence[Ticket]
     judge: int
     money: float = 0.0
     question: Question | None = None
     permit: Permit | None = None
     size: int = 0
+
+    @property
+    def ticket(self) -> Ticket:
+        """The ticket; the first of several."""
+        return self.tickets[0]
 
 
 class Books:
@@ -146,6 +153,7 @@ class Books:
         calls: the calls in the budget; for a budget of money, about as many as it pays for.
         at_first: ratings per arm that are asked before any are looked at; ``least``: calls before there is a result.
         ask: makes the question of a ticket.
+        along: returns the arms that a request for an arm may ask too, itself included.
         asked: the number of calls made and not answered yet.
         unwritten: the number of calls whose answers are on their way to the disk.
         changed: set when one of these changes, or the planner learns something.
@@ -171,6 +179,7 @@ class Books:
         self.health = health or [Health(name) for name in desk.names]
         self.stats = Stats()
         self.ask: Callable[[Ticket], Question] = desk.question
+        self.along: Callable[[int], Sequence[int]] = lambda arm: (arm,)
         self.asked = self.unwritten = self._may_be_lost = 0
         self.changed, self.ended = asyncio.Event(), asyncio.Event()
         self.error: Exception | None = None
@@ -204,23 +213,26 @@ class Books:
         (ticket,) = planned
         number = self.desk.judge_of(ticket.arm)
         has_limit, most, question = self.money.limit is not None, 0.0, None
+        call = Call(planned, number)
         try:
             ticket = self.planner.shorten(ticket, judges[number].most_samples)
+            call.tickets = self.planner.along(ticket, self.along(ticket.arm))
             if keeps_question or has_limit:
-                question = self.ask(ticket)
+                several = len(call.tickets) > 1
+                question = self.desk.question_about(call.tickets) if several else self.ask(ticket)
             if question is not None and has_limit:
                 most = judges[number].most_cost(question)
                 question = replace(question, most_usd=most)
         except Exception:
-            # answers under way are still counted, and the sums hold
-            self.planner.tell(ticket, Unanswered.WITHDRAWN)
+            self._unplan(call)  # answers under way are still counted, and the sums hold
             raise
         if not self.money.covers(most, number):
             # A cheaper arm must not take its place: that would override the planner's choice.
-            self.planner.tell(ticket, Unanswered.WITHDRAWN)
+            self._unplan(call)
             return Unpaid(most)
         self.money.reserve(most, number)
-        return Call(ticket, number, most, question if keeps_question else None)
+        call.money, call.question = most, question if keeps_question else None
+        return call
 
     def end_of_money(self, next_call: Unpaid, why: str = "") -> Idle:
         """End the session because the money does not cover another call, and no call under way may return some.
@@ -240,7 +252,7 @@ class Books:
     def take_up(self, tickets: Sequence[Ticket], judges: Sequence[Judge]) -> list[Call]:
         """Count calls of an earlier session as under way, and set their money aside, even beyond the limit."""
         self.planner.take_up(tickets)
-        calls = [Call(ticket, self.desk.judge_of(ticket.arm)) for ticket in tickets]
+        calls = [Call([ticket], self.desk.judge_of(ticket.arm)) for ticket in tickets]
         for call in calls:
             if self.money.limit is not None:
                 call.money = judges[call.judge].most_cost(self.ask(call.ticket))
@@ -256,15 +268,29 @@ class Books:
             self.desk.record_under_way(self._may_be_lost)
 
     def judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
-        """Return the judgments in a reply, or the one that records a failure."""
+        """Return the judgments in a reply, or those that record a failure; of several tickets one for each."""
         try:
-            return self.desk.judgments(call.ticket, outcome)
+            return self._of_each(self.desk.judgments, call, outcome)
         except Exception as error:
             if isinstance(outcome, Failure):
                 raise
             # a bug of robin's may hit every reply; keep this one, which is paid for
             self.end(error)
-            return self.desk.unread(call.ticket, outcome)
+            return self._of_each(self.desk.unread, call, outcome)
+
+    def _of_each(
+        self,
+        read: Callable[[Ticket, Any], list[Judgment]],
+        call: Call,
+        outcome: Reply | Failure,
+    ) -> list[Judgment]:
+        count = len(call.tickets)
+        parts = outcome.split(count) if isinstance(outcome, Reply) else [outcome] * count
+        return [
+            judgment
+            for ticket, part in zip(call.tickets, parts, strict=True)
+            for judgment in read(ticket, part)
+        ]
 
     def append(self, came: Sequence[tuple[Call, list[Judgment]]]) -> None:
         """Write judgments; once they are on disk, planner, money and goal learn of them."""
@@ -281,14 +307,14 @@ class Books:
             if isinstance(error, Exception):
                 self.end(error)
         for call, judgments in came if error is None else ():
+            several = len(call.tickets) > 1
+            by_ticket = [[judgment] for judgment in judgments] if several else [judgments]
             try:
                 self.stats.count(judgments)
-                self.settle(
-                    call,
-                    outcome_of(judgments),
-                    sum(judgment.cost_usd or 0.0 for judgment in judgments),
-                )
-                self.desk.look(call.ticket.arm, judgments)
+                cost = sum(judgment.cost_usd or 0.0 for judgment in judgments)
+                self.settle(call, list(map(outcome_of, by_ticket)), cost)
+                for ticket, rated in zip(call.tickets, by_ticket, strict=True):
+                    self.desk.look(ticket.arm, rated)
             except Exception as failed:  # noqa: BLE001  # it ends the run, but the other calls must be settled too
                 self.end(failed)
         self.changed.set()
@@ -305,20 +331,31 @@ class Books:
         """Wait until all that was appended is on disk or has failed."""
         await self._commit.drain()
 
-    def settle(self, call: Call, outcome: Outcome, cost: float = 0.0) -> None:
-        """Return the calls and the money set aside for a call, except those that it used."""
-        self.planner.tell(call.ticket, outcome)
-        self.money.settle(call.money, None if isinstance(outcome, Unanswered) else cost, call.judge)
+    def settle(self, call: Call, outcomes: Sequence[Outcome], cost: float | None) -> None:
+        """Return the calls and the money set aside for a call, except those that it used.
 
-    def withdraw(self, call: Call) -> None:
-        """Return a call that was not made."""
-        self.settle(call, Unanswered.WITHDRAWN)
+        Args:
+            outcomes: one for each ticket.
+            cost: in dollars; ignored if nothing was answered.
+        """
+        for ticket, outcome in zip(call.tickets, outcomes, strict=True):
+            self.planner.tell(ticket, outcome)
+        is_unanswered = isinstance(outcomes[0], Unanswered)
+        self.money.settle(call.money, None if is_unanswered else cost, call.judge)
+
+    def withdraw(self, call: Call, outcome: Unanswered = Unanswered.WITHDRAWN) -> None:
+        """Return a call that was not made, or that says nothing about its arms."""
+        self.settle(call, [outcome] * len(call.tickets), None)
 
     def lose(self, call: Call) -> None:
         """Return a call to be made again that may already have been paid for."""
         self.stats.dropped += 1
-        self.planner.tell(call.ticket, Unanswered.WITHDRAWN)
+        self._unplan(call)
         self.money.lose(call.money, call.judge)
+
+    def _unplan(self, call: Call) -> None:
+        for ticket in call.tickets:
+            self.planner.tell(ticket, Unanswered.WITHDRAWN)
 
     def end(self, error: Exception) -> None:
         """End the session with ``error``, unless another error ends it already."""

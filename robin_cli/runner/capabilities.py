@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
 from robin_cli.dispatch.dispatched import Dispatched
-from robin_cli.judges.metering import Price
+from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.replies import Completion, Problem
+from robin_cli.judges.replies import Completion, Problem, one_line
+from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Pair, Rating, Scale
+from robin_cli.parsing.decisions import read_decision
 from robin_cli.parsing.expectation import TOP_LOGPROBS, Expectation, expectation_of
 from robin_cli.parsing.forms import Form
 from robin_cli.parsing.verdicts import verdict_of
 from robin_cli.questions.rubrics import PromptSet, load_prompts
-from robin_cli.runner.connection import endpoint_alone
+from robin_cli.runner.connection import endpoint_alone, endpoint_at
 from robin_cli.settings.addresses import JudgeAddress
 from robin_cli.settings.table import Settings
 
-_QUESTION = "What is the capital of France?"
 _ANSWER = "The capital of France is Paris."
 _WRONG = "The capital of France is Lyon."
+_PAIR = Pair("check", "What is the capital of France?", _ANSWER, reference=_ANSWER, other=_WRONG)
 
 _SEVERAL = 4
 _SEED = 20
@@ -43,6 +46,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         logprobs: answers come with log probabilities of tokens.
         expected_rating, text_because: the rating of an answer by log probabilities, or why it is read from the text; both None
             without log probabilities, or without a rating.
+        decisions: a rating, or the share of wins, by /decisions, in words; or why there is none.
         seed: "honoured" (the same answer twice), "accepted" (another answer) or "refused".
         reasoning_tokens, completion_tokens: of the first judgment.
         reasoning_usd: the cost of its reasoning; None without a price, or without reasoning.
@@ -67,6 +71,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     logprobs: bool | None
     expected_rating: float | None
     text_because: str | None
+    decisions: str
     seed: str
     reasoning_tokens: int | None
     completion_tokens: int | None
@@ -91,26 +96,54 @@ async def look_at(
     has_own = settings.rubric or settings.pairwise
     named = settings.attributes[:1] or (() if has_own else ("helpfulness",))
     rubric, template, ties = settings.rubric, settings.template, not settings.no_ties
-    prompts = load_prompts(named, rubric, template, pairwise=settings.pairwise, ties=ties)
+    answers = ("text", "decisions")
+    prompts = load_prompts(named, rubric, template, answers, pairwise=settings.pairwise, ties=ties)
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
+    endpoint = replace(endpoint_at(base_url, asked.name, key, settings), decisions=True)
+    decider = DecisionsJudge(endpoint, notify=notify)
+    decided = ""
     try:
-        return await _seen(judge, patient, prompts, price, endpoint=base_url)
+        decided = await _decided(decider, prompts)
+        words, cost = (price.text(), price.cost) if price else (None, None)
+        of_endpoint = {"endpoint": base_url, "price": words, "decisions": decided}
+        return await _seen(judge, patient, prompts, cost, **of_endpoint)
+    except EndpointError as error:
+        if not decided.startswith("yes"):
+            raise
+        raise EndpointError(
+            f"{error}. /decisions answers there: give --answers decisions"
+        ) from None
     finally:
         await judge.aclose()
+        await decider.aclose()
+
+
+async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:
+    """Ask for the same judgment by /decisions; return the value in words, or why there is none."""
+    names = prompts.attributes[:1]
+    structure = prompts.structure("decisions", names)
+    messages = prompts.messages(_PAIR, names[0], answers="decisions")
+    outcome = await judge.probe(messages, structure)
+    if not isinstance(outcome, Completion):
+        return f"no: {one_line(outcome.detail.partition(';')[0])}"
+    (answer,) = outcome.answers
+    rating, expected, _ = read_decision(prompts.kind.form, answer, prompts.scales[0])
+    if expected.value is None:
+        return f"yes, but this answer holds no {prompts.kind.form.name} ({rating.reason})"
+    return f"yes: --answers decisions would rate this answer {expected.value:.2f}"
 
 
 async def _seen(
     judge: OpenAIJudge,
     patient: Dispatched,
     prompts: PromptSet,
-    price: Price | None,
+    cost: Callable[[int, int], float] | None,
     **of_endpoint: Any,
 ) -> Capabilities | Failure:
     """Ask plainly, for four answers at once, with log probabilities, twice with one seed, and in the other order of two."""
     form, scale = prompts.kind.form, prompts.scales[0]
-    pair = Pair("check", _QUESTION, _ANSWER, reference=_ANSWER, other=_WRONG)
     messages, *swapped = (
-        prompts.messages(pair, prompts.attributes[0], variant)
+        prompts.messages(_PAIR, prompts.attributes[0], variant)
         for variant in range(len(prompts.kind.variants))
     )
     first = await patient.ask(Question(messages))
@@ -146,17 +179,17 @@ async def _seen(
         expected_rating=expected.value,
         text_because=expected.why,
         seed=_seed(judge, seeded),
-        price=price.text() if price else None,
         reasoning_tokens=(reasoning := first.usage.reasoning_tokens),
         completion_tokens=first.usage.completion_tokens,
-        reasoning_usd=price.cost(0, reasoning) if price and reasoning else None,
+        reasoning_usd=cost(0, reasoning) if cost and reasoning else None,
         short_levels=bool(others) or scale.is_of_digits,
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
         repeats={each.text for each in came} == {answer.text},
         system_role=judge.takes_system,
         parameters=sorted(judge.parameters()),
-        requests=sum(isinstance(each, Reply | Completion) for each in answered),
+        requests=sum(isinstance(each, Reply | Completion) for each in answered)
+        + of_endpoint["decisions"].startswith("yes"),
     )
 
 

@@ -48,7 +48,7 @@ def cautions(
         )
     if manifest.settings["temperature"] == 0:
         yield "at --temperature 0 a judge hardly varies, so repeated calls bring little; 1 is usual here"
-    if manifest.answers == "logprobs" and not manifest.has_levels_of_digits:
+    if "logprobs" in manifest.answers and not manifest.has_levels_of_digits:
         wide = next(scale for scale in manifest.scales if not scale.is_of_digits)
         yield (
             f"--answers logprobs: a level of the scale {wide.low} to {wide.high} may take two tokens; such ratings are read "

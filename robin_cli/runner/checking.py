@@ -23,6 +23,7 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
             and a judge has no price.
     """
     api_keys(settings)
+    _check_decisions(settings)
     check_rounds(settings)
     _check_cluster(settings, function)
     if function is None:
@@ -37,6 +38,18 @@ def check_judges(settings: Settings, function: Function | None = None) -> None:
 def secret_names(settings: Settings) -> list[str]:
     """Return the variables that hold keys."""
     return [name for name in settings.api_key_env if name != NO_KEY]
+
+
+def _check_decisions(settings: Settings) -> None:
+    """Raise InputError for settings that do not go with decision models."""
+    flags = {
+        "--batch": settings.batch,
+        "--ray": settings.ray is not None,
+        "--judge": not settings.at_endpoints,
+    }
+    flag = next((flag for flag, is_set in flags.items() if is_set), None)
+    if flag and "decisions" in settings.answers:
+        raise InputError(f"{flag}: does not reach /decisions; leave it out, or --answers decisions")
 
 
 def _check_cluster(settings: Settings, function: Function | None) -> None:

@@ -65,7 +65,7 @@ def endpoints_of(
             at_address[base_url].append(limiter)
             limiter.together = at_address[base_url]
         key = keys[judge.api_key_env] if settings.at_endpoints else "none"
-        target = _target(settings, judge.name, base_url, price, calls or ceiling)
+        target = _target(settings, judge, base_url, price, calls or ceiling)
         if isinstance(target.options, Endpoint):
             # Workers must not raise the limit on answers: the money set aside here would not cover them.
             raises = reach is None or settings.max_cost is None
@@ -101,17 +101,18 @@ def endpoints_of(
 
 
 def _target(
-    settings: Settings, model: str, base_url: str, price: Price | None, at_a_time: int
+    settings: Settings, judge: JudgeAddress, base_url: str, price: Price | None, at_a_time: int
 ) -> Target:
     """Return one address of a judge; for a package's judge or a function, the target without an address."""
     if not settings.at_endpoints:
         return Target(
-            settings.judge, Options(model, at_a_time=at_a_time, **_stated(settings)), price
+            settings.judge, Options(judge.name, at_a_time=at_a_time, **_stated(settings)), price
         )
     endpoint = replace(
-        endpoint_at(base_url, model, "none", settings),
+        endpoint_at(base_url, judge.name, "none", settings),
         bounded=settings.max_cost is not None,
-        logprobs=settings.answers == "logprobs",
+        logprobs=judge.answers == "logprobs",
+        decisions=judge.answers == "decisions",
         at_a_time=at_a_time,
     )
     return Target(settings.judge, endpoint, price)

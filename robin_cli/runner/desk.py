@@ -39,23 +39,31 @@ class RunDesk:
         self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
     ) -> None:
         manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
+        self._asks_together = list(map(prompts.asks_together, manifest.answers))
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
         self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
-        self._reader = AnswerReader(space, prompts.kind, answers=manifest.answers, notify=notify)
+        self._reader = AnswerReader(
+            space,
+            prompts.kind,
+            answers=manifest.answers,
+            asks_all=prompts.asks_all,
+            notify=notify,
+        )
         self._trial = None
         if manifest.may_use_logprobs:
             self._trial = LogprobTrial(space, prompts.kind.form, manifest.budget, notify)
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
-                temperature=manifest.settings["temperature"],
+                # a decision model draws nothing: its answers may be equal
+                temperature=manifest.settings["temperature"] * (answers != "decisions"),
                 arms=int((space.judge == 0).sum()),
                 notify=lambda line, who=f"{name}: " if name else "": notify(who + line),  # type: ignore[misc]
                 run=store.path,
                 noun=noun,
             )
-            for name in names
+            for name, answers in zip(names, manifest.answers, strict=True)
         ]
         self._fuses = [Fuse(name, noun) for name in names]
 
@@ -83,9 +91,18 @@ class RunDesk:
         """Return the number of arms that were given up, by reason."""
         return Counter(why for arm, why in self._reasons.items() if self._arms.retired(arm))
 
+    def asked_along(self, arm: int) -> Sequence[int]:
+        """Return the arms that a request for ``arm`` may ask too, itself included."""
+        return self._space.asked_along(arm) if self._asks_together[self.judge_of(arm)] else (arm,)
+
     def question(self, ticket: Ticket) -> Question:
         """Return the question for a ticket."""
         return self._questions.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
+
+    def question_about(self, tickets: Sequence[Ticket]) -> Question:
+        """Return the question for tickets of one pair and judge, one for each attribute."""
+        pair, arms = self.pair_of(tickets[0].arm), [ticket.arm for ticket in tickets]
+        return self._questions.question(self._store.pairs[pair], *tickets[0], arms)
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""

@@ -56,7 +56,7 @@ class Diagnostics:
         self._notify = notify
         self._answers = 0
         self._reasons: Counter[str] = Counter()
-        self._ratings: Counter[int] = Counter()
+        self._ratings: Counter[float] = Counter()
         self._arms_seen: set[int] = set()
         self._first_texts: dict[
             int, tuple[int, str]
@@ -71,8 +71,8 @@ class Diagnostics:
         self._answers += 1
         if judgment.reason is not None:
             self._reasons[judgment.reason] += 1
-        if judgment.rating is not None:
-            self._ratings[judgment.rating] += 1
+        if judgment.value is not None:
+            self._ratings[judgment.value] += 1
         for name, check in (
             ("repeats", self._repeats),
             ("unparsed", self._unparsed),
@@ -126,6 +126,6 @@ class Diagnostics:
             return None
         (rating,) = self._ratings
         return (
-            f"the first {self._answers} answers, over {len(self._arms_seen)} pairs, all rate {rating}: does the judge read the "
-            f"responses? Look at its questions (robin render) and its answers ({self._export})"
+            f"the first {self._answers} answers, over {len(self._arms_seen)} pairs, all rate {rating:g}: does the judge read "
+            f"the responses? Look at its questions (robin render) and its answers ({self._export})"
         )

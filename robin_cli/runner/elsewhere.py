@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from robin_cli.judges.functions import Checked, Function
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter, Price
+from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.registry import judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
@@ -53,7 +54,8 @@ def asked_here(
     """Make the judge at ``target``, asked by this process; ``function``: the judge, if it is a Python function."""
     options, meter = target.options, Meter(target.price)
     if isinstance(options, Endpoint):
-        return OpenAIJudge(replace(options, api_key=key), meter=meter, notify=notify)
+        kind = DecisionsJudge if options.decisions else OpenAIJudge
+        return kind(replace(options, api_key=key), meter=meter, notify=notify)
     return Checked(
         judge_named(target.judge, options) if function is None else judge_of(function, options),
         options,

@@ -271,7 +271,7 @@ class Engine(Carrier):
             books.asked -= 1
         call.question = None  # it may be long, and the next goes out
         if outcome is None:
-            books.settle(call, Unanswered.UNREACHED)
+            books.withdraw(call, Unanswered.UNREACHED)
         else:
             books.append([(call, judgments)])
 

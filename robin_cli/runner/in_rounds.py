@@ -43,7 +43,7 @@ def rounds_of(
         endpoint = replace(
             endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
             bounded=settings.max_cost is not None,
-            logprobs=settings.answers == "logprobs",
+            logprobs=judge.answers == "logprobs",
         )
         endpoint = as_raised(endpoint, store.manifest)
         asked[judge.name] = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)

@@ -15,8 +15,8 @@ from robin_cli.datasets.fields import NOT_READ, RESPONSES
 from robin_cli.datasets.formats import sheets
 from robin_cli.datasets.pairs import Dataset, load_pairs
 from robin_cli.goals.base import Goal
-from robin_cli.goals.checks import check_shown, check_target
-from robin_cli.model.errors import InputError, RunError, did_you_mean
+from robin_cli.goals.checks import check_answers, check_shown, check_target
+from robin_cli.model.errors import RunError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.questions.rubrics import PromptSet
@@ -43,6 +43,7 @@ def checked_data(
     prompts.check_responses_shown(dataset.pairs[0])
     dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
+    check_answers(settings, prompts)
     check_human(dataset, prompts, notify)
     return dataset
 
@@ -190,16 +191,6 @@ def manifest_of(
         "model": settings.model[0] if len(judges) == 1 else list(settings.model),
         **recorded(settings, Scope.RUN),
     }
-    sampling: dict[str, Any] = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        **settings.extra_body,
-    }
-    if settings.answers == "logprobs" and (sampling["temperature"], sampling["top_p"]) != (1, 1):
-        raise InputError(
-            f"--answers logprobs: needs --temperature 1 and --top-p 1, not {sampling['temperature']} and {sampling['top_p']}: "
-            "endpoints report probabilities before these settings change them, so the scores would be those of another judge"
-        )
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
     return Manifest(

@@ -53,7 +53,8 @@ def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
                 f'--max-cost: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
                 f"for a million tokens{there}), or leave --max-cost out"
             )
-        prices.append(price)
+        is_output_free = judge.answers == "decisions"
+        prices.append(price and replace(price, is_output_free=is_output_free))
     return prices
 
 
@@ -180,7 +181,10 @@ def lost_before(
     calls = store.manifest.lost_calls
     if not calls:
         return 0.0
+    prompts = recorded_prompts(store.manifest)
     if fold.arms.spent:
-        return calls * settings.samples_per_request * spent / fold.arms.spent
-    tokens = tokens_of_prompt(store.space, store.pairs, recorded_prompts(store.manifest))
+        together = any(map(prompts.asks_together, store.manifest.answers))
+        attributes = len(store.space.attributes) if together else 1
+        return calls * max(settings.samples_per_request, attributes) * spent / fold.arms.spent
+    tokens = tokens_of_prompt(store.space, store.pairs, prompts)
     return calls * (dollars_of_call(prices, tokens, usual_answer(settings.max_tokens)) or 0.0)

@@ -124,6 +124,10 @@ class Session:
             ],
             notify=notify,
         )
+        if (
+            carrying.rounds is None and settings.ray is None
+        ):  # these ask for each attribute by itself
+            books.along = self._desk.asked_along
         self.stats, self._carrier = books.stats, carrying.begin(books)
 
     @property

@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 class JudgeAddress:
     """A judge: the model's name, its addresses (at least one), and the variable with their key, or NO_KEY.
 
-    Prices are US dollars for a million tokens; None if none were given.
+    Prices are US dollars for a million tokens; None if none were given. ``answers``: how it is asked to answer.
     """
 
     name: str
@@ -42,6 +42,7 @@ class JudgeAddress:
     price_in: float | None = None
     price_out: float | None = None
     price_cached: float | None = None
+    answers: str = "text"
 
 
 def judge_name(model: str) -> str:
@@ -62,7 +63,7 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
 
     Raises:
         InputError: there is no judge, one is named twice, an address is not valid, or the numbers of variables or prices do not
-            match.
+            match; or as many forms of answers.
     """
     common = shared_addresses(settings)
     if not settings.at_endpoints:
@@ -98,15 +99,16 @@ def judges_of(settings: Settings) -> tuple[JudgeAddress, ...]:
             ("--price-cached", settings.price_cached),
         )
     ]
+    forms = _paired("--answers", "forms", settings.answers, count)
     own = len(settings.api_key_env) == count
     return tuple(
         JudgeAddress(
             name,
             checked_urls([url], "--model") if url else common,
             variable if settings.at_endpoints and (own or url is None) else NO_KEY,
-            *costs,
+            *rest,
         )
-        for (name, url), variable, *costs in zip(named, variables, *prices, strict=True)
+        for (name, url), variable, *rest in zip(named, variables, *prices, forms, strict=True)
     )
 
 

@@ -87,7 +87,8 @@ class Setting:
     @property
     def choices(self) -> tuple[str, ...]:
         """All possible values, if they are listed."""
-        return get_args(self.type) if get_origin(self.type) is Literal else ()
+        kind = get_args(self.type)[0] if self.several else self.type
+        return get_args(kind) if get_origin(kind) is Literal else ()
 
     @property
     def said_in_file(self) -> str:

@@ -252,9 +252,10 @@ class Settings:
         scope=SESSION, metavar="ADDRESS", example='"10.0.0.1:6379"', kept=False, check=_RAY)
     samples_per_request: int = _ask("Ratings wanted of one request, for one prompt paid (the API's n).",
         1, scope=SESSION, check=_within(1, 128, "a number of ratings, 1 to 128"))
-    answers: Literal["text", "json", "logprobs"] = _ask(
-        "How the judge answers: text, json (by a schema) or logprobs (a rating is the mean over its tokens).",
-        "text", metavar="FORM")
+    answers: tuple[Literal["text", "json", "logprobs", "decisions"], ...] = _ask(
+        "How the judge answers: text, json (by a schema), logprobs (the mean over its tokens) or decisions (probabilities "
+        "alone); {again}, for each --model.",
+        ("text",), metavar="FORM")
     rpm: float | None = _ask("Requests a minute at most, of each judge at each address.",
         scope=SESSION, example="500", check=_A_MINUTE)
     tpm: float | None = _ask("Tokens a minute at most, of each judge at each address.",

@@ -166,9 +166,10 @@ class Manifest:
         return (model,) if isinstance(model, str) else tuple(model)
 
     @property
-    def answers(self) -> str:
-        """The way the judges were asked to answer, one of ANSWERS."""
-        return str(self.own_settings["answers"])
+    def answers(self) -> tuple[str, ...]:
+        """The way each judge is asked to answer."""
+        answers: tuple[str, ...] = self.own_settings["answers"]
+        return answers * len(self.models) if len(answers) == 1 else answers
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -212,7 +213,7 @@ class Manifest:
     @property
     def expected(self) -> tuple[bool, ...]:
         """Whether the ratings of each judge are expectations."""
-        return tuple(self.answers == "logprobs" for _ in self.judges)
+        return tuple(each in {"logprobs", "decisions"} for each in self.answers)
 
     @property
     def has_levels_of_digits(self) -> bool:
@@ -223,7 +224,7 @@ class Manifest:
     def may_use_logprobs(self) -> bool:
         """Whether a run by text could have been one by log probabilities."""
         is_sampled_whole = self.settings["temperature"] == self.settings["top_p"] == 1
-        return self.answers == "text" and self.has_levels_of_digits and is_sampled_whole
+        return set(self.answers) == {"text"} and self.has_levels_of_digits and is_sampled_whole
 
     def target_of(self, settings: Settings) -> float | None:
         """Return the error, or the share of likely wrong decisions, at which a session ends; None for none."""
@@ -573,6 +574,7 @@ def _identity(manifest: Manifest) -> dict[str, Any]:
         **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},
         "model": ", ".join(manifest.judges),
+        "answers": ", ".join(manifest.own_settings["answers"]),
         "attributes": ", ".join(manifest.attributes),
         "scale": ", ".join(map(str, dict.fromkeys(manifest.scales))),
         "seed": manifest.seed,

@@ -38,6 +38,7 @@ JUDGMENTS = pa.schema(
         pa.field("cached_tokens", pa.int64()),
         pa.field("reasoning_tokens", pa.int64()),
         pa.field("fingerprint", pa.string()),
+        pa.field("probabilities", pa.string()),
     ]
 )
 

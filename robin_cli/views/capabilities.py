@@ -48,6 +48,7 @@ def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
         else "refused: its text goes to the front of the user's",
         "several_ratings_a_request": _choices(seen.choices_of_4),
         "logprobs": _logprobs(seen, samples_all=samples_all),
+        "decisions": seen.decisions,
         "seed": _SEED[seen.seed],
         "reasoning": _reasoning(seen),
         "token_counts": _token_counts(seen),

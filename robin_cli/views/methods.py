@@ -46,10 +46,10 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     spent = _allocation(run, words["allocation"])
     made = {name: words["intervals"][name] for name in _intervals(status)}
-    forms = ["logprobs"] * (run.manifest.answers == "logprobs") + [
-        "pairwise"
-    ] * run.manifest.is_pairwise
-    judge = dict(_judge(run)) | {name: words["answers"][name] for name in forms}
+    forms = {*run.manifest.answers, *["pairwise"] * run.manifest.is_pairwise}
+    judge = dict(_judge(run)) | {
+        name: each for name, each in words["answers"].items() if name in forms
+    }
     said = " ".join([*judge.values(), *spent.values(), *made.values()])
     keys = set(re.findall(r"\[([a-z-]+)\]", said))
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
@@ -103,6 +103,7 @@ def _judge(run: RunData) -> Iterator[tuple[str, str]]:
     yield "fingerprints", _counts(answers["fingerprint"]) or "none sent"
     asked = {**manifest.own_settings, **manifest.last_session, "seed": manifest.seed}
     said = [name for name in _ASKED if asked.get(name) not in (None, {})]
+    asked |= {"answers": " and ".join(asked["answers"])}
     yield "settings", ", ".join(f"{name} {asked[name]}" for name in said)
     ends = zip(manifest.attributes, manifest.known_ends, strict=True)
     yield "scale", ", ".join(f"{name} {each}" for name, each in ends if each.are_known)

@@ -92,7 +92,7 @@ class Work:
             spent=arms.spent,
             ratings=int(arms.counts.sum()),
             unparsed=_reasons(run, "unparsed"),
-            answers=manifest.answers,
+            answers=", ".join(dict.fromkeys(manifest.answers)),
             rated_by_text=_counted(run.judgments["text_because"]),
             failed=_reasons(run, "failed"),
             refused=sum(each.get("refused", 0) for each in manifest.sessions),

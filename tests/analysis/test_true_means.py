@@ -21,9 +21,9 @@ def sums_of(ratings: list[list[int]]) -> Sums:
     return Sums(*np.array(columns, dtype=np.float64).T)
 
 
-def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
-    """The means of all components and, by row, the chance of each, with five steps of EM over either mixture, eight times."""
-    levels, centers = range(1, 6), [1 + k / 10 for k in range(-24, 65)]
+def shares_of(centers: list[float]) -> FloatArray:
+    """The probability of each level, by width (the waverers last) and center."""
+    levels = range(1, 6)
     normal = [
         [[math.exp(-((x - center) ** 2) / (2 * v)) for x in levels] for center in centers]
         for v in WIDTHS
@@ -33,7 +33,12 @@ def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
         for center in centers
     ]
     share = np.array([*normal, wavering])
-    share /= share.sum(axis=2, keepdims=True)
+    return np.asarray(share / share.sum(axis=2, keepdims=True))
+
+
+def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
+    """The means of all components and, by row, the chance of each, with five steps of EM over either mixture, eight times."""
+    share = shares_of([1 + k / 10 for k in range(-24, 65)])
     likelihood = np.array(
         [
             [share[..., x - 1] for x in row] and np.prod([share[..., x - 1] for x in row], axis=0)
@@ -66,8 +71,7 @@ def by_every_rating(ratings: list[list[int]]) -> tuple[FloatArray, FloatArray]:
 def test_chances_are_those_of_em_over_every_single_rating() -> None:
     value, after = by_every_rating(RATINGS)
     found = fitted(FIVE, sums_of(RATINGS))
-    halfway = (value[:, 1:] + value[:, :-1]) / 2
-    ends = np.column_stack([value[:, 0], halfway, value[:, -1]])  # of what each mean stands for
+    ends = shares_of([1 + k / 10 - 0.05 for k in range(-24, 66)]) @ np.arange(1, 6)
     for at in (1.4, 2.9, 3.1, 4.55):
         part = np.array([np.interp(at, row, np.arange(90.0)) for row in ends])
         inside = np.clip(part[:, None] - np.arange(89), 0, 1)

@@ -77,7 +77,10 @@ def error(
 def serving(
     handler: Handler, *, models: Sequence[str] = (), tls: ssl.SSLContext | None = None
 ) -> Iterator[Wire]:
-    """Answer every chat completion by ``handler(number of the request from 0, its body)``; list any ``models``."""
+    """Answer every question by ``handler(number of the request from 0, its body)``; list any ``models``.
+
+    Chat completions come with ``messages``, decisions with ``questions``.
+    """
     wire = Wire(models=models, tls=tls)
     ready, over = threading.Event(), threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(wire, handler, ready, over)))
@@ -176,7 +179,7 @@ async def _serve(
         return web.json_response({"data": [{"id": name} for name in wire.models]})
 
     app = web.Application(client_max_size=2**27)
-    app.add_routes([web.post("/v1/chat/completions", handle)])
+    app.add_routes([web.post(f"/v1/{path}", handle) for path in ("chat/completions", "decisions")])
     if wire.models:
         app.add_routes([web.get("/v1/models", list_models)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

@@ -325,10 +325,11 @@ def test_takes_no_tie_in_an_object_where_there_is_none() -> None:
 
 def test_asks_for_the_verdicts_that_there_are_and_nothing_else() -> None:
     for scale, said in ((TIES, ["A", "B", "tie"]), (NO_TIES, ["A", "B"])):
-        schema = VERDICT.structure("json", scale)["response_format"]["json_schema"]["schema"]
+        schema = VERDICT.structure((("verdict", scale),))["response_format"]["json_schema"][
+            "schema"
+        ]
         assert schema["properties"]["verdict"] == {"type": "string", "enum": said}
         assert schema["required"] == ["feedback", "verdict"]
-    assert VERDICT.structure("text", TIES) == {}
 
 
 @given(st.text(), st.sampled_from(["A", "B", "tie"]))
@@ -409,7 +410,7 @@ def kept(
     arm: int, text: str, tokens: list[dict[str, Any]] | None = None
 ) -> tuple[int | None, float | None]:
     reader = AnswerReader(
-        SPACE, PREFER, answers="text" if tokens is None else "logprobs", notify=lambda _: None
+        SPACE, PREFER, answers=["text" if tokens is None else "logprobs"], notify=lambda _: None
     )
     reply = Reply((Answer(text, "stop", tokens=tokens),), "m", Usage(), None, 0.0)
     (judgment,) = reader.judgments(arm, 0, reply)

@@ -535,3 +535,39 @@ def test_names_the_policy_that_gives_an_arm_no_finite_priority(odd: float) -> No
     assert arms.spent == 4  # what was told before counts
     with pytest.raises(InputError, match=said):
         Planner(arms, Odd(odd)).plan()
+
+
+@given(
+    st.integers(1, 4), st.integers(1, 3), st.integers(1, 60), st.integers(1, 6), st.integers(0, 999)
+)
+def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
+    pairs: int, attributes: int, budget: int, at_once: int, seed: int
+) -> None:
+    luck = np.random.default_rng(seed)
+    arms = WritableArms(pairs * attributes)
+    policy = RobinHood.of(Setup(len(arms), max(budget, len(arms)), SCALE))
+    planner = Planner(arms, policy, budget=budget)
+    under_way: list[list[Ticket]] = []
+    asked: list[tuple[int, int]] = []
+    while True:
+        while len(under_way) < at_once and (planned := planner.plan(1)):
+            first = planned[0].arm - planned[0].arm % attributes
+            tickets = planner.along(planned[0], range(first, first + attributes))
+            assert planned[0] in tickets
+            assert [each.arm for each in tickets] == sorted({each.arm for each in tickets})
+            under_way.append(tickets)
+            assert planner.budget.spent + planner.budget.reserved <= budget
+        if not under_way:
+            break
+        tickets = under_way.pop(int(luck.integers(len(under_way))))
+        is_lost = luck.random() < 0.1
+        for ticket in tickets:
+            if is_lost:
+                planner.tell(ticket, Unanswered.UNREACHED)
+            else:
+                asked.append((ticket.arm, ticket.draw))
+                planner.tell(ticket, [float(luck.integers(5)) if luck.random() < 0.8 else None])
+    assert planner.is_over
+    assert len(asked) == len(set(asked)) == planner.budget.spent <= budget
+    assert planner.budget.spent == budget or planner.arms.retired_mask.all()
+    assert (planner.budget.reserved, int(planner.arms.under_way.sum())) == (0, 0)

@@ -19,7 +19,7 @@ USAGE = Usage(prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
 def read(
     arm: int, outcome: Reply | Failure, notes: list[str] | None = None, **how: object
 ) -> list[Judgment]:
-    settings = {"answers": "text"} | how
+    settings = {"answers": ["text"] * 2} | how
     said = [] if notes is None else notes
     return AnswerReader(SPACE, RATE, notify=said.append, **settings).judgments(arm, 7, outcome)  # type: ignore[arg-type]
 
@@ -69,7 +69,7 @@ def test_keeps_a_failure_as_one_judgment_with_its_reason() -> None:
 
 def test_says_once_of_each_judge_that_its_answers_do_not_have_the_format() -> None:
     notes: list[str] = []
-    reader = AnswerReader(SPACE, RATE, answers="json", notify=notes.append)
+    reader = AnswerReader(SPACE, RATE, answers=["json"] * 2, notify=notes.append)
     for arm in (0, 1, 0, 1):
         reader.judgments(arm, 0, reply("Rating: 3"))
     reader.judgments(0, 0, reply('{"feedback": "", "rating": 3}'))
@@ -79,9 +79,9 @@ def test_says_once_of_each_judge_that_its_answers_do_not_have_the_format() -> No
 
 
 def test_goes_by_the_text_and_says_why_where_no_log_probabilities_came() -> None:
-    (judgment,) = read(0, reply("Feedback: so.\nRating: 3"), answers="logprobs")
+    (judgment,) = read(0, reply("Feedback: so.\nRating: 3"), answers=["logprobs"] * 2)
 
     assert (judgment.rating, judgment.expected_rating, judgment.scoring) == (3, None, "text")
     assert judgment.text_because is not None
-    (unread,) = read(0, reply("no idea"), answers="logprobs")
+    (unread,) = read(0, reply("no idea"), answers=["logprobs"] * 2)
     assert unread.text_because is None

@@ -243,7 +243,8 @@ def test_the_rubric_comes_first_in_the_same_words_where_a_cache_is_to_find_it() 
 def test_names_the_ready_templates() -> None:
     with pytest.raises(
         InputError,
-        match=r'ready ones, by name, are absolute-judge, rubric-first, with-reference; did you mean "with-reference"',
+        match="ready ones, by name, are absolute-judge, all-attributes, decisions, rubric-first, with-reference; "
+        'did you mean "with-reference"',
     ):
         load_prompts(["correctness"], template="with-refrence")
 
@@ -261,7 +262,7 @@ def test_compares_with_the_human_ratings_that_a_rubric_names() -> None:
 def test_a_run_keeps_its_prompts() -> None:
     for template in known_templates(pairwise=False):
         for attribute in known_attributes():
-            prompts = load_prompts([attribute], template=template)
+            prompts = load_prompts([attribute], template=template, answers=["json"])
 
             again = PromptSet.from_record(prompts.record)
 

@@ -66,7 +66,7 @@ def test_says_the_criterion_where_there_is_one() -> None:
 def test_a_run_keeps_what_it_asked() -> None:
     for criterion in ([], *([each] for each in known_attributes())):
         for ties in (True, False):
-            prompts = load_prompts(criterion, answers="json", pairwise=True, ties=ties)
+            prompts = load_prompts(criterion, answers=["json"], pairwise=True, ties=ties)
             again = PromptSet.from_record(prompts.record, pairwise=True)
 
             assert (again.sha256, again.scales, again.kind) == (
@@ -96,7 +96,7 @@ def test_an_echo_of_the_question_takes_nothing_back() -> None:
 def test_says_how_to_answer_in_json() -> None:
     for ties, said in ((True, '"verdict": "A", "B" or "tie"}'), (False, '"verdict": "A" or "B"}')):
         assert asked(
-            load_prompts((), answers="json", pairwise=True, ties=ties), "a-first"
+            load_prompts((), answers=["json"], pairwise=True, ties=ties), "a-first"
         ).endswith(said)
 
 
@@ -123,11 +123,11 @@ def test_a_pairwise_template_of_the_users_own(tmp_path: Path) -> None:
     [
         (
             "absolute-judge",
-            r"does not show response_a and response_b, which --pairwise compares; .*\(pairwise-judge\)",
+            r"does not show response_a and response_b, which --pairwise compares; .*\(pairwise-decisions, pairwise-judge\)",
         ),
         (
             "pairwise-jugde",
-            r'ready ones, by name, are pairwise-judge; did you mean "pairwise-judge"',
+            r'ready ones, by name, are pairwise-decisions, pairwise-judge; did you mean "pairwise-judge"',
         ),
     ],
 )

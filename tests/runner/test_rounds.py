@@ -51,7 +51,7 @@ class Desk(RunDesk):
         self.space = ArmSpace(
             [f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)]
         )
-        self._reader = AnswerReader(self.space, RATE, answers="text", notify=lambda _: None)
+        self._reader = AnswerReader(self.space, RATE, answers=["text"], notify=lambda _: None)
 
     def record_under_way(self, calls: int) -> None:
         """Nothing is on disk."""

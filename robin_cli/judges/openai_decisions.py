@@ -1,0 +1,112 @@
+"""A judge at an endpoint's ``/decisions``: the probability of every level of each question in one pass, and no text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from robin_cli.datasets.images import with_parts
+from robin_cli.judges.bodies import Body
+from robin_cli.judges.openai_http import OpenAIJudge, without_system
+from robin_cli.judges.replies import (
+    Completion,
+    Problem,
+    Stop,
+    Unread,
+    Unsupported,
+    clean_text,
+    error_in,
+    one_line,
+    read_json,
+    refusal,
+    usage_of,
+)
+from robin_cli.judges.transport import Response
+from robin_cli.model.exchange import Answer, Failure, Message, Question
+
+_ABSENT = frozenset({404, 405, 501})
+_UNABLE = re.compile(r"single[ -]token|one token|reasoning (block|section)", re.IGNORECASE)
+_INSTEAD = "ask this judge with --answers logprobs, json or text in a new run"
+
+
+class DecisionsJudge(OpenAIJudge):
+    """Asks a decision model. The questions are the ``structure`` of a :class:`Question`, and its messages their input."""
+
+    _writes = False
+
+    @property
+    def most_samples(self) -> int:
+        return 1
+
+    def body(self, question: Question) -> dict[str, Any]:
+        """Return the body of a request: the endpoint takes no option of chat completions."""
+        (message,) = without_system(question.messages)
+        endpoint = self._endpoint
+        return {
+            "model": endpoint.model,
+            "input": message["content"] if "images" not in message else [message],
+            **question.structure,
+            **endpoint.extra_body,
+        }
+
+    @property
+    def _most_tokens(self) -> int:
+        return 0
+
+    def _charged(self, question: Question) -> Sequence[Message]:
+        questions = orjson.dumps(question.structure.get("questions", ())).decode()
+        return [*question.messages, {"role": "user", "content": questions}]
+
+    def _sent(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if isinstance(body["input"], str):
+            return body
+        (message,) = with_parts(body["input"])
+        text, *images = message["content"]
+        parts = [{**text, "type": "input_text"}]
+        for image in (part["image_url"] for part in images):
+            detail = image.get("detail", "auto")
+            parts.append({"type": "input_image", "image_url": image["url"], "detail": detail})
+        return {**body, "input": [{"role": "user", "content": parts}]}
+
+    def _completion(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
+        if response.status in _ABSENT:
+            detail = error_in(read_json(response.plain())).message
+            why = f"{response.status}{detail and ': '}{detail}"
+            return Stop(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
+        outcome = super()._completion(response, body)
+        if isinstance(outcome, Unsupported):
+            outcome = refusal(outcome.detail)
+        if isinstance(outcome, Failure) and outcome.refused and _UNABLE.search(outcome.detail):
+            return Stop(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
+        return outcome
+
+    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
+        return read_decisions(response.plain(), response.headers, len(body["questions"]))
+
+
+def read_decisions(body: Body, headers: Mapping[str, str], count: int) -> Completion | Unread:
+    """Return the answers in the body of a success, one for each of ``count`` questions, in their order."""
+    content = read_json(body)
+    content = content if isinstance(content, dict) else {}
+    answers = content.get("answers")
+    answers = answers if isinstance(answers, list) else []
+    if len(answers) != count or not all(isinstance(answer, dict) for answer in answers):
+        excerpt = one_line(body[:300].decode("utf-8", "replace"))
+        return Unread(f"a 200 without an answer to each of {count} questions: {excerpt}")
+    usage = usage_of(content.get("usage"))
+    return Completion(
+        tuple(
+            Answer(
+                orjson.dumps(answer).decode(),
+                refusal="declined" if answer.get("type") == "refusal" else None,
+            )
+            for answer in answers
+        ),
+        model=clean_text(content.get("model"))[:200],
+        usage=replace(usage, completion_tokens=usage.completion_tokens or 0),
+        request_id=headers.get("x-request-id") or None,
+    )
