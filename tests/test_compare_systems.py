@@ -121,8 +121,9 @@ def test_asks_about_whole_prompts_and_says_what_it_did_not_reach(tmp_path: Path)
         robin(*command, cwd=tmp_path, exits=0)
 
 
-def test_ends_at_the_look_that_tells_the_systems_apart(tmp_path: Path) -> None:
-    goal = ("--target-wrong", "0.05", "--concurrency", "1")
+@pytest.mark.parametrize("concurrency", ["1", "32"])
+def test_ends_at_the_look_that_tells_the_systems_apart(tmp_path: Path, concurrency: str) -> None:
+    goal = ("--target-wrong", "0.05", "--concurrency", concurrency)
     for name, systems, spent in (("far", ("alpha", "beta"), 80), ("near", ("beta", "gamma"), 100)):
         (tmp_path / name).mkdir()
         write_rows(tmp_path / name / "pairs.jsonl", rows_of(45, systems))
