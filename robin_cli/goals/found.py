@@ -191,7 +191,7 @@ class Found(ABC):
     @property
     def answer(self) -> list[str]:
         """The answer and the judges that repeat themselves, in at most three lines: for the end, the status and the report."""
-        lines = [] if self.repeating is None else self.repeating.lines()
+        lines = [] if self.repeating is None else self.repeating.lines
         return [*self.answer_to_goal[: MOST_LINES - len(lines)], *lines]
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -107,8 +108,9 @@ class Repeating:
             for attribute, judge in self.places
         ]
 
+    @cached_property
     def lines(self) -> list[str]:
-        """Return a line on them; empty if none repeats itself."""
+        """A line on them; empty if none repeats itself."""
         if not self.places:
             return []
         made = [int(self._made[attribute, judge]) for attribute, judge in self.places]

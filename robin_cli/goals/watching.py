@@ -113,7 +113,9 @@ class SystemsWatch(ErrorWatch):
             if look >= self._looks[0]:
                 self._are_told = are_told_apart(self._systems, at.arms, self._p)
                 self._looks = [each for each in self._looks if each > look]
-        if self._looks and at.budget.reserved:  # calls beyond a look wait for it: it may end the run
+        if (
+            self._looks and at.budget.reserved
+        ):  # calls beyond a look wait for it: it may end the run
             calls = at.budget.spent + at.budget.reserved
             if calls >= self._systems.calls_for(self._looks[0]):
                 return True
