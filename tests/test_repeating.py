@@ -35,10 +35,10 @@ def calls(folder: Path) -> int:
 def test_ends_and_goes_on_only_if_that_is_wanted(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 60)
     with serving(same) as wire:
-        done = robin(*judge(wire.url, data, 600), cwd=tmp_path, exits=0)
+        done = robin(*judge(wire.url, data, 300), cwd=tmp_path, exits=0)
         has(
             done.stderr,
-            "the judge repeats itself: 60 of 60 second ratings were the same; stopped after 120 of 600 calls; at most 5 % of "
+            "the judge repeats itself: 60 of 60 second ratings were the same; stopped after 120 of 300 calls; at most 5 % of "
             "repeats would differ (95 % confidence). What is left is not noise: ask another judge, or people",
         )
         assert calls(tmp_path / "r") == 120
@@ -50,13 +50,13 @@ def test_ends_and_goes_on_only_if_that_is_wanted(tmp_path: Path) -> None:
 
         again = robin("resume", "r", cwd=tmp_path, exits=0)
         has(again.stderr, "nothing was sent: the judge repeats itself", "--repeat-anyway")
-        more = robin("resume", "r", "--budget", "700", cwd=tmp_path, exits=2)
+        more = robin("resume", "r", "--budget", "360", cwd=tmp_path, exits=2)
         has(more.stderr, "the judge repeats itself", "Add --repeat-anyway")
         assert calls(tmp_path / "r") == 120
 
-        on = robin("resume", "r", "--budget", "700", "--repeat-anyway", cwd=tmp_path, exits=0)
-        assert calls(tmp_path / "r") == 700
-        has(on.stderr, "the judge repeats itself: 640 of 640 repeats were the same; at most 0.5 %")
+        on = robin("resume", "r", "--budget", "360", "--repeat-anyway", cwd=tmp_path, exits=0)
+        assert calls(tmp_path / "r") == 360
+        has(on.stderr, "the judge repeats itself: 300 of 300 repeats were the same; at most 1 %")
 
 
 @pytest.mark.parametrize("scheduler", ["uniform", "robin-hood"])
@@ -106,9 +106,9 @@ def test_comparisons_need_both_orders_to_repeat(tmp_path: Path, noisy_order: int
         return completion(f"Feedback: {number}.\nVerdict: {verdict}")
 
     with serving(answer) as wire:
-        command: list[str | Path] = ["judge", data, "--pairwise", "-b", "480", "--run", "r"]
+        command: list[str | Path] = ["judge", data, "--pairwise", "-b", "360", "--run", "r"]
         robin(*command, "--base-url", wire.url, "--model", "m", cwd=tmp_path, exits=0)
-    assert calls(tmp_path / "r") == (240 if noisy_order is None else 480)
+    assert calls(tmp_path / "r") == (240 if noisy_order is None else 360)
 
 
 def test_rounds_of_a_panel_ask_only_the_judge_that_varies(tmp_path: Path) -> None:
@@ -120,6 +120,6 @@ def test_rounds_of_a_panel_ask_only_the_judge_that_varies(tmp_path: Path) -> Non
         return completion(f"Feedback: {number}.\nRating: {number % 5}")
 
     with serving(answer) as wire:
-        robin(*judge(wire.url, data, 600, "--model", "varies"), cwd=tmp_path, exits=0)
+        robin(*judge(wire.url, data, 360, "--model", "varies"), cwd=tmp_path, exits=0)
     by_judge = pd.read_parquet(tmp_path / "r" / "judgments")["judge"].value_counts()
-    assert by_judge.to_dict() == {"m": 120, "varies": 480}
+    assert by_judge.to_dict() == {"m": 120, "varies": 240}

@@ -101,13 +101,13 @@ def test_a_judge_that_differs_now_and_then_is_rarely_stopped() -> None:
         luck = np.random.default_rng([seed, 1])
         arms = calls_made(
             space_of(70),
-            300,
+            140,
             lambda _: [float(luck.random() < 0.1)],
             expected=True,
             at_once=8,
             seed=seed,
         )
-        return arms.spent < 300
+        return arms.spent < 140
 
     assert sum(stops(seed) for seed in range(200)) <= 2
 
