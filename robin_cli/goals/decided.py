@@ -117,6 +117,8 @@ def margin_text(task: Task) -> str:
 def target_line(share: float, target: float) -> str:
     """Return the share that is likely wrong beside the one at which the run ends."""
     now = "not known" if math.isnan(share) else share_text(share)
+    if share > target and now == share_text(target):
+        now = f"{100 * share:.3g} %"
     is_reached = "reached" if share <= target else "not reached"
     return f"at most {share_text(target)} of the decisions likely wrong: {is_reached} ({now})"
 

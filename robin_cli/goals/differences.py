@@ -14,7 +14,7 @@ from robin_cli.analysis.labelled import Corrected
 from robin_cli.analysis.paired import MORE_CALLS, Difference
 from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.summary import LabelsFile, given_labels
-from robin_cli.model.errors import shown, typed
+from robin_cli.model.errors import abridged, shown, typed
 from robin_cli.model.records import first_text, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
 from robin_cli.render.text import one_line, two_digits
@@ -101,7 +101,7 @@ def of_leader(found: Compared, listed: Sequence[Difference]) -> tuple[int, list[
 def _better(found: Compared, one: Difference, first: int) -> str:
     """Return whether the system ``first``, one of the two, is better than the other, and by how much."""
     sign, other = (1, one.b) if one.a == first else (-1, one.a)
-    leader, rival = (one_line(shown(found.systems[each])) for each in (first, other))
+    leader, rival = (shown(abridged(one_line(found.systems[each]))) for each in (first, other))
     over = f"over {number_of(one.n_prompts, 'prompt')}"
     if math.isnan(one.p):
         return f"{leader} and {rival} cannot be told apart {over}: {FEWEST_PROMPTS} are needed"

@@ -21,7 +21,6 @@ from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels
 from robin_cli.results.tables import Table
-from robin_cli.results.words import MOST_LINES
 from robin_cli.storage.manifest import Manifest
 from robin_cli.storage.reader import RunData
 
@@ -173,11 +172,6 @@ class Found(ABC):
     def lines(self) -> dict[str, str]:
         """Return the results in words, by name."""
 
-    @property
-    @abstractmethod
-    def answer_to_goal(self) -> list[str]:
-        """The answer to the goal, in at most three lines."""
-
     @cached_property
     def repeating(self) -> Repeating | None:
         """The judges that repeat themselves; None for files of scores, which no judge is asked for."""
@@ -189,15 +183,19 @@ class Found(ABC):
         return self.is_over or (self.repeating is not None and self.repeating.has_ended)
 
     @property
+    @abstractmethod
     def answer(self) -> list[str]:
-        """The answer and the judges that repeat themselves, in at most three lines: for the end, the status and the report."""
-        lines = [] if self.repeating is None else self.repeating.lines
-        return [*self.answer_to_goal[: MOST_LINES - len(lines)], *lines]
+        """The answer to the goal, in at most three lines: for the end of a session, the status and the report."""
 
     @property
     def asides(self) -> list[str]:
         """Lines before the answer at the end of a session."""
-        return []
+        return self.repeat_lines
+
+    @property
+    def repeat_lines(self) -> list[str]:
+        """A line on judges that repeat themselves, if there are any."""
+        return [] if self.repeating is None else self.repeating.lines
 
     @property
     def is_open(self) -> bool:

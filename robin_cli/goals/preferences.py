@@ -137,7 +137,7 @@ class Preferences(Found):
         }
 
     @property
-    def answer_to_goal(self) -> list[str]:
+    def answer(self) -> list[str]:
         """The best responses, the head of the ranking, or the number of comparisons whose responses are told apart."""
         if self.best is not None:
             lines = best_lines(self.run, self.best)
@@ -160,6 +160,7 @@ class Preferences(Found):
         return [
             compared_text(self.compared),
             *(f"{name}: {line}" for name, line in self._order_lines().items()),
+            *self.repeat_lines,
         ]
 
     def _order_lines(self) -> dict[str, str]:

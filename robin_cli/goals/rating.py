@@ -116,7 +116,7 @@ class Rated(Found):
         return follows and is_noise_equal(self.run)
 
     @property
-    def answer_to_goal(self) -> list[str]:
+    def answer(self) -> list[str]:
         """The mean of each attribute, the error beside its target, and whether noise hardly differs."""
         others = [] if self.aim is None else [aim_text(self.aim)]
         if self.is_noise_equal:
@@ -125,12 +125,15 @@ class Rated(Found):
 
     @property
     def asides(self) -> list[str]:
-        """The number of pairs without a rating, if there are any."""
-        unrated = np.unique(
-            self.run.space.pair[self.scores.arm[np.isnan(self.scores.numbers("score"))]]
-        )
-        have = "has" if len(unrated) == 1 else "have"
-        return [f"{number_of(len(unrated), 'pair')} {have} no rating"] if len(unrated) else []
+        """The number of pairs without a rating of each attribute, if there are any, and judges that repeat themselves."""
+        space, lines = self.run.space, []
+        unrated = space.by_pair(np.isnan(self.scores.numbers("score"))).sum(axis=0).tolist()
+        for name, count in zip(space.attributes, unrated, strict=True):
+            of = f" of {name}" if len(space.attributes) > 1 else ""
+            if count:
+                have = "has" if count == 1 else "have"
+                lines.append(f"{number_of(count, 'pair')} {have} no rating{of}")
+        return [*lines, *self.repeat_lines]
 
     @property
     def is_open(self) -> bool:

@@ -85,18 +85,24 @@ class DecisionsJudge(OpenAIJudge):
         return outcome
 
     def _read_good(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
-        return read_decisions(response.plain(), response.headers, len(body["questions"]))
+        names = [question["name"] for question in body["questions"]]
+        return read_decisions(response.plain(), response.headers, names)
 
 
-def read_decisions(body: Body, headers: Mapping[str, str], count: int) -> Completion | Unread:
-    """Return the answers in the body of a success, one for each of ``count`` questions, in their order."""
+def read_decisions(
+    body: Body, headers: Mapping[str, str], names: Sequence[str]
+) -> Completion | Unread:
+    """Return the answers in the body of a success, one for each question, in their order; some have no name."""
     content = read_json(body)
     content = content if isinstance(content, dict) else {}
     answers = content.get("answers")
     answers = answers if isinstance(answers, list) else []
-    if len(answers) != count or not all(isinstance(answer, dict) for answer in answers):
+    if len(answers) != len(names) or not all(
+        isinstance(answer, dict) and answer.get("name") in {None, name}
+        for answer, name in zip(answers, names, strict=True)
+    ):
         excerpt = one_line(body[:300].decode("utf-8", "replace"))
-        return Unread(f"a 200 without an answer to each of {count} questions: {excerpt}")
+        return Unread(f"a 200 without an answer to each of {len(names)} questions: {excerpt}")
     usage = usage_of(content.get("usage"))
     return Completion(
         tuple(

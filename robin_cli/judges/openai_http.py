@@ -139,13 +139,13 @@ class OpenAIJudge(Judge):
 
     def _ends_trial(self, body: Mapping[str, Any], outcome: Completion | Problem) -> bool:
         """Return whether log probabilities that were only tried may be why a request was refused; stop trying if it failed."""
-        if self._endpoint.logprobs or "logprobs" not in body or isinstance(outcome, Completion):
+        is_tried = "logprobs" in body and "logprobs" not in self._endpoint.extra_body
+        if self._endpoint.logprobs or not is_tried or isinstance(outcome, Completion):
             return False
         self._trials = 0
-        refused = isinstance(outcome, Failure) and outcome.refused and not outcome.permanent
-        return "logprobs" not in self._endpoint.extra_body and (
-            refused or isinstance(outcome, Unsupported)
-        )
+        if isinstance(outcome, Failure):
+            return outcome.refused and not outcome.permanent
+        return isinstance(outcome, Unsupported)
 
     async def _ask_otherwise(
         self, question: Question, body: dict[str, Any], refusal: Failure, started: float

@@ -154,7 +154,8 @@ _ENDS = {
     401: "the key was refused ({}); set a good one in the variable that --api-key-env names",
     402: "the account is out of credit ({}); add some, then robin resume",
     403: "the key may not use this model or endpoint ({}); check --model, or take another key",
-    404: "no such model or address ({}); check --model, and --base-url, which often ends in /v1",
+    404: "no such model or address ({}); check --model, and --base-url, which often ends in /v1; a model that only decides "
+    "needs --answers decisions",
     405: "nothing answers chat completions there ({}); check --base-url",
 }
 _UNKEYED = (

@@ -121,6 +121,13 @@ def option(flag: str, value: object) -> str:
     return shlex.quote(f"{flag}={word}") if word.startswith("-") else f"{flag} {shlex.quote(word)}"
 
 
+def abridged(text: str, limit: int = 40) -> str:
+    """Return ``text`` cut in its middle to ``limit`` characters: names often differ at their ends."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: (limit - 1) // 2]}…{text[-(limit // 2) :]}"
+
+
 def shown(value: object, limit: int = 40) -> str:
     """Return ``value`` as errors show it: at most ``limit`` characters, and none that could steer a terminal."""
     text = value if isinstance(value, str) else str(value)

@@ -105,9 +105,9 @@ class Repeats:
 
     def repeated(self, arms: Arms) -> Repeated:
         """Return the repeats of each judge and attribute."""
-        columns = (arms.counts, arms.under_way, arms.totals, arms.totals_sq, arms.streaks)
-        n, under_way, total, total_sq, streak = map(self._space.by_axis, columns)
-        is_kept, calls = streak < RETIRE_AFTER, n + under_way
+        columns = (arms.counts, arms.under_way, arms.totals, arms.totals_sq)
+        n, under_way, total, total_sq = map(self._space.by_axis, columns)
+        is_kept, calls = self._kept(arms), n + under_way
         differs = is_kept & (n * total_sq - total**2 > self._apart * (n * (n - 1)))
         waits = is_kept & (n < np.where(self._is_expected, 1, 2))
         if not self._asks_all:
@@ -137,7 +137,17 @@ class Repeats:
         calls = np.where(once, 1, np.where(agree & is_second, 2, _ENDLESS))
         return Limits(calls.ravel(), room.ravel())
 
+    def _kept(self, arms: Arms) -> NDArray[np.bool_]:
+        """Return which arms are not given up, by axis: a comparison is given up with either of its orders."""
+        is_kept = self._space.by_axis(arms.streaks) < RETIRE_AFTER
+        if len(self._space.variants) > 1:
+            is_kept = is_kept & is_kept.all(axis=(2, 3), keepdims=True)
+        return is_kept
+
     def end_the_run(self, arms: Arms) -> bool:
-        """Return whether every judge repeats itself, and has rated every pair that it can."""
-        is_rated = (arms.counts > 0) | arms.retired_mask
-        return bool(is_rated.all()) and bool(self.repeated(arms).is_certain.all())
+        """Return whether every judge repeats itself that has a pair to rate, and has rated every one."""
+        is_kept = self._kept(arms)
+        is_certain = self.repeated(arms).is_certain
+        is_over = is_certain | ~is_kept.any(axis=(0, 2))
+        is_rated = self._space.by_axis(arms.counts) > 0
+        return bool(is_certain.any() and is_over.all() and (is_rated | ~is_kept).all())

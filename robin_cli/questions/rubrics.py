@@ -134,6 +134,14 @@ def load_prompts(
     request = kind.form.request("json" if "json" in writing else "", asked[0].scale)
     named = f"--template {template}" if template else "--template"
     prompts = PromptSet(asked, text, request, criterion, named, kind, is_mixed=is_mixed)
+    if writing and template in {RATE.input, PREFER.input}:
+        raise InputError(
+            f"{named}: is for decision models and asks for no answer; leave it out, or judge with --answers decisions alone"
+        )
+    if prompts.asks_all and not writing:
+        raise InputError(
+            f"{named}: asks for JSON, which a decision model does not write; leave it out: one request asks for all attributes"
+        )
     if prompts.asks_all and set(writing) - {"json"}:
         raise InputError(
             f"{named}: asks for all attributes in one answer, which is read as JSON; add --answers json, or take another "

@@ -107,11 +107,12 @@ async def look_at(
         words, cost = (price.text(), price.cost) if price else (None, None)
         of_endpoint = {"endpoint": base_url, "price": words, "decisions": decided}
         return await _seen(judge, patient, prompts, cost, **of_endpoint)
-    except EndpointError as error:
+    except EndpointError:
         if not decided.startswith("yes"):
             raise
         raise EndpointError(
-            f"{error}. /decisions answers there: give --answers decisions"
+            f"{base_url}: answers /decisions ({decided.removeprefix('yes: ')}) and no chat completions: judge with --answers "
+            "decisions. The rest cannot be checked"
         ) from None
     finally:
         await judge.aclose()

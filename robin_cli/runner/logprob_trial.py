@@ -9,9 +9,10 @@ from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.space import ArmSpace
 from robin_cli.parsing.expectation import expectation_of
 from robin_cli.parsing.forms import Form
+from robin_cli.planning.repeats import FEWEST
 
-_MOST_WITHOUT = 1
-"""Answers of these whose rating cannot be read from log probabilities."""
+_ENOUGH, _MOST_WITHOUT = TRIED - 4, 1
+"""Answers with log probabilities that decide, as some of those asked for may fail; and those of them without a rating."""
 
 
 class LogprobTrial:
@@ -32,24 +33,29 @@ class LogprobTrial:
         """Look at the answers to a call of ``arm``."""
         judge = self._space.judge.item(arm)
         found = self._found.setdefault(judge, [])
-        if isinstance(outcome, Failure) or len(found) >= TRIED:
+        if isinstance(outcome, Failure) or len(found) >= _ENOUGH:
             return
         scale = self._space.scale_of(arm)
         for answer in outcome.answers:
+            if (
+                not answer.tokens
+            ):  # of a request that did not ask for them, or of an endpoint that sends none
+                continue
             at = self._form.place(answer.text)
             known = at is not None and expectation_of(
                 self._form, answer.tokens, answer.text, at, scale
             )
             found.append(bool(known and known.value is not None))
-        if len(found) >= TRIED and found.count(False) <= _MOST_WITHOUT:
-            self._recommend(judge)
+            if len(found) == _ENOUGH and found.count(False) <= _MOST_WITHOUT:
+                self._recommend(judge)
 
     def _recommend(self, judge: int) -> None:
         space = self._space
         who = f"{space.judges[judge]} returns" if len(space.judges) > 1 else "the endpoint returns"
         saved = ""
-        if self._budget > len(space):
-            saved = f": {len(space):,} calls here, not {self._budget:,}"
+        calls = len(space) + FEWEST * len(space) // len(space.pair_ids)
+        if self._budget > calls:
+            saved = f": about {calls:,} calls here, not {self._budget:,}"
         self._notify(
             f"{who} log probabilities. In a new run, --answers logprobs rates by one call about as well as by five sampled "
             f"ones{saved}"

@@ -216,6 +216,7 @@ def _typed(setting: Setting, value: Any, place: str, *, tidied: bool) -> Any:
     except msgspec.ValidationError:
         if wanted and (
             setting.by_commas
+            or setting.choices
             or (setting.kind in {str, Mapping} and isinstance(value, setting.kind))
         ):
             raise InputError(f"{place} {_shown(value)}: must be {wanted}") from None

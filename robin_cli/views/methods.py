@@ -103,6 +103,8 @@ def _judge(run: RunData) -> Iterator[tuple[str, str]]:
     yield "fingerprints", _counts(answers["fingerprint"]) or "none sent"
     asked = {**manifest.own_settings, **manifest.last_session, "seed": manifest.seed}
     said = [name for name in _ASKED if asked.get(name) not in (None, {})]
+    if set(asked["answers"]) == {"decisions"}:
+        said = [name for name in said if name in {"answers", "extra_body"}]
     asked |= {"answers": " and ".join(asked["answers"])}
     yield "settings", ", ".join(f"{name} {asked[name]}" for name in said)
     ends = zip(manifest.attributes, manifest.known_ends, strict=True)

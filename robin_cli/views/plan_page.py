@@ -117,6 +117,8 @@ def _assumptions(plan: Plan) -> list[str]:
         assumed.append(f"ratings vary {plan.prior}")
     elif plan.is_simulated:
         lines.append(f"Ratings vary {plan.prior}.")
+    if set(plan.config.answers) & {"logprobs", "decisions"}:
+        assumed.append("ratings as by text, while a run by expectations ends once 59 repeats agree")
     if cost.completion is None and cost.price:
         assumed.append("answers have 100 tokens")
     if cost.pace.startswith("assumed: ") and not plan.config.batch:

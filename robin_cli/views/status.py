@@ -195,6 +195,7 @@ class Status:
             "state": work.state,
             "budget": f"{' '.join(self.spent)}, {number_of(work.ratings, noun)}",
             **work.lines(goal),
+            **dict(zip(["repeats"], self.found.repeat_lines, strict=False)),
             **self.found.lines(),
             **({"given up": gone} if (gone := counted(work.retired_reasons, noun)) else {}),
             **cost.lines(is_begun=bool(work.spent)),
@@ -206,7 +207,9 @@ class Status:
     def first_lines(self) -> dict[str, str]:
         """Return those of the lines that fit on a page with the answer: progress and problems come first."""
         lines, work = self.lines, self.work
-        problems = [name for name in (*work.lines(self.found.goal), "given up") if name in lines]
+        problems = [
+            name for name in (*work.lines(self.found.goal), "given up", "repeats") if name in lines
+        ]
         names = ["run", "state", "budget", *problems, "cost", *list(self.found.lines())[:2]]
         most = _LINES_OF_PAGE - len(self.found.answer) - 3  # a blank, the next step, the details
         details = f"robin status {typed(work.run)} --details"

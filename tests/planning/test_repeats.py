@@ -154,3 +154,25 @@ def test_a_resumed_run_finds_the_same() -> None:
     assert repeats.end_the_run(whole)
     whole.add(7, [4.0])  # an answer that was under way
     assert not repeats.end_the_run(whole)
+
+
+def test_a_judge_that_gave_up_every_pair_of_an_attribute_ends_the_run_too() -> None:
+    space = space_of(80, attributes=("same", "refused"))
+
+    def answer(ticket: Ticket) -> Outcome:
+        return same(ticket) if ticket.arm % 2 == 0 else Unanswered.PERMANENT
+
+    arms = calls_made(space, 800, answer)
+    assert arms.spent == 160
+    assert Repeats(space, [False], asks_all=True).end_the_run(arms)
+
+
+def test_a_comparison_is_given_up_with_either_of_its_orders() -> None:
+    space = ArmSpace([str(k) for k in range(70)], ["p"], ["j"], [SCALE], ("ab", "ba"))
+    arms = WritableArms(len(space))
+    for arm in range(2, len(space)):
+        arms.add(arm, [3.0, 3.0])
+    repeats = Repeats(space, [False], asks_all=False)
+    assert not repeats.end_the_run(arms)
+    arms.add(0, Unanswered.PERMANENT)  # so that the other order is never asked
+    assert repeats.end_the_run(arms)

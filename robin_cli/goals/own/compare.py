@@ -42,7 +42,7 @@ class Comparison(Rated):
         return self.goal.systems.asked(self.run.fold.arms)
 
     @property
-    def answer_to_goal(self) -> list[str]:
+    def answer(self) -> list[str]:
         """The better system, and by how much."""
         return at_most(
             better_lines(self.compared),
@@ -56,7 +56,8 @@ class Comparison(Rated):
         partly = f", {asked.partly:,} partly" if asked.partly else ""
         unrated = f"; {number_of(asked.unrated, 'pair')} without a score" if asked.unrated else ""
         return [
-            f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}"
+            f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full{partly}{unrated}",
+            *self.repeat_lines,
         ]
 
     def lines(self) -> dict[str, str]:

@@ -35,7 +35,7 @@ class Decisions(Rated):
         return self.scores.decided
 
     @property
-    def answer_to_goal(self) -> list[str]:
+    def answer(self) -> list[str]:
         """What is decided and how much of it is likely wrong; the winners; how many decisions are certified.
 
         If the run asked whether people agree, that comes first.

@@ -19,7 +19,7 @@ from robin_cli.goals.differences import (
     verdict,
     widened,
 )
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, abridged, shown
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.render.text import one_line
 from robin_cli.results.charts import Chart, under_one_another
@@ -103,7 +103,9 @@ def charts_of(found: Compared) -> Iterator[Chart]:
             }
             panels[name] = under_one_another(names, values, (low, high), label)
     if panels:
-        who = "; ".join(f"{letter} is {shown(name, _NAME)}" for name, letter in letters.items())
+        who = "; ".join(
+            f"{letter} is {shown(abridged(name, _NAME), _NAME)}" for name, letter in letters.items()
+        )
         says = f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."
         title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
         yield Chart(title, says, panels, written_out=written_out)

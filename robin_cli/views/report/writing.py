@@ -87,6 +87,7 @@ def write_figures(charts: Sequence[Chart], folder: Path, notify: Callable[[str],
             path = folder / f"{number:02}-{name}.{form}"
             with writing(path, "; name another folder with --figures"), whole_file(path) as file:
                 file.write(drawn(chart, form))
+    notify(f"{len(charts)} pictures as SVG and PDF in {folder}")
 
 
 def _place(runs: Sequence[Path]) -> Path:
