@@ -43,9 +43,11 @@ from robin_cli.model.records import Judgment, Pair, Scale
 from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.storage.files_of_run import write_segment
+from robin_cli.storage.journal import Journal
 from robin_cli.storage.layout import JOURNAL, PAIRS, STATE, segment_path
 from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.pair_files import PAIRS_AT_A_TIME, write_table
+from robin_cli.storage.pair_files import PAIRS_AT_A_TIME
 from robin_cli.storage.schema import JUDGMENTS
 from robin_cli.storage.store import SEGMENT_ROWS, RunStore
 
@@ -104,14 +106,16 @@ def make_run(folder: Path, pairs: int, judgments: int) -> Path:
     )
     manifest = read_manifest(run)
     settings = {**manifest.settings, "judge": "openai", "model": "stub", "scheduler": "robin-hood"}
-    session = {**manifest.sessions[0], "model": "stub"}
+    session = {**manifest.sessions[0], "model": ["stub"]}
     data = {**manifest.data, "pairs": pairs}
     replace(manifest, settings=settings, budget=BUDGET, data=data, sessions=(session,)).write(run)
     (run / STATE).unlink()
     rng = np.random.default_rng(1)
     ids = _write_pairs(run, pairs, rng)
     segment_path(run, 1).unlink()
-    _write_judgments(run, ids, judgments, rng)
+    _write_judgments(run, manifest.run_id, ids, judgments, rng)
+    last = judgments // SEGMENT_ROWS
+    Journal.create(run / JOURNAL, manifest.run_id, last + 1).close()
     return run
 
 
@@ -138,7 +142,7 @@ def _write_pairs(run: Path, pairs: int, rng: np.random.Generator) -> pa.ChunkedA
 
 
 def _write_judgments(
-    run: Path, ids: pa.ChunkedArray, judgments: int, rng: np.random.Generator
+    run: Path, run_id: str, ids: pa.ChunkedArray, judgments: int, rng: np.random.Generator
 ) -> None:
     """Segments that go round the pairs; when they come to the same pairs again all but the number of the call is the same."""
     quality = rng.random(len(ids), np.float32)
@@ -147,12 +151,9 @@ def _write_judgments(
         if number >= own:
             table = pq.ParquetFile(segment_path(run, number % own + 1)).read()
             draws = pa.array([number // own] * SEGMENT_ROWS, pa.int64())
-            write_table(
-                table.set_column(
-                    table.schema.names.index("draw"), table.schema.field("draw"), draws
-                ),
-                segment_path(run, number + 1),
-            )
+            field = table.schema.field("draw")
+            table = table.set_column(table.schema.names.index("draw"), field, draws)
+            write_segment(table, run, run_id, number + 1)
             continue
         pair = (number * SEGMENT_ROWS + np.arange(SEGMENT_ROWS)) % len(ids)
         rating = np.clip(
@@ -177,11 +178,11 @@ def _write_judgments(
             "judge": "stub",
             "finish_reason": "stop",
         }
-        same |= {"draw": number // own, "usage_estimated": False}
+        same |= {"draw": number // own, "usage_estimated": False, "scoring": "text"}
         columns = [
             _column(field, values.get(field.name), same.get(field.name)) for field in JUDGMENTS
         ]
-        write_table(pa.table(columns, schema=JUDGMENTS), segment_path(run, number + 1))
+        write_segment(pa.table(columns, schema=JUDGMENTS), run, run_id, number + 1)
 
 
 def _column(field: pa.Field[Any], values: Any, same: Any) -> pa.Array:

@@ -28,7 +28,7 @@ from robin_cli.analysis.clustered import (
     mean_bounds,
 )
 from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.intervals import Part, log_sum_evidence
+from robin_cli.analysis.intervals import Part, distinct_rows, log_sum_evidence
 from robin_cli.analysis.paired import prompts_needed, times_needed
 from robin_cli.analysis.run_compare import Compared
 from robin_cli.analysis.scores import Scores, told_parts
@@ -226,15 +226,17 @@ def _log_evidence(
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Evidence for and against each pair after ``more`` ratings: ln of it, shape (len(more), K)."""
+    """Evidence for and against kinds of pairs after ``more`` ratings: ln of it, shape (len(more), kinds); each pair's kind."""
 
     more: FloatArray
     logs: tuple[FloatArray, FloatArray]
+    kind: IntArray
 
     def needed(self, enough: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
         """Return the further ratings of each pair until the evidence for it, or against, is ``enough``; inf if it never is."""
         of, against = (
-            self._crossing(each, level) for each, level in zip(self.logs, enough, strict=True)
+            self._crossing(each, level)[self.kind]
+            for each, level in zip(self.logs, enough, strict=True)
         )
         return of, against
 
@@ -252,12 +254,20 @@ class _Sides:
 def _projected(requirement: Requirement, measured: Measured) -> _Sides:
     """Return the evidence if ratings go on like each pair's so far, with one rating's weight of all pairs' distribution."""
     more = np.concatenate([[0.0], 2.0 ** np.arange(math.log2(_MOST_RATINGS) + 1)])
-    growth = [_frequencies(each) * measured.is_asked[:, None] for each in measured.parts]
+    # many pairs with few ratings have few different counts
+    counts = np.column_stack([*(each.counts for each in measured.parts), measured.is_asked])
+    distinct, kind = distinct_rows(counts.astype(np.float64))
+    splits = np.cumsum([np.shape(each.counts)[1] for each in measured.parts])
+    *by_part, is_asked = np.split(distinct, splits, axis=1)
+    growth = [
+        _frequencies(counts, np.asarray(each.counts).sum(axis=0)) * is_asked
+        for each, counts in zip(measured.parts, by_part, strict=True)
+    ]
     logs = [
         log_evidence_for(
             [
-                replace(each, counts=each.counts + count * grown)
-                for each, grown in zip(measured.parts, growth, strict=True)
+                replace(each, counts=counts + count * grown)
+                for each, counts, grown in zip(measured.parts, by_part, growth, strict=True)
             ],
             requirement.criterion,
             requirement.margin,
@@ -265,13 +275,11 @@ def _projected(requirement: Requirement, measured: Measured) -> _Sides:
         for count in more
     ]
     of, against = (np.stack(side) for side in zip(*logs, strict=True))
-    return _Sides(more, (of, against))
+    return _Sides(more, (of, against), kind)
 
 
-def _frequencies(part: Part) -> FloatArray:
+def _frequencies(counts: FloatArray, pooled: FloatArray) -> FloatArray:
     """Return the frequencies of each level in each pair's next ratings, shape (K, levels)."""
-    counts = np.asarray(part.counts, dtype=np.float64)
-    pooled = counts.sum(axis=0)
     pooled = pooled / pooled.sum() if pooled.any() else np.full(len(pooled), 1 / len(pooled))
     return np.asarray((counts + pooled) / (counts.sum(axis=1, keepdims=True) + 1.0))
 

@@ -1,28 +1,28 @@
-"""Requests to an OpenAI-compatible endpoint, by the openai SDK's client. Only this file uses openai and its HTTP libraries.
+"""Requests to an OpenAI-compatible endpoint. Only this file uses openai and its HTTP libraries.
 
-The SDK makes the client (key, headers, proxies, TLS); requests go directly to its HTTP client. Building each request in the SDK
-costs more than sending it (docs/evidence/performance.md), and the SDK's retries and error classes are not needed: robin, which
-knows the budget, has its own.
+The openai SDK settles the address and the headers, its HTTP library the certificates; requests go out on a session of aiohttp.
+Building each request in the SDK costs more than sending it (docs/evidence/performance.md), and the SDK's retries and error
+classes are not needed: robin, which knows the budget, has its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import ssl
 import time
 from collections.abc import AsyncIterable, Iterator, Mapping
-from contextlib import aclosing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx2
-from openai import AsyncOpenAI, DefaultAioHttpClient
+from openai import AsyncOpenAI
 
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.judge import Options
@@ -32,6 +32,9 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.settings.trust import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
+_KEPT_S = 5.0
+"""How long an idle connection stays open; many servers close theirs after as long."""
+
 _HANDSHAKE_S = 3.0
 """The longest time to connect by TLS at first: a server that does not speak TLS may never answer its first message."""
 _ACCEPT_S = 1.0
@@ -183,89 +186,56 @@ def _proxies() -> str:
     )
 
 
-class _Client(DefaultAioHttpClient):
-    """The SDK's HTTP client with aiohttp sessions without cookies: an endpoint could fill the memory with them."""
+def _proxy_for(address: httpx2.URL) -> str | None:
+    """Return the address of the proxy for requests to ``address``, as the environment names it.
 
-    def _init_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
-        return _on_a_session_of_ours(super()._init_transport(*args, **named))
-
-    def _init_proxy_transport(self, *args: Any, **named: Any) -> httpx2.AsyncBaseTransport:
-        return _on_a_session_of_ours(super()._init_proxy_transport(*args, **named))
-
-
-def _on_a_session_of_ours(transport: Any) -> httpx2.AsyncBaseTransport:
-    limits = transport.limits
-
-    def session() -> aiohttp.ClientSession:  # made within the event loop
-        connector = aiohttp.TCPConnector(
-            limit=limits.max_connections,
-            keepalive_timeout=limits.keepalive_expiry,
-            ssl=transport.ssl_context,
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            max_line_size=_HEADER_BYTES,
-            max_field_size=_HEADER_BYTES,
-        )
-
-    transport.client = session
-    made: httpx2.AsyncBaseTransport = transport
-    return made
+    Raises:
+        EndpointError: it is not one of HTTP.
+    """
+    if is_loopback(address.host) or proxy_bypass(address.netloc.decode()):
+        return None
+    proxies = getproxies()
+    if not (named := proxies.get(address.scheme) or proxies.get("all")):
+        return None
+    with suppress(httpx2.InvalidURL):
+        proxy = httpx2.URL(named if "://" in named else f"http://{named}")
+        if proxy.scheme in {"http", "https"} and proxy.host:
+            return str(proxy)
+    raise EndpointError(
+        f"{_proxies()}: not a proxy that robin can use; name one as http://host:port, or unset it"
+    )
 
 
 class Transport:
     """The connections to one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG they print addresses and headers
-            logging.getLogger(name).setLevel(logging.WARNING)
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
         self._large = Turns()
         self._kept_open = 0  # at most so many idle connections may be reused
         self._reached = False
-        address = httpx2.URL(endpoint.base_url)
-        is_here, is_tls = is_loopback(address.host), address.scheme == "https"
-        self._proxies = "" if is_here else _proxies()
-        self._is_direct_tls = is_tls and not self._proxies
-        timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_TIMEOUT_S, pool=None)
-        most = endpoint.at_a_time + 1  # one for the list of models; the default would be 100
-        no_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        try:
-            self._http = _Client(
-                trust_env=not is_here,  # this machine is reached without a proxy
-                timeout=timeout,
-                limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
-                verify=_certificates() if is_tls or not is_here else no_tls,
-                follow_redirects=False,  # a redirect to another host must not get the key
-            )
-        except (ValueError, httpx2.InvalidURL, ImportError) as error:
-            if not self._proxies:
-                raise
-            raise EndpointError(
-                f"{self._proxies}: not a proxy that robin can use; name one as http://host:port, or unset it"
-            ) from error
-        self._client = client = AsyncOpenAI(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key,
-            max_retries=0,
-            http_client=self._http,
+        # It never sends: robin only takes its settings.
+        unused = httpx2.AsyncClient(transport=httpx2.AsyncBaseTransport(), trust_env=False)
+        client = AsyncOpenAI(
+            base_url=endpoint.base_url, api_key=endpoint.api_key, http_client=unused
         )
-        self._base_url, self._path = client.base_url, _DECISIONS if endpoint.decisions else _CHAT
-        self._asked_url = client.base_url.join(self._path)
         if client.base_url.host != _OPENAI_HOST:
             # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
             client.organization = client.project = None
-        own = {
-            "Accept-Encoding": "identity",  # compressed text may expand a thousandfold
-            "Authorization": f"Bearer {endpoint.api_key}",
-        }
-        stated = {
-            name: value for name, value in client.default_headers.items() if isinstance(value, str)
-        }
-        self._headers = httpx2.Headers(stated | own)
-        self._timeouts = timeout.as_dict()
+        self._base_url, self._path = client.base_url, _DECISIONS if endpoint.decisions else _CHAT
+        self._asked_url = client.base_url.join(self._path)
+        headers = httpx2.Headers(
+            {name: text for name, text in client.default_headers.items() if isinstance(text, str)}
+        )
+        headers["Accept-Encoding"] = "identity"  # compressed text may expand a thousandfold
+        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        self._headers = dict(headers)
+        self._proxy = _proxy_for(client.base_url)
+        is_tls = client.base_url.scheme == "https"
+        self._is_direct_tls = is_tls and not self._proxy
+        self._tls = _certificates() if is_tls or self._proxy else True
+        self._session: aiohttp.ClientSession | None = None
 
     async def post(self, body: bytes) -> Response:
         """Send ``body`` to the endpoint's path for questions, also to another path of that host. Raises as :meth:`send`."""
@@ -310,7 +280,8 @@ class Transport:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        if self._session is not None:
+            await self._session.close()
 
     async def _answer(self, call: Request, file: IO[bytes] | None) -> Response:
         most_s: float | None = self._endpoint.timeout_s
@@ -326,17 +297,15 @@ class Transport:
         except _Unwritable as error:
             raise error.cause from None
         except Exception as error:  # whatever a lower layer raises, there is no answer
-            # The aiohttp transport raises ConnectTimeout for every failure to connect, also a refusal.
-            timed_out = isinstance(error, httpx2.TimeoutException | TimeoutError)
-            timed_out = timed_out and not isinstance(error, httpx2.ConnectTimeout)
+            timed_out = isinstance(error, TimeoutError) and not _never_connected(error)
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             why = within if timed_out else f"no connection ({_why(error)})"
             if not self._reached and (fault := await self._explain_tls(error)):
                 raise EndpointError(
                     f"{self._endpoint.base_url}: {fault} ({_why(error)})"
                 ) from error
-            if self._proxies and _never_connected(error):
-                why += f"; {self._proxies} may send it to a proxy"
+            if self._proxy and _never_connected(error):
+                why += f"; {_proxies()} may send it to a proxy"
             raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
 
     async def _explain_tls(self, error: Exception) -> str:
@@ -344,9 +313,8 @@ class Transport:
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
-        is_late = self._is_direct_tls and isinstance(error, httpx2.ConnectTimeout)
-        is_silent = is_late and "timeout" in text.lower() and await self._accepts_connections()
-        if is_silent or "WRONG_VERSION_NUMBER" in text:
+        is_late = self._is_direct_tls and isinstance(error, aiohttp.ConnectionTimeoutError)
+        if (is_late and await self._accepts_connections()) or "WRONG_VERSION_NUMBER" in text:
             return "it does not speak https; write http:// in --base-url"
         return ""
 
@@ -364,55 +332,68 @@ class Transport:
         self._kept_open -= reuses
         try:
             return await self._send(call, file)
-        except httpx2.TransportError as error:
+        except (aiohttp.ClientError, OSError) as error:
             if not (reuses and call.again and _hung_up(error)):
                 raise
             return await self._send(call, file)
 
     async def _send(self, call: Request, file: IO[bytes] | None) -> Response:
-        headers: Any = self._headers
-        what: dict[str, Any] = {"content": call.body}
-        if call.file is not None:
-            headers = {name: value for name, value in headers.items() if name != "content-type"}
-            what = {
-                "data": {"purpose": "batch"},
-                "files": {"file": (call.file.name, file, "application/jsonl")},
-            }
+        if self._session is None:
+            self._session = self._open_session()
         waits = not self._reached and self._is_direct_tls
-        timeouts = {**self._timeouts, **({"connect": _HANDSHAKE_S} if waits else {})}
-        request = httpx2.Request(
+        url, headers, form = self._url(call), self._headers, None
+        if call.file is not None:
+            headers = {name: text for name, text in headers.items() if name != "content-type"}
+            form = aiohttp.FormData({"purpose": "batch"})
+            form.add_field("file", file, filename=call.file.name, content_type="application/jsonl")
+        async with self._session.request(
             call.method,
-            self._url(call),
+            str(url),
+            data=form or call.body or None,
             headers=headers,
-            extensions={"timeout": timeouts},
-            **what,
-        )
-        response = await self._http.send(request, stream=True)
-        status, headers = response.status_code, response.headers
-        if self.redactor.is_in(b"\0".join([value for _, value in headers.raw]).decode("latin-1")):
-            headers = httpx2.Headers(
-                [(name, self.redactor.text(value)) for name, value in headers.multi_items()]
-            )
-        if "set-cookie" in headers:
-            self._http.cookies.clear()
+            allow_redirects=False,  # a redirect to another host must not get the key
+            proxy=self._proxy,
+            timeout=aiohttp.ClientTimeout(
+                sock_connect=_HANDSHAKE_S if waits else _CONNECT_TIMEOUT_S,
+                sock_read=self._endpoint.timeout_s,
+            ),
+        ) as response:
+            return await self._read(call, url, response)
+
+    async def _read(
+        self, call: Request, url: httpx2.URL, response: aiohttp.ClientResponse
+    ) -> Response:
+        """Read a response; no more of its body than is allowed."""
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in response.raw_headers
+        }
+        if self.redactor.is_in("\0".join(headers.values())):
+            headers = {name: self.redactor.text(value) for name, value in headers.items()}
         with suppress(KeyError, httpx2.InvalidURL):  # the whole address, as a user would give it
-            headers["location"] = str(request.url.join(headers["location"]))
-        held = False
-        async with aclosing(response.aiter_raw()) as pieces:
-            if not 200 <= status < 300:
-                content = await beginning(pieces, _ERROR_BYTES)
-            elif call.to is not None:
-                content = bytearray()
-                await _write_all(
-                    pieces, WithoutKey(call.to, self.redactor), call.most, self._endpoint.timeout_s
-                )
-            else:
-                content, held = await self._large.read(pieces)
+            headers["location"] = str(url.join(headers["location"]))
+        held, pieces, content = False, response.content.iter_any(), bytearray()
+        if not 200 <= response.status < 300:
+            content = await beginning(pieces, _ERROR_BYTES)
+        elif call.to is not None:
+            out = WithoutKey(call.to, self.redactor)
+            await _write_all(pieces, out, call.most, self._endpoint.timeout_s)
+        else:
+            content, held = await self._large.read(pieces)
         self._reached = True
         self._kept_open += headers.get("connection", "").lower() != "close"
-        turn = self._large if held else None
-        return Response(
-            status, headers, content, self.redactor, headers.get("content-encoding", ""), turn
+        encoding, turn = headers.get("content-encoding", ""), self._large if held else None
+        return Response(response.status, headers, content, self.redactor, encoding, turn)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        """Open the session, within the event loop; without cookies: an endpoint could fill the memory with them."""
+        most = self._endpoint.at_a_time + 1  # one for the list of models; the default would be 100
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=most, keepalive_timeout=_KEPT_S, ssl=self._tls),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            max_line_size=_HEADER_BYTES,
+            max_field_size=_HEADER_BYTES,
         )
 
     def _url(self, call: Request) -> httpx2.URL:
@@ -466,12 +447,10 @@ def _never_connected(error: Exception) -> bool:
 
 def _hung_up(error: Exception) -> bool:
     """Return whether the endpoint closed the connection before it answered a byte."""
-    cause = error.__cause__
-    if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ServerDisconnectedError):
-        return isinstance(cause, aiohttp.ServerDisconnectedError)
-    return isinstance(cause, ConnectionError) or (
-        isinstance(cause, aiohttp.ClientOSError) and cause.errno in _HUNG_UP
-    )
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return False
+    hung_up = aiohttp.ServerDisconnectedError | ConnectionError
+    return isinstance(error, hung_up) or (isinstance(error, OSError) and error.errno in _HUNG_UP)
 
 
 def _why(error: Exception) -> str:

@@ -424,7 +424,23 @@ def test_reaches_this_machine_without_a_proxy_and_names_the_variable_of_one_it_c
     monkeypatch.setenv("ALL_PROXY", "socks://127.0.0.1:9")
     with serving(lambda *_: completion()) as wire:
         reply(ask(wire.url).outcomes[0])
-    refuses(EndpointError, "ALL_PROXY: not a proxy that robin can use", ask, "http://judge.test/v1")
+    refuses(
+        EndpointError, "ALL_PROXY: not a proxy that robin can use", ask, "https://judge.test/v1"
+    )
+
+
+def test_sends_requests_to_the_proxy_of_the_environment_with_its_password_unless_no_proxy_names_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving(lambda *_: completion()) as wire:
+        proxy = wire.url.replace("//", "//me:secret@").removesuffix("/v1")
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        reply(ask("http://judge.test/v1").outcomes[0])
+        monkeypatch.setenv("NO_PROXY", "judge.test")
+        assert isinstance(ask("http://judge.test/v1").outcomes[0], Failure)
+    assert len(wire.headers) == 1
+    assert wire.headers[0]["Host"] == "judge.test"
+    assert wire.headers[0]["Proxy-Authorization"] == "Basic bWU6c2VjcmV0"
 
 
 def test_says_how_to_trust_a_certificate_and_which_variable_names_one_that_cannot_be_read(
