@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
 from functools import cached_property, partial
 from glob import has_magic
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,9 +30,6 @@ _KNOWN = {
 }
 """What knows the values of an option, imported only once they are asked for."""
 
-
-_READERS = {"compare", "export", "gate", "report", "results", "runs", "status"}
-"""The commands that run no judge."""
 
 _DAILY = frozenset(
     (
@@ -180,27 +175,9 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
             ctx.obj = {
                 name: value for name, value in values.items() if value is not None and value != ()
             }
-            if self.name in _READERS:
-                _import_pyarrow()
             return super().invoke(ctx)
 
     return Command
-
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-def _import_pyarrow() -> None:
-    """Import pyarrow without pandas, which takes longer; pyarrow looks for it twice, and again once a data frame is wanted."""
-    sys.meta_path.insert(0, _NoPandas())
-    import pyarrow as pa
-
-    pa.array([])
-    pa.scalar(0)
-    del sys.meta_path[0]
 
 
 def _help_all(settings: int) -> Any:

@@ -384,7 +384,9 @@ class OpenAIJudge(Judge):
             "n": samples if samples > 1 else None,
             **question.structure,
         }
-        if (endpoint.logprobs or self._trials) and "logprobs" not in self._without:
+        has_images = any("images" in message for message in question.messages)
+        may_try = self._trials > 0 and not has_images
+        if (endpoint.logprobs or may_try) and "logprobs" not in self._without:
             wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         parameters = {
             self._renamed.get(name, name): value
