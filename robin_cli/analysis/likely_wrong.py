@@ -128,6 +128,10 @@ def _of_groups(
     return chances
 
 
+_ROUNDING = 1e-9
+"""A difference of the margin, up to rounding, is none: processors differ in last bits."""
+
+
 def _overtaken(
     true: TrueMeans, pairs: IntArray, there: NDArray[np.bool_], lead: IntArray, margin: float
 ) -> FloatArray:
@@ -141,6 +145,6 @@ def _overtaken(
         drawn = true.quantiles(shares, pairs[mine])
         drawn = np.take_along_axis(drawn, turns[None], axis=2)
         first = np.take_along_axis(drawn, lead[mine, None, None], axis=1)
-        is_ahead = (drawn > first + margin) & there[mine, :, None]
+        is_ahead = (drawn > first + margin + _ROUNDING) & there[mine, :, None]
         chances[mine] = is_ahead.any(axis=1).mean(axis=1)
     return chances

@@ -25,8 +25,6 @@ from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.model.task import Task
 
-Floats = NDArray[np.float32]
-
 _TURNS, _STEPS, _ROWS = 8, 5, 2**10
 """Turns of EM, steps of the widths and of the centers in each turn, and the kinds of row at once."""
 
@@ -121,7 +119,7 @@ class Fitted:
     """
 
     scale: Scale
-    share: Floats
+    share: FloatArray
     kinds: FloatArray
     kind: IntArray
 
@@ -130,7 +128,7 @@ class Fitted:
         # far beyond the scale, the means of neighbours are alike
         inside = (values - self.scale.low - low) / np.maximum(high - low, 1e-9)
         parts = np.column_stack([np.clip(inside, 0.0, 1.0), np.ones(len(low))])
-        parts = (self.share[:, None] * parts).astype(np.float32)
+        parts = (self.share[:, None] * parts).astype(np.float64)
         starts = range(0, len(self.kinds), _ROWS)
         likely = (_likelihood(self.scale, self.kinds[k : k + _ROWS]) for k in starts)
         found = np.concatenate([_by_row(each, parts) for each in likely], dtype=np.float64)
@@ -146,6 +144,9 @@ class Fitted:
         below = (likelihood * self.share)[:, order].cumsum(axis=1, dtype=np.float64)
         below = (1.0 - _ODD) * below / below[:, -1:]
         below += _ODD * means[order] / (self.scale.levels - 1.0)
+        below = below.round(
+            12
+        )  # processors differ in last bits, and some shares are those of a component
         found = np.array([np.interp(shares, each, means[order]) for each in below])
         return self.scale.low + found[of.reshape(rows.shape)]
 
@@ -162,11 +163,11 @@ def fitted(scale: Scale, sums: Sums) -> Fitted:
     return Fitted(scale, _estimated(scale, kinds[some], np.bincount(kind)[some]), kinds, kind)
 
 
-def _likelihood(scale: Scale, kinds: FloatArray) -> Floats:
+def _likelihood(scale: Scale, kinds: FloatArray) -> FloatArray:
     """Return the likelihood of each kind of row by component, over that of the likeliest, shape (U, C)."""
     log = _by_row(kinds, _components(scale)[0])
     log -= log.max(axis=1, keepdims=True)
-    found = np.maximum(log, _LEAST, out=log).astype(np.float32)
+    found = np.maximum(log, _LEAST, out=log).astype(np.float64)
     return np.asarray(np.exp(found, out=found))
 
 
@@ -175,26 +176,28 @@ def _by_row(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[Any]:
     return np.asarray((rows[:, None] @ columns)[:, 0])
 
 
-def _estimated(scale: Scale, kinds: FloatArray, rows: IntArray) -> Floats:
+def _estimated(scale: Scale, kinds: FloatArray, rows: IntArray) -> FloatArray:
     """Return the share of each component, shape (C,), by EM over the widths and over the centers in turn.
 
     Args:
         rows: of each of ``kinds``. Ratings that were not repeated tell of the widths only beside some that were.
     """
     usual = _components(scale)[3]
-    likelihood: Floats = _likelihood(scale, kinds).reshape(len(kinds), len(usual), -1)
-    rated, repeated = (np.where(kinds[:, 0] >= n, rows, 0).astype(np.float32) for n in (1, 2))
+    likelihood: FloatArray = _likelihood(scale, kinds).reshape(len(kinds), len(usual), -1)
+    rated, repeated = (np.where(kinds[:, 0] >= n, rows, 0).astype(np.float64) for n in (1, 2))
     tell = min(1.0, _TELL * repeated.sum() / max(rated.sum(), 1.0))
-    repeated = np.maximum(repeated, np.float32(tell) * rated)
-    width, center = (np.full(size, 1.0 / size, np.float32) for size in likelihood.shape[1:])
-    even = np.float32(_EVEN) * center
+    repeated = np.maximum(repeated, np.float64(tell) * rated)
+    width, center = (np.full(size, 1.0 / size, np.float64) for size in likelihood.shape[1:])
+    even = np.float64(_EVEN) * center
     for _ in range(_TURNS):
         width = _climbed(width, likelihood @ center, repeated, usual)
         center = _climbed(center, width @ likelihood, rated, even)
     return np.outer(width, center).ravel()
 
 
-def _climbed(share: Floats, likelihood: Floats, rows: Floats, beside: Floats) -> Floats:
+def _climbed(
+    share: FloatArray, likelihood: FloatArray, rows: FloatArray, beside: FloatArray
+) -> FloatArray:
     """Return the ``share`` of each component after some steps of EM, by so many ``rows`` of each kind and those ``beside``."""
     total = rows.sum() + beside.sum()
     for _ in range(_STEPS):
@@ -203,7 +206,7 @@ def _climbed(share: Floats, likelihood: Floats, rows: Floats, beside: Floats) ->
 
 
 @lru_cache(maxsize=8)
-def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray, Floats]:
+def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the components of ratings less the lowest.
 
     They are −log Σ exp(a x + b x²), a and b, shape (3, C); the means, shape (C,); the ends of the means that each stands for,
@@ -227,7 +230,7 @@ def _components(scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray, Float
         np.stack([-normalizer, a, b]).reshape(3, -1),
         means.ravel(),
         np.stack([reach[:, :-1], reach[:, 1:]]).reshape(2, -1),
-        usual.astype(np.float32),
+        usual.astype(np.float64),
     )
 
 
@@ -247,4 +250,4 @@ def _cut(level: FloatArray, a: FloatArray, b: FloatArray) -> tuple[FloatArray, F
     most = exponent.max(axis=-1)
     share = np.exp(exponent - most[..., None])
     total = share.sum(axis=-1)
-    return most + np.log(total), share @ level / total
+    return most + np.log(total), ((share * level).sum(axis=-1) / total).round(12)
