@@ -128,7 +128,7 @@ class Fitted:
         # far beyond the scale, the means of neighbours are alike
         inside = (values - self.scale.low - low) / np.maximum(high - low, 1e-9)
         parts = np.column_stack([np.clip(inside, 0.0, 1.0), np.ones(len(low))])
-        parts = (self.share[:, None] * parts).astype(np.float64)
+        parts = self.share[:, None] * parts
         starts = range(0, len(self.kinds), _ROWS)
         likely = (_likelihood(self.scale, self.kinds[k : k + _ROWS]) for k in starts)
         found = np.concatenate([_by_row(each, parts) for each in likely], dtype=np.float64)
@@ -144,9 +144,7 @@ class Fitted:
         below = (likelihood * self.share)[:, order].cumsum(axis=1, dtype=np.float64)
         below = (1.0 - _ODD) * below / below[:, -1:]
         below += _ODD * means[order] / (self.scale.levels - 1.0)
-        below = below.round(
-            12
-        )  # processors differ in last bits, and some shares are those of a component
+        below = below.round(12)  # processors differ in last bits
         found = np.array([np.interp(shares, each, means[order]) for each in below])
         return self.scale.low + found[of.reshape(rows.shape)]
 

@@ -37,9 +37,7 @@ class LogprobTrial:
             return
         scale = self._space.scale_of(arm)
         for answer in outcome.answers:
-            if (
-                not answer.tokens
-            ):  # of a request that did not ask for them, or of an endpoint that sends none
+            if not answer.tokens:  # the request did not ask for them, or the endpoint sends none
                 continue
             at = self._form.place(answer.text)
             known = at is not None and expectation_of(
