@@ -100,7 +100,7 @@ class Desk(RunDesk):
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
-        books = Books(self, self.planner, self.money, self.stop, samples=self.samples)
+        books = Books(self, self.planner, self.money, self.stop, longest=self.samples)
         working = Engine(books, [limited(self.judge, self._concurrency)])
         self.stats = books.stats
         if during is not None:
