@@ -115,7 +115,7 @@ def test_asks_for_several_ratings_a_request_and_plans_with_as_few_prompts(
     asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget", "200", "--json")
 
     robin(*judging(replay_url, 200), cwd=tmp_path)
-    answered = robin("export", "--what", "judgments", cwd=tmp_path, exits=0).stdout
+    answered = robin("export", "r", "--what", "judgments", cwd=tmp_path, exits=0).stdout
     paid = [row["prompt_tokens"] for row in csv.DictReader(io.StringIO(answered))]
     one, several = (
         json.loads(robin(*asked, "--samples-per-request", n, cwd=tmp_path).stdout)["prompt_tokens"]

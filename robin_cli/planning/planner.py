@@ -70,8 +70,8 @@ class Planner:
     """Chooses calls in blocks: each of the most urgent arms that may be asked gets a visit, and its calls count as under way.
 
     A block is a sixty-fourth of the arms. With a block of one, visits of one, and one call at a time, each choice is the
-    paper's argmax over all arms. An outcome after a block was chosen counts in the next block. But an arm that is settled, given up or
-    failed by then is skipped, and a fit or a look at the decisions ends the block.
+    paper's argmax over all arms. An outcome after a block was chosen counts in the next block. But an arm that is settled,
+    given up or failed by then is skipped, and a fit or a look at the decisions ends the block.
 
     The planner is the only writer of the arms. :mod:`~robin_cli.planning.asking` limits the calls of each arm. Besides, an arm
     past its warm-up is not asked while the rest of the budget is needed for the warm-ups of others, and for arms whose first

@@ -119,14 +119,13 @@ class Call:
 
     Its prompt, of ``size`` bytes, may be long: set ``question`` to None once the call is made. A request about several
     attributes has a ticket for each. ``rest`` are the calls of the visit that do not fit into the request. They are made by
-    others ``at`` the same address, which then has the prompt in its cache. ``goes_on``: they have begun.
+    others ``at`` the same address, which then has the prompt in its cache.
     """
 
     tickets: Sequence[Ticket]
     judge: int
     rest: Sequence[Ticket] = ()
     at: Permits | None = None
-    goes_on: bool = False
     money: float = 0.0
     question: Question | None = None
     permit: Permit | None = None

@@ -62,6 +62,8 @@ class Engine(Carrier):
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = [0] * len(judges)  # calls without an outcome
         self._prompts = 0  # bytes of their prompts
+        self._in_line = 0  # calls of begun visits that wait for a permit
+        self._is_at_one = len(limiters) == 1
         self._thinking: set[asyncio.Task[None]] = set()  # the planner's work in threads
         planner.elsewhere = self._elsewhere
         self._is_stopping = self._is_closed = False
@@ -121,6 +123,7 @@ class Engine(Carrier):
         return (
             unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
+            or (self._in_line > 0 and self._is_at_one)  # first, as their prompt is in the cache
             or (self._in_turn and bool(any(self._begun) or unwritten or self._thinking))
             or not room
         )
@@ -216,7 +219,6 @@ class Engine(Carrier):
                 give_back()
             if (
                 not self._alone
-                or call.goes_on  # in its place
                 or self._is_over
                 or self._books.stop.requested.is_set()
                 or self._must_wait()
@@ -251,6 +253,9 @@ class Engine(Carrier):
         """Wait for a call's permit; return None, and the call, if the run is over by then."""
         if call.permit is None:
             call.permit = await (call.at or self._judges[call.judge]).acquire()
+            if call.at is not None:
+                self._in_line -= 1
+                self._books.changed.set()
             if self._is_over:
                 call.permit.release()
                 self._books.withdraw(call)
@@ -284,7 +289,7 @@ class Engine(Carrier):
                 call.tickets = [ticket._replace(calls=answered)]
                 call.rest = [ticket._replace(draw=ticket.draw + answered, calls=left)]
             for other in self._books.others(call, self._judges):
-                call.goes_on = True
+                self._in_line += 1
                 self._count(other)
                 self._carry(other)
         self._books.drop_rest(call)

@@ -68,6 +68,7 @@ class CallCost:
         out = self.completion
         return {
             "requests": round(calls / self.a_request),
+            "ratings_per_prompt": self.a_request,
             "prompt_tokens": round(calls * self.prompt),
             "completion_tokens": None if out is None else round(calls * out),
             "completion_tokens_at_most": calls * config.max_tokens,
@@ -101,16 +102,16 @@ def call_cost(
         prompt, completion, source = _tokens_of(run)
     calls = max(1, round(calls_an_arm))
     a_request = calls / visits_of(calls, first_visit, config.longest_visit)
-    prompt /= a_request
     prices = [prices_at(judge, config)[0] for judge in judges_of(config)]
     usual = usual_answer(config.max_tokens) if completion is None else completion
-    least, about, most = (
-        dollars_of_call(prices, prompt, answer) for answer in (0.0, usual, config.max_tokens)
-    )
+    shared = prompt / a_request
+    # at most: the endpoint may take one rating per prompt only
+    parts = ((shared, 0.0), (shared, usual), (prompt, config.max_tokens))
+    least, about, most = (dollars_of_call(prices, *part) for part in parts)
     seconds, pace = _pace(config, run)
     return CallCost(
         a_request,
-        prompt,
+        shared,
         completion,
         source,
         (least, about, most),
