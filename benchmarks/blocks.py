@@ -1,8 +1,7 @@
-"""What blocks cost in error, and several ratings a request: python -m benchmarks.blocks [POOL …].
+"""What blocks and visits cost in error, and the ratings per prompt: python -m benchmarks.blocks [POOL …].
 
-First, of each policy, its worst error in blocks of a sixty-fourth of the pairs over that of one by one. Then its worst and its
-mean error with so many ratings a request over those with one, and the requests over those with one. Means over the sets of
-ratings of the pools ± their standard errors, and the worst set.
+Of each policy, the worst error in blocks of a sixty-fourth of the pairs over that of one by one, and the same with visits.
+Means over the sets of ratings of the pools ± their standard errors, and the worst set.
 """
 
 from __future__ import annotations
@@ -14,19 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from robin_cli.datasets.pools import Pool, load_pools
-from robin_cli.model.arms import FloatArray, WritableArms
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
-from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.simulation.runs import Ratings, simulate
 
 PAIRS, RUNS = 1_016, 60
 OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
-CALLS = {"two-priors": (5, 20, 50), "robin-hood": (30, 50)}
-SAMPLES, SAMPLED_RUNS = (2, 5, 10), 20
-SAMPLED_CALLS = {"two-priors": (5, 10, 20, 50), "robin-hood": (50,), "uniform": (10,)}
-_UNDER_WAY = 32
+CALLS = {"two-priors": (5, 10, 20, 50), "robin-hood": (30, 50)}
 
 
 def scale_of(pool: Pool) -> Scale:
@@ -54,73 +49,40 @@ def print_ratios(what: str, pools: Sequence[Pool], errors: FloatArray, others: F
     )
 
 
+WAYS = (
+    ("one by one", {"block": 1, "longest_visit": 1}),
+    ("blocks", {"longest_visit": 1}),
+    ("blocks and visits", {"first_visit": 2}),
+)
+
+
 def in_blocks(pools: Sequence[Pool], name: str, a_pair: int) -> None:
-    """Compare blocks with one by one."""
-    found = []
+    """Compare blocks, and visits, with one by one."""
+    errors, per_prompt = [], []
     for pool in pools:
         ratings = Ratings.of(pool.ratings[:PAIRS])
         pairs = len(ratings.sizes)
-        policy, budgets = policy_for(pool, name, pairs, a_pair), [a_pair * pairs]
+        policy, budget = policy_for(pool, name, pairs, a_pair), a_pair * pairs
         made = [
-            simulate(ratings, policy, budgets, RUNS, np.random.default_rng(a_pair), block=each)
-            for each in (1, None)
+            simulate(ratings, policy, [budget], RUNS, np.random.default_rng(a_pair), **how)[0]
+            for _, how in WAYS
         ]
-        found.append([each[0].wce for each in made])
-    one, blocks = np.array(found).swapaxes(0, 1)
-    print_ratios(
-        f"{name}, {a_pair} calls a pair, worst error in blocks over one by one", pools, blocks, one
-    )
-
-
-def sampled(
-    pool: Pool, name: str, a_pair: int, samples: int, seed: int
-) -> tuple[float, float, int]:
-    """The worst and the mean error of a run with so many ratings a request, and how many requests it makes."""
-    ratings, rng = Ratings.of(pool.ratings[:PAIRS]), np.random.default_rng(seed)
-    pairs = len(ratings.sizes)
-    arms = WritableArms(pairs)
-    planner = Planner(arms, policy_for(pool, name, pairs, a_pair), budget=a_pair * pairs)
-    under_way: list[Ticket] = []
-    requests = 0
-    while not planner.budget.exhausted:
-        under_way += planner.plan(_UNDER_WAY - len(under_way), samples)
-        told = under_way.pop(int(rng.integers(len(under_way))))
-        requests += 1
-        planner.tell(told, ratings.draw(np.full(told.calls, told.arm), rng).tolist())
-    errors = np.abs(arms.totals / arms.counts - ratings.means)
-    return float(errors.max()), float(errors.mean()), requests
-
-
-def by_samples(pools: Sequence[Pool], name: str, a_pair: int) -> None:
-    """Compare several ratings a request with one."""
-    found = {
-        each: np.array(
-            [
-                [sampled(pool, name, a_pair, each, seed) for seed in range(SAMPLED_RUNS)]
-                for pool in pools
-            ]
-        )
-        for each in (1, *SAMPLES)
-    }
-    for each in SAMPLES:
-        part = found[each][..., 2].mean() / found[1][..., 2].mean()
-        for number, which in enumerate(("worst", "mean")):
-            what = f"{name}, {a_pair} calls a pair, {each} a request, {part:.2f} of the requests, {which} error"
-            print_ratios(what, pools, found[each][..., number], found[1][..., number])
+        errors.append([each.wce for each in made])
+        per_prompt.append(budget / made[-1].visits.mean())
+    one, *others = np.array(errors).swapaxes(0, 1)
+    for (way, _), each in zip(WAYS[1:], others, strict=True):
+        what = f"{name}, {a_pair} calls a pair, worst error in {way} over one by one"
+        print_ratios(what, pools, each, one)
+    print(f"ratings per prompt: {np.mean(per_prompt):.2f} (least {min(per_prompt):.2f})")
 
 
 def main(paths: list[Path]) -> None:
     """Print the tables."""
     pools = [pool for path in paths for pool in load_pools(path).values()]
-    print(
-        f"{len(pools)} sets of up to {PAIRS} pairs; {RUNS} runs in blocks, {SAMPLED_RUNS} with several ratings a request"
-    )
+    print(f"{len(pools)} sets of up to {PAIRS} pairs; {RUNS} runs each")
     for name, calls in CALLS.items():
         for a_pair in calls:
             in_blocks(pools, name, a_pair)
-    for name, calls in SAMPLED_CALLS.items():
-        for a_pair in calls:
-            by_samples(pools, name, a_pair)
 
 
 if __name__ == "__main__":

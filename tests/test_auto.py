@@ -91,7 +91,7 @@ def test_plans_what_it_will_do(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_gains_over_an_even_spread_at_few_and_at_many_calls_a_pair(tmp_path: Path) -> None:
     budgets = ",".join(str(calls * 100) for calls in (5, 20))
-    kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "100", "--runs", "20")
+    kind = ("--attribute", "gpt-4.1-nano/helpfulness", "--limit", "100", "--runs", "100")
 
     done = robin(
         *("simulate", POOL, "--budget", budgets, "--schedulers", "uniform,auto"),
@@ -105,20 +105,22 @@ def test_gains_over_an_even_spread_at_few_and_at_many_calls_a_pair(tmp_path: Pat
         for row in csv.DictReader(io.StringIO(done.stdout))
     }
     gain = {calls: error["auto", calls] / error["uniform", calls] for calls in (5, 20)}
-    assert all(gain[calls] <= most for calls, most in {5: 0.92, 20: 0.80}.items()), gain
+    assert all(gain[calls] <= most for calls, most in {5: 0.92, 20: 0.82}.items()), gain
 
 
 def test_asks_for_several_ratings_a_request_and_plans_with_as_few_prompts(
     tmp_path: Path, replay_url: str
 ) -> None:
     write_pairs(tmp_path / "pairs.jsonl", 10)
-    asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget", "50", "--json")
+    asked = ("plan", "pairs.jsonl", "-a", "helpfulness", "--budget", "200", "--json")
 
-    done = robin(*judging(replay_url, 50, "--samples-per-request", "5"), cwd=tmp_path)
-    one, five = (
+    robin(*judging(replay_url, 200), cwd=tmp_path)
+    answered = robin("export", "r", "--what", "judgments", cwd=tmp_path, exits=0).stdout
+    paid = [row["prompt_tokens"] for row in csv.DictReader(io.StringIO(answered))]
+    one, several = (
         json.loads(robin(*asked, "--samples-per-request", n, cwd=tmp_path).stdout)["prompt_tokens"]
-        for n in ("1", "5")
+        for n in ("1", "auto")
     )
 
-    assert "each pays the prompt" not in " ".join(done.stderr.split())
-    assert 0.2 * one <= five < 0.5 * one
+    assert sum(int(each) > 0 for each in paid) <= 200 / 2
+    assert several == pytest.approx(one / 2, rel=0.1)

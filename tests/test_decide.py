@@ -18,7 +18,7 @@ import pytest
 import robin_cli
 from robin_cli import RobinError
 from tests.conftest import change_manifest, environment, has, robin, wait_until
-from tests.judges.wire import Answer, completion, error, serving
+from tests.judges.wire import Answer, Wire, completion, error, serving
 from tests.starting import Robin
 from tests.test_answers import with_logprobs
 
@@ -77,6 +77,11 @@ def rated(
     )
 
 
+def calls_of(*wires: Wire) -> int:
+    """The ratings that were asked for."""
+    return sum(body.get("n", 1) for wire in wires for body in wire.bodies)
+
+
 def judging(url: str, *more: str, budget: int = 3_000) -> list[str]:
     judge = [
         *("judge", "pairs.jsonl", "-a", "helpfulness", "-b", str(budget), "--base-url", url),
@@ -120,12 +125,12 @@ def test_asks_until_all_is_decided_and_no_further(tmp_path: Path, scheduler: str
             "prompt_id",
             "ask",
         ]
-        assert scores["n"].sum() == len(wire.bodies) < 1_000
+        assert scores["n"].sum() == calls_of(wire) < 1_000
 
         again = robin(*asked, cwd=tmp_path)
         resumed = robin("resume", "r", cwd=tmp_path)
         more = robin("resume", "r", "--budget", "4000", cwd=tmp_path)
-        assert len(wire.bodies) == scores["n"].sum()
+        assert calls_of(wire) == scores["n"].sum()
     for each in (again, resumed, more):
         assert each.returncode == 0, each.stderr
         has(
@@ -147,19 +152,19 @@ def test_ends_once_few_enough_decisions_are_likely_wrong_and_goes_on_for_fewer(
             if each != "--certify"
         ]
         done = robin(*asked, "--target-wrong", "0.05", cwd=tmp_path, exits=0)
-        first = len(wire.bodies)
+        first = calls_of(wire)
         assert 12 <= first < 100
         assert "certif" not in done.stderr + done.stdout
         assert 0 < scores_in(done.stdout)["likely_wrong"].mean() <= 0.05
         more = robin("resume", "r", "-b", "4000", cwd=tmp_path, exits=0)
         has(more.stderr, "nothing was sent", "for more: --target-wrong with a smaller share, or 0")
-        assert len(wire.bodies) == first
+        assert calls_of(wire) == first
         fewer = robin("resume", "r", "--target-wrong", "0.001", cwd=tmp_path, exits=0)
         assert scores_in(fewer.stdout)["likely_wrong"].mean() <= 0.001
-        second = len(wire.bodies)
+        second = calls_of(wire)
         assert first < second < 4_000
         robin("resume", "r", "--target-wrong", "0", "-b", "4100", cwd=tmp_path, exits=0)
-        assert len(wire.bodies) == 4_100
+        assert calls_of(wire) == 4_100
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path, exits=0).stdout)
     assert status["decisions"]["target_wrong"] == 0
 
@@ -221,11 +226,11 @@ def test_a_second_judge_gives_a_second_opinion(tmp_path: Path, decide: str) -> N
         kept = [k in BEST for k in range(12)] if decide == "best" else KEPT
         # the threshold is on the first judge's scale, although the other is one point milder
         assert [each in {"keep", "best"} for each in scores["decision"]] == kept
-        assert len(first.bodies) + len(mild.bodies) == scores["n"].sum() == 120
-        assert len(first.bodies) > 12
-        assert len(mild.bodies) > 12
+        assert calls_of(first) + calls_of(mild) == scores["n"].sum() == 120
+        assert calls_of(first) > 12
+        assert calls_of(mild) > 12
         assert re.search(
-            rf"^calls: m {len(first.bodies)}, other {len(mild.bodies)} \(differs in \d of \d+ sampled",
+            rf"^calls: m {calls_of(first)}, other {calls_of(mild)} \(differs in \d of \d+ sampled",
             done.stderr,
             re.MULTILINE,
         )
@@ -259,7 +264,9 @@ def test_a_second_opinion_is_asked_of_a_sample_and_where_it_is_worth_most(tmp_pa
     )
     assert (wide >= narrow).all()
 
-    of_second = pd.Series([asked_of(body) for body in second.bodies]).value_counts()
+    of_second = pd.Series(
+        [asked_of(body) for body in second.bodies for _ in range(body.get("n", 1))]
+    ).value_counts()
     assert len({asked_of(body) for body in first.bodies}) == 60
     assert 20 <= len(of_second) < 40
     assert of_second.index[0] < 6
@@ -291,7 +298,7 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert "nothing was sent" in robin("resume", "r", cwd=tmp_path).stderr
-        assert len(wire.bodies) == scores["n"].sum() < 300
+        assert calls_of(wire) == scores["n"].sum() < 300
 
 
 def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
@@ -323,10 +330,10 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(
         done = robin(
             *judging(wire.url, "--decide", decide, "--concurrency", "32"), cwd=tmp_path, exits=0
         )
-        sent = len(wire.bodies)
+        sent = calls_of(wire)
         again = robin("resume", "r", cwd=tmp_path, exits=0)
         assert "nothing was sent" in again.stderr
-        assert len(wire.bodies) == sent < 1_000
+        assert calls_of(wire) == sent < 1_000
     scores = scores_in(done.stdout)
     gone = scores["pair_id"].isin(["p0", "p4", "p2", "p8"])
     assert set(scores.loc[gone, "decision"]) == {"undecided"}
@@ -372,11 +379,11 @@ def test_spends_the_budget_and_certifies_nothing_where_nothing_can_be_told_apart
             cwd=tmp_path,
             exits=0,
         )
-        assert len(wire.bodies) == 120
+        assert calls_of(wire) == 120
         assert sorted(scores_in(done.stdout)["decision"]) == ["best", "rejected"]
         assert not scores_in(done.stdout)["certified"].any()
         robin("resume", "r", "--budget", "150", cwd=tmp_path, exits=0)
-        assert len(wire.bodies) == 150
+        assert calls_of(wire) == 150
 
 
 @pytest.mark.parametrize("budget", [12, 20])
@@ -389,7 +396,7 @@ def test_decides_by_the_first_ratings_where_the_budget_is_less_than_two_calls_a_
             cwd=tmp_path,
             exits=0,
         )
-        assert len(wire.bodies) == budget
+        assert calls_of(wire) == budget
         scores = scores_in(done.stdout)
         assert set(scores["decision"]) == {"keep", "drop"}
         assert "certif" not in done.stderr + done.stdout
@@ -407,7 +414,7 @@ def test_decides_about_a_single_pair(tmp_path: Path) -> None:
             *judging(wire.url, "--decide", "score<2", "--concurrency", "32"), cwd=tmp_path, exits=0
         )
         assert_all_decided(scores_in(done.stdout), [True])
-        assert len(wire.bodies) < 100
+        assert calls_of(wire) < 100
         best = robin(*judging(wire.url, "--decide", "best", "--run", "q"), cwd=tmp_path, exits=2)
     assert "1 of 1 prompts have one response only" in best.stderr
 
@@ -420,14 +427,14 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path) -> None:
         )
         for moment in sorted(random.Random(1).sample(range(20, 150), 3)):
             with Robin(command, env=environment(), cwd=tmp_path) as process:
-                wait_until(lambda moment=moment: len(wire.bodies) >= moment, process)  # type: ignore[misc]
+                wait_until(lambda moment=moment: calls_of(wire) >= moment, process)  # type: ignore[misc]
                 process.send_signal(signal.SIGKILL)
             if (tmp_path / "r" / "manifest.json").exists():
                 command = ["resume", "r", "--quiet"]
         done = robin(*command, cwd=tmp_path, exits=0)
-        sent = len(wire.bodies)
+        sent = calls_of(wire)
         again = robin("resume", "r", cwd=tmp_path)
-        assert len(wire.bodies) == sent
+        assert calls_of(wire) == sent
     scores = scores_in(done.stdout)
     assert scores["certified"].all()
     kept = pd.read_parquet(tmp_path / "r" / "judgments")
@@ -441,7 +448,7 @@ def test_goes_on_after_kills_by_the_ratings_on_disk(tmp_path: Path) -> None:
 def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Path) -> None:
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "score>=2", budget=24), cwd=tmp_path, exits=0)
-        sent = len(wire.bodies)
+        sent = calls_of(wire)
         for change, said in (
             (("--decide", "score>=3"), "decide: the run has helpfulness>=2, now helpfulness>=3"),
             (("--decide", "score>=2", "--margin", "0.2"), "margin"),
@@ -458,7 +465,7 @@ def test_names_what_differs_where_a_run_is_to_decide_something_else(tmp_path: Pa
         )
         assert "group" in grouped.stderr
         robin("resume", "r", "--decide", "score>=3", cwd=tmp_path, exits=2)
-        assert len(wire.bodies) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
+        assert calls_of(wire) - len(pd.read_parquet(tmp_path / "q" / "judgments")) == sent
 
 
 def test_exports_decisions_in_every_format_and_none_of_runs_without(tmp_path: Path) -> None:
@@ -572,7 +579,7 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
     odd += [{"decide": "best", "scheduler": "auto", "group": 7}]
     with serving(rated()) as wire:
         robin(*judging(wire.url, "--decide", "score>=2", budget=24), cwd=tmp_path, exits=0)
-        sent = len(wire.bodies)
+        sent = calls_of(wire)
         manifest = tmp_path / "r" / "manifest.json"
         sound = manifest.read_bytes()
         commands = (["status", "r"], ["export", "r"], ["report", "r"], ["resume", "r", "-b", "30"])
@@ -583,7 +590,7 @@ def test_says_what_is_wrong_with_a_received_run_whose_decision_is_none(tmp_path:
             has(done.stderr, "manifest.json")
             assert "Traceback" not in done.stderr
             assert "Traceback" not in robin("runs", ".", cwd=tmp_path).stderr
-        assert len(wire.bodies) == sent
+        assert calls_of(wire) == sent
 
 
 def test_refuses_a_received_run_whose_groups_are_too_large_to_compare(tmp_path: Path) -> None:

@@ -367,15 +367,13 @@ def test_no_line_is_a_rating_of_all_attributes(tmp_path: Path) -> None:
     assert set(judgments_of(tmp_path)["reason"]) == {"missing"}
 
 
-def test_refuses_all_attributes_at_once_in_text_or_several_times(tmp_path: Path) -> None:
+def test_refuses_all_attributes_at_once_in_text(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     with serving(decide) as wire:
         command = all_attributes(wire, data, 6)
-        several = robin(*command, "--samples-per-request", "2", cwd=tmp_path, exits=2)
         command[command.index("json")] = "text"
         text = robin(*command, cwd=tmp_path, exits=2)
         assert not wire.bodies
-    assert "asks for all attributes in one answer" in several.stderr
     assert "add --answers json" in text.stderr
 
 

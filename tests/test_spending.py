@@ -91,4 +91,5 @@ def test_adds_up_what_is_known(
 
     fold = Fold(ArmSpace(["p"], ["helpfulness"], ["m"], [Scale(0, 4)]))
     fold.add(np.zeros(len(costs) + 1, dtype=np.int64), judgments_table([*rows, failed]))
-    assert fold.spending() == fold.spending(0) == Spending(5 * len(costs), 0, known, complete)
+    expected = Spending(5 * len(costs), 0, known, complete, prompts=len(costs))
+    assert fold.spending() == fold.spending(0) == expected

@@ -212,6 +212,7 @@ class Groups(Engine):
             self._judges[call.judge].answered(sent.permit, tokens)
             self._health[call.judge].answered()
             self._is_out(call)
+            self._go_on(call, len(judgments))
             kept.append((call, judgments))
         if kept:
             self._books.append(kept)

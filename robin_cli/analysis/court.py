@@ -31,6 +31,7 @@ class Snapshot:
 
     Attributes:
         budget: calls spent by each run.
+        visits: of each run, shape (runs,).
         n: ratings of each pair, shape (runs, K).
         estimates: mean ratings, shape (runs, K); nan for an arm not asked yet.
         scores: by which decisions go, shape (runs, rows); without any, the estimates.
@@ -40,6 +41,7 @@ class Snapshot:
     """
 
     budget: int
+    visits: IntArray
     n: IntArray
     estimates: FloatArray
     scores: FloatArray
@@ -100,7 +102,7 @@ class Court(ABC):
         return {"likely_wrong": np.array(stated), "calls": sums.n.sum(axis=1)}
 
     def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:  # noqa: B027  # nothing by default
-        """Add a rating of each arm of each run, no arm of a run twice."""
+        """Add a rating of each arm of each run; an arm of a run may be there several times."""
 
     @property
     def seen(self) -> Seen | None:
@@ -143,7 +145,7 @@ class DecisionCourt(Court):
 
     def add(self, run: IntArray, arm: IntArray, rating: FloatArray) -> None:
         if self.certifies:
-            self._counts[run, arm, rating.astype(np.int64) - self._low[arm]] += 1
+            np.add.at(self._counts, (run, arm, rating.astype(np.int64) - self._low[arm]), 1)
             self._changed[run, self._task.contest[arm]] = True
 
     @property

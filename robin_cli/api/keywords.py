@@ -48,7 +48,7 @@ class JudgeSettings(TypedDict, total=False):
     rounds: int | None
     concurrency: int | str | None
     ray: str | None
-    samples_per_request: int | None
+    samples_per_request: int | str | None
     answers: Literal["text", "json", "logprobs", "decisions"] | Sequence[str] | None
     rpm: float | None
     tpm: float | None

@@ -39,6 +39,7 @@ class Goal(ABC):
         noun: the content of an answer, a rating or a verdict.
         rows, results: the rows of the data, and the run's result for each, in the plural.
         asks_all: whether every arm must be asked once.
+        first_visit: calls of the first visit of an arm whose ratings are sampled.
         is_of_scores: whether the scores themselves are wanted, so that a scheduler for them is as good as one of its own.
         says: the class of its results.
         columns: of ``robin simulate`` for each scheduler and budget: measures of :meth:`loss` with _mean, _std or _sem, and
@@ -57,6 +58,7 @@ class Goal(ABC):
     rows: ClassVar[str] = "pairs"
     results: ClassVar[str] = "scores"
     asks_all: ClassVar[bool] = True
+    first_visit: ClassVar[int] = 1
     is_of_scores: ClassVar[bool] = True
     says: ClassVar[type[Found]]
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")

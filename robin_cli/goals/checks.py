@@ -109,10 +109,6 @@ def check_answers(settings: Settings, prompts: PromptSet) -> None:
             f"--answers logprobs: needs --temperature 1 and --top-p 1, not {body['temperature']} and {body['top_p']}: "
             "endpoints report probabilities before these settings change them, so the scores would be those of another judge"
         )
-    if prompts.asks_all and settings.samples_per_request > 1:
-        raise InputError(
-            "--samples-per-request: not with a template that asks for all attributes in one answer; leave one of the two out"
-        )
     if "decisions" not in settings.answers:
         return
     for name, scale in zip(prompts.attributes, prompts.scales, strict=True):

@@ -47,6 +47,9 @@ UNRATED = frozenset({"missing", "out_of_range", "not_an_integer", "ambiguous"}) 
 RETIRE_AFTER = 5
 """An arm is retired after this many judgments in a row without a rating, or at once on a refusal."""
 
+LONGEST_VISIT = 16
+"""An arm is asked so many times in a row at most, by one request if the endpoint takes that."""
+
 MODEL_PREFIX = "replay:"
 """A judge that replays recorded ratings has this before the name of its pool, so that its name says what it is."""
 

@@ -1,15 +1,14 @@
-"""Limits on the calls of an arm: which arms may be asked, and how often at once."""
+"""Limits on the calls of an arm: which arms may be asked, and how many calls a visit has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
-from robin_cli.model.records import RETIRE_AFTER
+from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.model.space import Coordinates
 from robin_cli.planning.urgency import IN_WARM_UP
 
@@ -20,11 +19,22 @@ NO_END = 2**62
 ASKED_FOR_EACH_KNOWN = 2
 """For a round of a run that decides: otherwise an arm whose few ratings lie where nothing is clear takes much of it."""
 
-_IN_A_WINDOW = 128
-"""More than the calls under way at a time, so that each arm of a window gets a call before any gets its next."""
+RATINGS_FOR_EACH_CALL = 4
+"""A visit has a call for so many ratings of its arm: that costs nothing in error (docs/evidence/schedulers.md)."""
 
-_KEPT_BACK = 8
-"""One in this number of an arm's calls is held back from its window, for arms whose answers held no rating."""
+
+def visit_of(made: int, first: int) -> int:
+    """Return the calls of the next visit of an arm after ``made`` calls; ``first``: those of its first visit."""
+    return min(LONGEST_VISIT, -(-made // RATINGS_FOR_EACH_CALL)) or first
+
+
+def visits_of(calls: int, first: int, longest: int) -> int:
+    """Return the visits of an arm that gets so many ``calls``, at most ``longest`` a visit."""
+    made = visits = 0
+    while made < calls:
+        made += min(longest, visit_of(made, first))
+        visits += 1
+    return visits
 
 
 def most_under_way(n: IntArray, streak: IntArray, warm_up: int, share: int) -> IntArray:
@@ -63,93 +73,12 @@ def most_in_a_round(
     return np.where(streak > 0, np.minimum(most, RETIRE_AFTER - streak), most)
 
 
-def most_at_once(n: int, pending: int, streak: int, samples: int, warm_up: int, share: int) -> int:
-    """Return the number of calls in one request of an arm, at most ``samples``.
-
-    Args:
-        share: calls of an arm before its ratings count, see :func:`at_first`.
-    """
-    most = share - n - pending if n < warm_up else samples
-    if streak or not n:
-        most = min(most, RETIRE_AFTER - streak - pending)
-    return max(1, min(samples, most))
-
-
-def at_first(warm_up: int, even: int | None) -> int:
-    """Return the calls of an arm before its ratings count, if a request makes several.
-
-    They are those of the warm-up, or half of an even spread if that is more: the other half goes where it is worth most.
-
-    Args:
-        warm_up: ratings of every arm that the policy needs first.
-        even: calls of an arm in an even spread, rounded down; None for an unlimited budget.
-    """
-    return max(1, warm_up) if even is None else max(1, min(warm_up, even), -(-even // 2))
-
-
-def ratings_a_request(calls: float, warm_up: int, samples: int) -> float:
-    """Return the mean ratings of a request, if each arm gets ``calls`` and a request asks for at most ``samples``."""
-    whole = max(1, round(calls))
-    share, made, requests = at_first(warm_up, whole), 0, 0
-    while not made or made < warm_up < whole:
-        made += min(whole - made, most_at_once(made, 0, 0, samples, warm_up, share))
-        requests += 1
-    left = (whole - made) / min(samples, whole)  # in full requests, of the arms that get most
-    return whole / (requests + (left if warm_up < whole else -(-left // 1)))
-
-
 def reopen_arms(arms: WritableArms, judge: Coordinates, failed: Sequence[int] = ()) -> None:
     """Reopen arms that were given up, perhaps by the judge's fault: the ``failed`` ones, and all of a judge that rated none."""
     is_rated = np.bincount(judge, weights=arms.counts) > 0
     streak = arms.streaks
     streak[(streak >= RETIRE_AFTER) & ~is_rated[judge]] = 0
     streak[list(failed)] = 0
-
-
-class Windows(NamedTuple):
-    """An order of the warm-up in which the calls of an arm follow closely: endpoints still have its prompt in their cache.
-
-    The first round goes over all arms. Each window of arms then gets its ``share`` before the next one does. Calls beyond that
-    go over all arms again.
-
-    Attributes:
-        of_arm: number of each arm's window, shape (K,).
-        share: calls of each arm within its window.
-        even: calls of each arm in an even spread, rounded down.
-    """
-
-    of_arm: IntArray
-    share: int
-    even: int
-
-    @classmethod
-    def of(cls, arms: int, judge: Coordinates | None, even: int, block: int) -> Windows | None:
-        """Return windows of about a hundred arms of each judge, or of a ``block`` if that is more, so that none waits.
-
-        None if one window holds all arms.
-        """
-        place = np.arange(arms)
-        for each in range(0 if judge is None else int(judge.max(initial=0)) + 1):
-            mine = np.flatnonzero(judge == each)
-            place[mine] = np.arange(len(mine))
-        of_arm = place // max(_IN_A_WINDOW, block)
-        return cls(of_arm, even - even // _KEPT_BACK, even) if of_arm.any() else None
-
-    def place(self, arm: IntArray, made: FloatArray, unread: IntArray) -> FloatArray:
-        """Return the place of each of ``arm`` in the order, from 0.
-
-        Args:
-            made: calls that brought a rating or are under way.
-            unread: answers without a rating. They count for the share: otherwise the other windows would make up for theirs
-                with the calls of the last ones.
-        """
-        past = int(self.of_arm.max(initial=0)) + 1
-        window = np.where(made + unread >= self.share, past, self.of_arm[arm])
-        return np.asarray(made + (made > 0) * (window * self.share))
-
-    def shares(self, made: IntArray) -> IntArray:
-        """Return the number of shares that ``made`` calls of an arm complete: its window's, and the even one."""
-        return (made >= self.share).astype(np.int64) + (made >= self.even)
 
 
 def overtaking(

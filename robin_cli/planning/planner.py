@@ -12,17 +12,15 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
-from robin_cli.model.records import RETIRE_AFTER
+from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.model.refits import next_refit
 from robin_cli.model.space import Coordinates
 from robin_cli.planning.asking import (
     NO_END,
-    Windows,
-    at_first,
-    most_at_once,
     most_in_a_round,
     most_under_way,
     overtaking,
+    visit_of,
 )
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.repeats import Repeats
@@ -61,7 +59,7 @@ _ARMS_AT_ONCE, _SETS_AT_ONCE = 2**15, 2**12
 
 
 class Ticket(NamedTuple):
-    """Permission for ``calls`` calls of ``arm``, numbered from ``draw``; tell() takes it once, whatever the outcome."""
+    """Permission for a visit: ``calls`` calls of ``arm``, numbered from ``draw``. tell() takes each call once."""
 
     arm: int
     draw: int
@@ -69,11 +67,11 @@ class Ticket(NamedTuple):
 
 
 class Planner:
-    """Chooses calls in blocks: each of the most urgent arms that may be asked gets one, which then counts as under way.
+    """Chooses calls in blocks: each of the most urgent arms that may be asked gets a visit, and its calls count as under way.
 
-    A block is a sixty-fourth of the arms. With a block of one, and one call at a time, each choice is the paper's argmax over
-    all arms. An outcome after a block was chosen counts in the next block. But an arm that is settled, given up or failed by
-    then is skipped, and a fit or a look at the decisions ends the block.
+    A block is a sixty-fourth of the arms. With a block of one, visits of one, and one call at a time, each choice is the
+    paper's argmax over all arms. An outcome after a block was chosen counts in the next block. But an arm that is settled,
+    given up or failed by then is skipped, and a fit or a look at the decisions ends the block.
 
     The planner is the only writer of the arms. :mod:`~robin_cli.planning.asking` limits the calls of each arm. Besides, an arm
     past its warm-up is not asked while the rest of the budget is needed for the warm-ups of others, and for arms whose first
@@ -87,8 +85,7 @@ class Planner:
         judge: number of each arm's judge, shape (K,); None for a single judge.
         stop: while it returns True nothing is asked, and with nothing under way the run is over; called in every plan().
         verdicts: the decisions by the ratings so far; None if the run decides nothing.
-        closely: let the calls of an arm in its warm-up follow each other closely, if that does not change their number;
-            otherwise the arm with the fewest comes first.
+        first_visit: calls of the first visit of an arm, see :func:`visit_of`.
         round_depth: calls of each arm in the first round, if calls go out in rounds: all of one are chosen before any answer
             comes, and a round begins when nothing is under way. None if answers come meanwhile.
         together: number of consecutive arms that are asked equally often. None of them gets a further call while another has
@@ -116,7 +113,7 @@ class Planner:
         stop: StoppingRule | None = None,
         verdicts: Verdicts | None = None,
         decides: bool = False,
-        closely: bool = False,
+        first_visit: int = 1,
         round_depth: int | None = None,
         first_fit: int | None = None,
         together: int = 1,
@@ -144,23 +141,14 @@ class Planner:
         self._columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
-        even = max(1, self.budget.total // max(1, len(arms)))  # calls of an arm in an even spread
-        self._most_samples = even  # a single request must not have more
-        self._at_first = at_first(self._warm_up, even if self.budget.is_limited else None)
+        self._first_visit = first_visit
+        # Under an even spread the order of the calls matters only to a run that may end early.
+        self._at_once = policy.evenly and stop is None and verdicts is None
+        self._even = self.budget.total // max(1, len(arms))  # calls of an arm in an even spread
+        self._visits = self.budget.spent  # planned so far; those of earlier sessions count as calls
         self._share = self._warm_up
         self._room = NO_END  # calls left for arms past their warm-up
         self._turn = policy.turn
-        # A policy with turns is not indifferent to the order, nor is one that learns meanwhile.
-        self._windows = None
-        if (
-            closely
-            and self.budget.is_limited
-            and not self._in_rounds
-            and self._turn is None
-            and not policy.refits
-        ):
-            self._windows = Windows.of(len(arms), judge, min(even, self._warm_up), self.block)
-        self._shared_out = 0  # shares that all arms have
         self._urgency, self._fronts = np.full(len(arms), NEVER), (Front(), Front())
         self._nearness: FloatArray | None = None  # after the first look, for policies that use it
         self._waiting = np.full(len(arms), NEVER) if self._judge is not None else np.empty(0)
@@ -197,8 +185,8 @@ class Planner:
             self._is_idle and not self.budget.reserved and not is_thinking
         )
 
-    def plan(self, tickets: int = 1, samples: int = 1, held: Collection[int] = ()) -> list[Ticket]:
-        """Reserve calls: up to ``tickets`` tickets of 1 to ``samples`` calls each, the most urgent first.
+    def plan(self, tickets: int = 1, longest: int = 1, held: Collection[int] = ()) -> list[Ticket]:
+        """Reserve calls: up to ``tickets`` visits of 1 to ``longest`` calls each, the most urgent first.
 
         Args:
             held: judges that take no more calls now; their arms wait, and those of others go on.
@@ -214,21 +202,21 @@ class Planner:
             self._begin_round()
         if self._judge is not None and held != self._held:
             self._held, self._found_none = held, False
-        found = self._taken(tickets, samples)
+        found = self._taken(tickets, longest)
         if not found and self._has_news and not self.budget.reserved and self.budget.available:
             self._look()  # arms given up since may leave more calls to the others
-            found = self._taken(tickets, samples)
+            found = self._taken(tickets, longest)
         self._is_idle = not found
         return found
 
-    def _taken(self, tickets: int, samples: int) -> list[Ticket]:
+    def _taken(self, tickets: int, longest: int) -> list[Ticket]:
         found: list[Ticket] = []
         if self._is_enough():
             self._ahead.clear()
             return found
         while len(found) < tickets and self.budget.available:
             if not self._ahead:
-                self._choose(samples)
+                self._choose()
                 if not self._ahead:
                     break
             arm = self._ahead.popleft()
@@ -240,22 +228,28 @@ class Planner:
                 or self._is_held(arm)
                 or (self._held and self._judge is not None and self._judge[arm] in self._held)
             ):  # meanwhile
-                ticket = self._ticket(arm, samples)
+                ticket = self._ticket(arm, longest)
                 if ticket is None:
                     break
                 found.append(ticket)
         return found
 
-    def _ticket(self, arm: int, samples: int) -> Ticket | None:
-        """Reserve a request of ``arm``; None if all calls left belong to warm-ups."""
-        arms, calls = self._arms, 1
+    def _ticket(self, arm: int, longest: int) -> Ticket | None:
+        """Reserve a visit of ``arm``; None if all calls left belong to warm-ups."""
+        arms = self._arms
         n, pending, draw = arms.n[arm], arms.pending[arm], arms.next_draw[arm]
-        if samples > 1:
-            most = min(samples, self._most_samples, self.budget.available)
-            calls = most_at_once(n, pending, arms.streak[arm], most, self._warm_up, self._at_first)
+        made = n + pending
+        calls = min(longest, self.budget.available)
+        if calls > 1:
+            wanted = LONGEST_VISIT if self._at_once else visit_of(made, self._first_visit)
+            if n < max(1, self._warm_up):  # all arms get an even share first
+                wanted = min(wanted, max(1, self._even - made))
+            if not n or arms.streak[arm]:  # perhaps it cannot be rated
+                wanted = min(wanted, max(1, RETIRE_AFTER - arms.streak[arm] - pending))
+            calls = min(calls, wanted)
         if self._limits is not None:
-            calls = max(1, min(calls, self._limits.at_once(arm, n + pending)))
-            self._limits.count(arm, n + pending, calls)
+            calls = max(1, min(calls, self._limits.at_once(arm, made)))
+            self._limits.count(arm, made, calls)
         self.warming_up = n < self._warm_up
         if self._room < NO_END and not self.warming_up:
             calls = min(calls, self._room)
@@ -267,13 +261,14 @@ class Planner:
         arms.next_draw[arm] = draw + calls
         arms.pending[arm] = pending + calls
         self.budget.reserve(calls)
+        self._visits += 1
         return Ticket(arm, draw, calls)
 
     def along(self, ticket: Ticket, arms: Iterable[int]) -> list[Ticket]:
-        """Reserve a call of each of ``arms`` that may be asked in the request of ``ticket``, as far as the budget goes.
+        """Reserve visits of those of ``arms`` that may be asked in the requests of ``ticket``, as far as the budget goes.
 
         Args:
-            ticket: the last one planned.
+            ticket: the last one planned; no other visit has more calls.
             arms: with that of the ticket, in the order of the request.
         """
         tickets = []
@@ -281,7 +276,7 @@ class Planner:
             if arm == ticket.arm:
                 tickets.append(ticket)
             elif self.budget.available and self._may_come_along(arm):
-                tickets += filter(None, [self._ticket(arm, 1)])
+                tickets += filter(None, [self._ticket(arm, ticket.calls)])
         if len(tickets) > 1:
             self._asked.update(ticket.arm for ticket in tickets)
         return tickets
@@ -345,15 +340,6 @@ class Planner:
             arms.next_draw[arm] = max(arms.next_draw[arm], draw + calls)
             self._changed(arm)
 
-    def shorten(self, ticket: Ticket, calls: int) -> Ticket:
-        """Return the first ``calls`` calls of ``ticket`` and withdraw the others."""
-        arm, draw, whole = ticket
-        if whole > calls:
-            ahead, self._ahead = self._ahead, deque()  # the arm keeps its place
-            self.tell(Ticket(arm, draw + calls, whole - calls), Unanswered.WITHDRAWN)
-            self._ahead = ahead
-        return ticket._replace(calls=min(calls, whole))
-
     def _changed(self, arm: int) -> None:
         # Before the arm is written: a thread that reads it meanwhile then discards its result.
         if self._stale is not None:
@@ -366,17 +352,18 @@ class Planner:
 
     # ── a block is chosen ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _choose(self, samples: int) -> None:
+    def _choose(self) -> None:
         """Choose the next block, elsewhere if there are many arms."""
         if self._is_choosing or (self._found_none and self._stale is not None and not self._stale):
             return
         stale, self._stale, self._is_choosing = self._stale, set(), True
         policy, deferred = self._policy, sorted(self._deferred)
-        count = min(self.block, len(self._arms), -(-self.budget.available // samples))
-        made = (self.budget.spent + self.budget.reserved) // min(samples, self._most_samples)
+        count = min(self.block, len(self._arms), self.budget.available)
         where = _here if len(self._arms) <= _FEW_ARMS else self.elsewhere
         try:
-            where(lambda: self._block(policy, stale, deferred, count, made), self._take_block)
+            where(
+                lambda: self._block(policy, stale, deferred, count, self._visits), self._take_block
+            )
         finally:
             if where is _here:
                 self._is_choosing = False
@@ -387,12 +374,12 @@ class Planner:
         self._found_none = not chosen  # until something changes
         if not chosen and self._deferred and not self.budget.reserved:  # no other is left
             self._readmit()
-            self._choose(1)
+            self._choose()
 
     def _block(
         self, policy: Policy, stale: set[int] | None, deferred: Sequence[int], count: int, made: int
     ) -> deque[int]:
-        """Choose up to ``count`` arms, after ``made`` requests.
+        """Choose up to ``count`` arms, after ``made`` visits.
 
         Outcomes may come meanwhile; this writes only its own columns.
         """
@@ -405,14 +392,12 @@ class Planner:
             self._look_at(policy, members, deferred)
         self._limit_repeats()
         found = self._most_urgent(count, made, seen)
-        if not found or (self._judge is None and self._windows is None and self._together == 1):
+        if not found or (self._judge is None and self._together == 1):
             return deque(found)
         chosen, under_way = np.array(list(found)), self.budget.reserved > 0
         if self._judge is not None:
             is_near = np.array(list(found.values()))
             chosen = self._without_overtaking(chosen, self._judge, is_near, under_way=under_way)
-        if self._windows is not None and under_way:
-            chosen = self._in_their_turn(chosen, self._windows)
         if (
             self._together > 1 and count > 1
         ):  # a rating of one of them is of no use without the others
@@ -468,7 +453,7 @@ class Planner:
         if budget.is_limited:
             count = max(1, int(kept.sum()))
             even, rest = divmod(budget.available + int(made[kept].sum()), count)
-            self._share = min(self._warm_up, even + (rest > 0))
+            self._share, self._even = min(self._warm_up, even + (rest > 0)), even
         is_open = kept & (n < self._share)
         self._is_warmed_up = self._share == self._warm_up and not is_open.any()
         self._room = NO_END
@@ -561,8 +546,6 @@ class Planner:
     def _order(self, some: IntArray, made: IntArray) -> FloatArray:
         """Return the place of each of ``some`` arms among those in their warm-up: the fewest calls come first."""
         calls = made.astype(np.float64)
-        if self._windows is not None:
-            return self._windows.place(some, calls, self.arms.unparsed[some])
         return calls if self._turn is None else calls * len(self._turn) + self._turn[some]
 
     def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
@@ -598,18 +581,6 @@ class Planner:
         failed = judge[np.where(judge == judge[chosen[0]], NEVER, self._waiting).argmax()]
         others = np.flatnonzero((judge == failed) & (urgency > NEVER))
         return others[[urgency[others].argmax()]] if len(others) else others
-
-    def _in_their_turn(self, chosen: IntArray, windows: Windows) -> IntArray:
-        """Return those of ``chosen`` whose share every arm without its answers has reached.
-
-        Otherwise arms of early windows would get the calls that cannot be divided evenly, and those of the last windows.
-        """
-        arms = self.arms
-        made = self._n + self._under_way + arms.unparsed
-        shares = windows.shares(made[chosen])
-        if shares.max(initial=0) > self._shared_out:
-            self._shared_out = int(windows.shares(made[~arms.retired_mask]).min(initial=2))
-        return chosen[(shares <= self._shared_out) | (self._n[chosen] >= self._warm_up)]
 
     # ── decisions and fits ────────────────────────────────────────────────────────────────────────────────────────────
 

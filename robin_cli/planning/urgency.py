@@ -70,7 +70,7 @@ def by_turns(
     """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, each with whether it is such a one.
 
     Args:
-        made: requests made before.
+        made: visits made before.
         part: share of the turns for the nearest to certain, in 128ths: turn t is one if ⌊part · t⌋ grows.
         count: most arms to return.
     """
@@ -92,7 +92,7 @@ def shared(
     urgency: FloatArray,
     nearness: FloatArray,
     count: int,
-    made: int,
+    made: IntArray,
     part: FloatArray,
 ) -> IntArray:
     """Return ``count`` arms of each row, :func:`by_turns`; once neither finds any more, the lowest indices follow.
@@ -101,17 +101,17 @@ def shared(
         fronts: of each row, of urgency and of nearness.
         urgency, nearness: shape (rows, arms); NEVER for an arm that may not be asked.
         count: at least 1, and no more than arms.
-        made: requests made before.
+        made: visits made before, shape (rows,).
         part: as for :func:`by_turns`, shape (rows, 1).
     """
     if count == 1:
-        return _one_each(np.stack([urgency, nearness], axis=1), made, part)
+        return _one_each(np.stack([urgency, nearness], axis=1), made[:, None], part)
     chosen = []
     for row, (urgent, near) in enumerate(fronts):
         there = by_turns(
             urgent.of(urgency[row], count),
             near.of(nearness[row], count),
-            made,
+            made.item(row),
             part.item(row),
             count,
         )
@@ -120,7 +120,7 @@ def shared(
     return np.array(chosen)
 
 
-def _one_each(of_both: FloatArray, made: int, part: FloatArray) -> IntArray:
+def _one_each(of_both: FloatArray, made: IntArray, part: FloatArray) -> IntArray:
     """Return :func:`shared` for one arm of each row, all rows at once; ``of_both``: shape (rows, 2, arms)."""
     turn = (np.floor((made + 1) * part) > np.floor(made * part)).astype(np.int64)
     may_be_asked = of_both.max(axis=2) > NEVER

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from robin_cli.dispatch.limiter import Limiter
-from robin_cli.dispatch.permits import Permit
+from robin_cli.dispatch.permits import Permit, Permits
 from robin_cli.judges.judge import Judge
 from robin_cli.model.errors import LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -118,11 +118,14 @@ class Call:
     """A chosen call: its judge, the dollars set aside for it and, until it is made, its question and permit.
 
     Its prompt, of ``size`` bytes, may be long: set ``question`` to None once the call is made. A request about several
-    attributes has a ticket for each.
+    attributes has a ticket for each. ``rest`` are the calls of the visit that do not fit into the request. They are made by
+    others ``at`` the same address, which then has the prompt in its cache.
     """
 
     tickets: Sequence[Ticket]
     judge: int
+    rest: Sequence[Ticket] = ()
+    at: Permits | None = None
     money: float = 0.0
     question: Question | None = None
     permit: Permit | None = None
@@ -132,6 +135,13 @@ class Call:
     def ticket(self) -> Ticket:
         """The ticket; the first of several."""
         return self.tickets[0]
+
+    def hold(self, tickets: Sequence[Ticket], most: int) -> None:
+        """Make this a request for up to ``most`` calls of each of ``tickets``, and the others the rest."""
+        self.tickets = [each._replace(calls=min(each.calls, most)) for each in tickets]
+        self.rest = [
+            Ticket(arm, draw + most, calls - most) for arm, draw, calls in tickets if calls > most
+        ]
 
 
 class Books:
@@ -145,7 +155,7 @@ class Books:
         desk: makes questions of tickets and judgments of answers, and stores these.
         planner: chooses calls.
         money: the money to spend.
-        samples: ratings wanted per request, at least 1.
+        longest: calls of a visit at most.
         health: the health of each judge, by number.
         notify: gets lines about a full disk for the user.
 
@@ -167,7 +177,7 @@ class Books:
         money: MoneyBudget,
         stop: Stop,
         *,
-        samples: int = 1,
+        longest: int = 1,
         calls: int = 0,
         at_first: int = 1,
         least: int = 1,
@@ -175,7 +185,7 @@ class Books:
         notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.desk, self.planner, self.money, self.stop = desk, planner, money, stop
-        self.samples, self.calls, self.at_first, self.least = samples, calls, at_first, least
+        self.longest, self.calls, self.at_first, self.least = longest, calls, at_first, least
         self.health = health or [Health(name) for name in desk.names]
         self.stats = Stats()
         self.ask: Callable[[Ticket], Question] = desk.question
@@ -195,44 +205,75 @@ class Books:
     def choose(
         self,
         judges: Sequence[Judge],
-        samples: int,
+        longest: int,
         *,
         keeps_question: bool = True,
         held: Collection[int] = (),
     ) -> Call | Idle | Unpaid:
-        """Choose a call of up to ``samples`` ratings, and set its money aside.
+        """Choose the first call of a visit of up to ``longest``, and set its money aside.
 
         Args:
             judges: by number, as the desk has them.
             keeps_question: keep the question in the call, which is made soon.
             held: judges that take no more calls now.
         """
-        planned = self.planner.plan(1, samples, held)
+        planned = self.planner.plan(1, longest, held)
         if not planned:
             return Idle.EXHAUSTED if self.planner.is_over else Idle.WAIT
-        (ticket,) = planned
-        number = self.desk.judge_of(ticket.arm)
-        has_limit, most, question = self.money.limit is not None, 0.0, None
-        call = Call(planned, number)
+        call = Call(planned, self.desk.judge_of(planned[0].arm))
+        arms, judge = self.along(call.ticket.arm), judges[call.judge]
         try:
-            ticket = self.planner.shorten(ticket, judges[number].most_samples)
-            call.tickets = self.planner.along(ticket, self.along(ticket.arm))
-            if keeps_question or has_limit:
-                several = len(call.tickets) > 1
-                question = self.desk.question_about(call.tickets) if several else self.ask(ticket)
-            if question is not None and has_limit:
-                most = judges[number].most_cost(question)
-                question = replace(question, most_usd=most)
+            tickets = self.planner.along(call.ticket, arms)
+            call.hold(tickets, 1 if len(arms) > 1 else judge.most_samples)
+            most = self._prepare(call, judge, keeps_question=keeps_question)
         except Exception:
             self._unplan(call)  # answers under way are still counted, and the sums hold
             raise
-        if not self.money.covers(most, number):
-            # A cheaper arm must not take its place: that would override the planner's choice.
+        # A cheaper arm must not take its place: that would override the planner's choice.
+        return call if most is None else Unpaid(most)
+
+    def others(
+        self, call: Call, judges: Sequence[Judge], *, keeps_question: bool = True
+    ) -> list[Call]:
+        """Return calls for the rest of the visit of ``call``; the money may suffice for some only."""
+        found: list[Call] = []
+        judge, at = judges[call.judge], None if call.permit is None else call.permit.limiter
+        rest, call.rest = call.rest, ()
+        while rest:
+            other = Call((), call.judge, at=at)
+            other.hold(rest, 1 if len(rest) > 1 else judge.most_samples)
+            rest = other.rest
+            other.rest = ()
+            if self._prepare(other, judge, keeps_question=keeps_question) is None:
+                found.append(other)
+        return found
+
+    def _prepare(self, call: Call, judge: Judge, *, keeps_question: bool) -> float | None:
+        """Make the question of a call and set its money aside; if that is too much, unplan the call and return it."""
+        has_limit = self.money.limit is not None
+        if keeps_question or has_limit:
+            several = len(call.tickets) > 1
+            call.question = (
+                self.desk.question_about(call.tickets) if several else self.ask(call.ticket)
+            )
+        most = 0.0
+        if call.question is not None and has_limit:
+            most = judge.most_cost(call.question)
+            call.question = replace(call.question, most_usd=most) if keeps_question else None
+        if not self.money.covers(most, call.judge):
             self._unplan(call)
-            return Unpaid(most)
-        self.money.reserve(most, number)
-        call.money, call.question = most, question if keeps_question else None
-        return call
+            return most
+        self.money.reserve(most, call.judge)
+        call.money = most
+        return None
+
+    def join(self, call: Call, other: Call) -> None:
+        """Make ``other``, the next calls of the same arm, a part of the request of ``call``."""
+        call.tickets = [call.ticket._replace(calls=call.ticket.calls + other.ticket.calls)]
+        for each in (call, other):
+            self.money.settle(each.money, None, each.judge)
+        call.money += other.money
+        self.money.hold(call.money, call.judge)
 
     def end_of_money(self, next_call: Unpaid, why: str = "") -> Idle:
         """End the session because the money does not cover another call, and no call under way may return some.
@@ -344,7 +385,8 @@ class Books:
         self.money.settle(call.money, None if is_unanswered else cost, call.judge)
 
     def withdraw(self, call: Call, outcome: Unanswered = Unanswered.WITHDRAWN) -> None:
-        """Return a call that was not made, or that says nothing about its arms."""
+        """Return a call that was not made, or that says nothing about its arms, with the rest of its visit."""
+        self.drop_rest(call)
         self.settle(call, [outcome] * len(call.tickets), None)
 
     def lose(self, call: Call) -> None:
@@ -353,7 +395,14 @@ class Books:
         self._unplan(call)
         self.money.lose(call.money, call.judge)
 
+    def drop_rest(self, call: Call) -> None:
+        """Return the rest of the visit of a call."""
+        for ticket in call.rest:
+            self.planner.tell(ticket, Unanswered.WITHDRAWN)
+        call.rest = ()
+
     def _unplan(self, call: Call) -> None:
+        self.drop_rest(call)
         for ticket in call.tickets:
             self.planner.tell(ticket, Unanswered.WITHDRAWN)
 

@@ -62,6 +62,8 @@ class Engine(Carrier):
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = [0] * len(judges)  # calls without an outcome
         self._prompts = 0  # bytes of their prompts
+        self._in_line = 0  # calls of begun visits that wait for a permit
+        self._is_at_one = len(limiters) == 1
         self._thinking: set[asyncio.Task[None]] = set()  # the planner's work in threads
         planner.elsewhere = self._elsewhere
         self._is_stopping = self._is_closed = False
@@ -121,6 +123,7 @@ class Engine(Carrier):
         return (
             unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
+            or (self._in_line > 0 and self._is_at_one)  # first, as their prompt is in the cache
             or (self._in_turn and bool(any(self._begun) or unwritten or self._thinking))
             or not room
         )
@@ -150,11 +153,8 @@ class Engine(Carrier):
         """Choose a call for ``permit``, which is released if there is none. Errors end the run."""
         books, found = self._books, Idle.WAIT
         try:
-            samples = books.samples
-            if samples > 1:
-                samples = min(samples, max(judge.most_samples for judge in self._judges))
             held = () if self._alone else self._full
-            call = books.choose(self._judges, samples, held=held)
+            call = books.choose(self._judges, books.longest, held=held)
             if isinstance(call, Call):
                 call.permit, permit = permit, None
                 self._count(call)
@@ -252,7 +252,10 @@ class Engine(Carrier):
     async def _permit(self, call: Call) -> Permit | None:
         """Wait for a call's permit; return None, and the call, if the run is over by then."""
         if call.permit is None:
-            call.permit = await self._judges[call.judge].acquire()
+            call.permit = await (call.at or self._judges[call.judge]).acquire()
+            if call.at is not None:
+                self._in_line -= 1
+                self._books.changed.set()
             if self._is_over:
                 call.permit.release()
                 self._books.withdraw(call)
@@ -273,7 +276,23 @@ class Engine(Carrier):
         if outcome is None:
             books.withdraw(call, Unanswered.UNREACHED)
         else:
+            self._go_on(call, len(judgments) if isinstance(outcome, Reply) else 0)
             books.append([(call, judgments)])
+
+    def _go_on(self, call: Call, came: int) -> None:
+        """Begin the other calls of the visit of ``call``, which brought so many answers."""
+        answered = came // len(call.tickets)
+        if answered and not self._is_over and not self._books.stop.requested.is_set():
+            if answered < call.ticket.calls:  # the request was for more
+                (ticket,) = call.tickets
+                left = sum(each.calls for each in (ticket, *call.rest)) - answered
+                call.tickets = [ticket._replace(calls=answered)]
+                call.rest = [ticket._replace(draw=ticket.draw + answered, calls=left)]
+            for other in self._books.others(call, self._judges):
+                self._in_line += 1
+                self._count(other)
+                self._carry(other)
+        self._books.drop_rest(call)
 
     def _judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
         return self._books.judgments(call, outcome)

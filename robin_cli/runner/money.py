@@ -181,10 +181,8 @@ def lost_before(
     calls = store.manifest.lost_calls
     if not calls:
         return 0.0
+    if requests := fold.spending().prompts or fold.arms.spent:
+        return calls * spent / requests
     prompts = recorded_prompts(store.manifest)
-    if fold.arms.spent:
-        together = any(map(prompts.asks_together, store.manifest.answers))
-        attributes = len(store.space.attributes) if together else 1
-        return calls * max(settings.samples_per_request, attributes) * spent / fold.arms.spent
     tokens = tokens_of_prompt(store.space, store.pairs, prompts)
     return calls * (dollars_of_call(prices, tokens, usual_answer(settings.max_tokens)) or 0.0)

@@ -216,16 +216,26 @@ class Rounds(Carrier):
     def _chosen(self, end: int) -> Mapping[int, list[Call]]:
         """Return the calls of a round that ends when ``end`` calls are spent, by judge."""
         chosen: dict[int, list[Call]] = defaultdict(list)
+        last: dict[int, Call] = {}  # of each arm
         books = self.books
         budget = books.planner.budget
         while (room := end - budget.spent - budget.reserved) > 0:
-            call = books.choose(self._judges, min(books.samples, room), keeps_question=False)
+            call = books.choose(self._judges, min(books.longest, room), keeps_question=False)
             if isinstance(call, Unpaid):
                 self._say_once_of_money(call.most)
                 return self._worth_a_round(chosen, call)
             if not isinstance(call, Call):
                 break
-            chosen[call.judge].append(call)
+            for each in (call, *books.others(call, self._judges, keeps_question=False)):
+                arm, _, calls = each.ticket
+                before = last.get(arm)
+                most = min(books.longest, self._judges[each.judge].most_samples)
+                # the calls of an arm are one request: they all wait as long for their answers
+                if before is not None and calls <= most - before.ticket.calls:
+                    books.join(before, each)
+                else:
+                    chosen[each.judge].append(each)
+                    last[arm] = each
         return chosen
 
     def _say_once_of_money(self, most: float) -> None:

@@ -46,7 +46,6 @@ def planner_of(
     fold: Fold,
     goal: Goal,
     watch: Watch,
-    settings: Settings,
     rounds: int | None,
     prices: FloatArray | None,
 ) -> tuple[Planner, int]:
@@ -94,10 +93,7 @@ def planner_of(
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,
-        closely=rounds is None
-        and settings.samples_per_request == 1
-        and not settings.may_end_early
-        and repeats is None,
+        first_visit=1 if any(manifest.expected) else goal.first_visit,
         repeats=repeats,
     )
     return planner, first

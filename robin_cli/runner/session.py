@@ -104,7 +104,7 @@ class Session:
         if not settings.repeat_anyway and carrying.rounds != 1:
             self.watch.repeats = repeats_of(manifest, self.goal)
         self.planner, first = planner_of(
-            store, fold, self.goal, self.watch, settings, carrying.rounds, prices
+            store, fold, self.goal, self.watch, carrying.rounds, prices
         )
         self.budget = self.planner.budget
         self._desk = RunDesk(store, fold, prompts, notify)
@@ -114,7 +114,7 @@ class Session:
             self.planner,
             self.money,
             stop,
-            samples=settings.samples_per_request,
+            longest=settings.longest_visit,
             calls=manifest.budget,
             at_first=first,
             least=self.goal.least_calls,

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from robin_cli.model.errors import InputError
+from robin_cli.model.records import LONGEST_VISIT
 from robin_cli.settings.setting import Check, Scope, setting, table_of
 from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source, host_of
 
@@ -106,9 +107,9 @@ def _is_variable(name: str) -> bool:
     return name == NO_KEY or (name.isidentifier() and not name.startswith("sk_"))
 
 
-def _is_concurrency(value: str) -> bool:
+def _is_number_or_auto(value: str, most: int) -> bool:
     return value == AUTO or (
-        value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= 10_000
+        value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= most
     )
 
 
@@ -133,7 +134,11 @@ _PRICES = (
     "US dollars for a million tokens, at least 0",
 )
 _A_MINUTE = _above_0(None, "a number a minute, above 0")
-_CONCURRENCY = (_is_concurrency, "a number, at most 10,000 and at least 1, or auto")
+_CONCURRENCY = (
+    partial(_is_number_or_auto, most=10_000),
+    "a number, at most 10,000 and at least 1, or auto",
+)
+_SAMPLES = (partial(_is_number_or_auto, most=128), "a number of ratings, 1 to 128, or auto")
 _TAKEN = frozenset({"messages", "model", "n", "stream"})
 _SECRET = re.compile(r'(api[-_]?key|authorization|password|secret)"', re.IGNORECASE)
 _NOT_OURS = (
@@ -250,8 +255,8 @@ class Settings:
         AUTO, scope=SESSION, accept=_as_text, check=_CONCURRENCY)
     ray: str | None = _ask("Workers on a Ray cluster make the calls: its HOST:PORT, or local.",
         scope=SESSION, metavar="ADDRESS", example='"10.0.0.1:6379"', kept=False, check=_RAY)
-    samples_per_request: int = _ask("Ratings wanted of one request, for one prompt paid (the API's n).",
-        1, scope=SESSION, check=_within(1, 128, "a number of ratings, 1 to 128"))
+    samples_per_request: str = _ask("Ratings of a pair at a time, for one prompt paid if the endpoint takes n: N or auto.",
+        AUTO, scope=SESSION, accept=_as_text, check=_SAMPLES)
     answers: tuple[Literal["text", "json", "logprobs", "decisions"], ...] = _ask(
         "How the judge answers: text, json (by a schema), logprobs (the mean over its tokens) or decisions (probabilities "
         "alone); {again}, for each --model.",
@@ -339,6 +344,16 @@ class Settings:
         """The calls under way at a time; None for auto."""
         return None if self.concurrency == AUTO else int(self.concurrency)
 
+    @property
+    def longest_visit(self) -> int:
+        """The ratings of a pair asked for at a time, at most."""
+        return longest_visit(self.samples_per_request)
+
+
+def longest_visit(samples: str) -> int:
+    """Return the calls of a visit at most, by --samples-per-request."""
+    return LONGEST_VISIT if samples == AUTO else min(LONGEST_VISIT, int(samples))
+
 
 _simulated = partial(
     setting, panel="Settings; also in the table simulate of a TOML file", scope=Scope.OUTPUT
@@ -376,6 +391,8 @@ class SimulationSettings:
     error_rate: float = _simulated("With --certify: share of the certified decisions that may be wrong.",
         0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
     runs: int = _simulated("Repetitions.", 50, check=_COUNT)
+    samples_per_request: str = _simulated("As in judge; 1 is the paper's choice, call by call.",
+        AUTO, accept=_as_text, check=_SAMPLES)
     seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
     attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",
         (), by_commas=True, default_said="all")

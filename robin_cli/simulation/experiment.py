@@ -19,10 +19,11 @@ from robin_cli.analysis.agreement import CORRELATIONS, correlations
 from robin_cli.analysis.court import Snapshot
 from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray
+from robin_cli.model.records import LONGEST_VISIT
 from robin_cli.planning.stopping import LOOK_GROWTH
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
-from robin_cli.settings.table import SimulationSettings
+from robin_cli.settings.table import SimulationSettings, longest_visit
 from robin_cli.simulation.jobs import jobs_done
 from robin_cli.simulation.runs import Ratings, simulate
 
@@ -57,6 +58,7 @@ def spend(
     *,
     share: float = 1.0,
     block: int | None = None,
+    longest_visit: int = LONGEST_VISIT,
     look_growth: float = LOOK_GROWTH,
 ) -> Iterator[tuple[int, Snapshot]]:
     """Spend each of ``budgets``, ``runs`` times; budgets with the same policy are parts of one run.
@@ -64,7 +66,7 @@ def spend(
     Args:
         policy_at: returns the policy for a budget.
         share: the world's share of the arms, and so of each budget.
-        block, look_growth: see :func:`~robin_cli.simulation.runs.simulate`.
+        block, longest_visit, look_growth: see :func:`~robin_cli.simulation.runs.simulate`.
     """
     groups: dict[tuple[str, int, int | None], tuple[Policy, list[int]]] = {}
     for budget in budgets:
@@ -79,6 +81,8 @@ def spend(
             court=world.goal.court,
             first_fit=world.goal.space.first_fit,
             block=block,
+            first_visit=world.goal.first_visit,
+            longest_visit=longest_visit,
             look_growth=look_growth,
         )
         by_part = {each.budget: each for each in found}
@@ -236,7 +240,8 @@ def _one(job: _Job) -> list[Row]:
             correlations=_correlations(snapshot.scores, subject.human),
         )
         for budget, snapshot in spend(
-            world, policy_at, (*settings.budget, *reference), settings.runs, rng
+            *(world, policy_at, (*settings.budget, *reference), settings.runs, rng),
+            longest_visit=longest_visit(settings.samples_per_request),
         )
     ]
 

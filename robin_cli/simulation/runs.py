@@ -4,7 +4,7 @@ A simulated judge answers with one of a pair's recorded ratings, drawn with repl
 recorded ratings. Every run draws its own ratings.
 
 The calls are those of :class:`~robin_cli.planning.planner.Planner` if every answer holds a rating and comes before the next
-block is chosen: whole rounds during the warm-up, then blocks of the most urgent arms, with refits at the same numbers of
+visit begins: whole rounds during the warm-up, then blocks of the most urgent arms, with refits at the same numbers of
 ratings, and decisions tested after the same numbers of calls. Contract tests hold the two equal, call by call, for every
 policy.
 """
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from robin_cli.analysis.court import Court, Snapshot
 from robin_cli.model.arms import FloatArray, IntArray, Sums
+from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.model.refits import next_refit
 from robin_cli.model.task import contest_of
+from robin_cli.planning.asking import RATINGS_FOR_EACH_CALL, visit_of
 from robin_cli.planning.stopping import LOOK_GROWTH, TEST_GROWTH, next_look, next_test
 from robin_cli.planning.urgency import (
     IN_WARM_UP,
@@ -32,8 +34,6 @@ from robin_cli.planning.urgency import (
     urgency_by,
 )
 from robin_cli.policies.base import Policy
-
-_DRAWS_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ def simulate(
     court: Callable[[int], Court | None] = lambda _: None,
     first_fit: int | None = None,
     block: int | None = None,
+    first_visit: int = 1,
+    longest_visit: int = LONGEST_VISIT,
     look_growth: float = LOOK_GROWTH,
 ) -> list[Snapshot]:
     """Run ``policy`` for the largest of ``budgets``, ``runs`` times at once.
@@ -97,17 +99,25 @@ def simulate(
         court: returns the decisions of as many runs, or None without decisions. A run ends when everything is decided.
         first_fit: ratings at which a pooled policy is fitted first; None for the number of pairs.
         block: pairs chosen at once; None for the number in a run, which is one below 65 pairs.
+        first_visit, longest_visit: calls of the first visit of a pair, and the most of any.
         look_growth: growth of the calls from one look at decisions to the next.
 
     Returns:
         A snapshot at each of ``budgets``, in rising order.
     """
+    decides = court(runs)
+    visits = np.array(
+        [visit_of(n, first_visit) for n in range(LONGEST_VISIT * RATINGS_FOR_EACH_CALL + 1)]
+    )
+    if policy.evenly and decides is None:
+        visits[:] = [RETIRE_AFTER, *[LONGEST_VISIT] * (len(visits) - 1)]
+    visits = np.minimum(visits, longest_visit)
     state = _State(
-        *(ratings, policy, runs, rng, worlds, first_fit, block, look_growth, court(runs))
+        *(ratings, policy, runs, rng, worlds, first_fit, block, visits, look_growth, decides)
     )
     snapshots = []
     for budget in sorted(set(budgets)):
-        state.ask_evenly(min(budget, len(ratings.sizes) // worlds * policy.warm_up))
+        state.ask_evenly(budget)
         state.ask_adaptively(budget)
         snapshots.append(state.snapshot(budget))
     return snapshots
@@ -125,6 +135,7 @@ class _State:
         worlds: int,
         first_fit: int | None,
         block: int | None,
+        visits: IntArray,
         look_growth: float,
         court: Court | None,
     ) -> None:
@@ -136,11 +147,12 @@ class _State:
         self._first_row = self._world[:, None] * self._pairs
         self._block = block_of(self._pairs) if block is None else block
         self.n, self.total, self.total_sq = (np.zeros((runs, self._pairs)) for _ in range(3))
-        self._budget = 0
+        self._visits = visits
+        self._made = np.zeros(runs, dtype=np.int64)  # visits of each run
+        self._spent = np.zeros(runs, dtype=np.int64)
         self._urgency: FloatArray | None = None
         self._nearness = np.empty(0)
         self._fronts = [(Front(), Front()) for _ in range(runs)]
-        self._luck = np.empty((0, runs))
         self._policy = policy
         self._first_fit = self._pairs if first_fit is None else first_fit
         self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
@@ -151,6 +163,8 @@ class _State:
         self._tests_at = court.first if court is not None and court.target else np.inf
         turn = np.arange(self._pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
+        # Calls of each pair in whole rounds, the place in the next round, and the calls of a visit in it.
+        self._depth = self._place = self._visit = 0
         self._contests = policy.contests
         self._contest_of = np.empty(0, dtype=np.int64)
         if self._contests is not None:
@@ -165,40 +179,56 @@ class _State:
         return self._court is not None and bool(self._court.done.all())
 
     def ask_evenly(self, budget: int) -> None:
-        """Ask in whole rounds, the pairs in their turn, up to ``budget`` calls of each run."""
-        while self._budget < budget and not self._is_over():
-            start = self._budget % self._pairs
-            end = int(min(self._pairs, start + min(budget, self._next_stop) - self._budget))
-            pairs = np.broadcast_to(self._round[start:end], (len(self._runs), end - start))
-            self._add(self._runs, pairs, self._ratings.draw(self._first_row + pairs, self._rng))
-            self._budget += end - start
+        """Ask in whole rounds, the pairs in their turn, until the warm-up ends or ``budget`` calls of each run are made."""
+        even = budget // self._pairs
+        while self._depth < self._policy.warm_up and not self._is_over():
+            if not self._place:
+                self._visit = min(
+                    int(self._visits[min(self._depth, len(self._visits) - 1)]),
+                    max(1, even - self._depth),
+                )
+            left = budget - self._depth * self._pairs - self._place * self._visit
+            if left <= 0:
+                return
+            until = min(left, self._next_stop - budget + left)
+            end = min(self._pairs, self._place + -(-int(until) // self._visit))
+            pair = np.broadcast_to(
+                self._round[self._place : end], (len(self._runs), end - self._place)
+            )
+            self._ask(pair, np.full(pair.shape, self._visit))
+            self._place = end % self._pairs
+            self._depth += self._visit * (end == self._pairs)
             self._urgency = None
             self._refit_and_decide()
 
     def ask_adaptively(self, budget: int) -> None:
         """Ask by the policy, a block of each run at a time, up to ``budget`` calls of each run."""
-        while self._budget < budget and not self._is_over():
-            if not len(self._luck):
-                self._luck = self._rng.random(
-                    (min(_DRAWS_AT_A_TIME, budget - self._budget), len(self._runs))
-                )
-            until = min(self._next_stop, self._budget + len(self._luck))
-            count = int(max(1, min(self._block, until - self._budget)))
-            if not self._policy.warm_up:  # a block holds first calls, or later ones
-                first = int((self._urgencies() > IN_WARM_UP).sum(axis=1).min())
-                count = min(count, first) if first else count
-            pair = self._chosen(count, self._budget)
-            row = self._first_row + pair
-            luck, self._luck = self._luck[:count].T, self._luck[count:]
-            self._add(
-                self._runs,
-                pair,
-                self._ratings.values[row, (luck * self._ratings.sizes[row]).astype(np.int64)],
-            )
-            self._look_at(pair)
-            self._budget += count
+        until = 0
+        while until < budget and not self._is_over():
+            until = int(min(self._next_stop, budget))
+            while self._goes_on(until).any():
+                pair = self._chosen()
+                self._ask(pair, self._calls(pair, until, budget))
+                self._look_at(pair)
             self._refit_and_decide()
-        self._luck = self._luck[:0]
+
+    def _goes_on(self, until: int) -> NDArray[np.bool_]:
+        """Return whether each run has fewer than ``until`` calls, and is not over."""
+        return (self._spent < until) & (True if self._court is None else ~self._court.done)
+
+    def _calls(self, pair: IntArray, until: int, budget: int) -> IntArray:
+        """Return the calls of the visits of these pairs, shape (runs, pairs): those after ``until`` calls are not made."""
+        assert self._urgency is not None  # noqa: S101  # the pairs were chosen by it
+        urgency = self._urgency[self._runs, pair]
+        calls = self._visits[
+            np.minimum(self.n[self._runs, pair], len(self._visits) - 1).astype(np.int64)
+        ]
+        is_first = urgency > IN_WARM_UP  # a block holds first calls, or later ones
+        may_be_asked = (urgency > NEVER) | (self._nearness[self._runs, pair] > NEVER)
+        may_be_asked[:, 0] = True
+        calls *= may_be_asked & (is_first == is_first[:, :1]) & self._goes_on(until)[:, None]
+        before = self._spent[:, None] + calls.cumsum(axis=1) - calls
+        return np.asarray(np.minimum(calls, np.maximum(0, budget - before)) * (before < until))
 
     def snapshot(self, budget: int) -> Snapshot:
         """Return all runs as they stand at ``budget`` calls, or at fewer if everything was decided before."""
@@ -212,6 +242,7 @@ class _State:
         measured = {} if court is None else court.measured(sums, truth)
         return Snapshot(
             budget,
+            self._made.copy(),
             self.n.astype(np.int64),
             estimates,
             estimates if court is None else court.scores(sums),
@@ -220,38 +251,48 @@ class _State:
             measured,
         )
 
-    def _add(self, run: IntArray, pair: IntArray, rating: FloatArray) -> None:
-        """Add a rating of each pair of each run that is not over; no pair of a run is there twice."""
+    def _ask(self, pair: IntArray, calls: IntArray) -> None:
+        """Make so many calls of each of these pairs, shape (runs, pairs), in the runs that are not over."""
         if self._court is not None:
-            run, pair = (np.broadcast_to(each, rating.shape).ravel() for each in (run, pair))
-            on = ~self._court.done[run]
-            run, pair, rating = run[on], pair[on], rating.ravel()[on]
+            calls = calls * ~self._court.done[:, None]
+        self._made += (calls > 0).sum(axis=1)
+        self._spent += calls.sum(axis=1)
+        run, pair = (
+            np.repeat(each.ravel(), calls.ravel()) for each in np.broadcast_arrays(self._runs, pair)
+        )
+        rating = self._ratings.draw(self._first_row[run, 0] + pair, self._rng)
+        if self._court is not None:
             self._court.add(run, pair, rating)
-        self.n[run, pair] += 1.0
-        self.total[run, pair] += rating
-        self.total_sq[run, pair] += rating * rating
+        np.add.at(self.n, (run, pair), 1.0)
+        np.add.at(self.total, (run, pair), rating)
+        np.add.at(self.total_sq, (run, pair), rating * rating)
 
     def _refit_and_decide(self) -> None:
-        """Fit the policy and decide, if it is time."""
-        if self._budget >= self._refit_at:
+        """Fit the policy and decide, if every run has come so far."""
+        if self._is_over():
+            return
+        spent = int(self._spent[self._goes_on(2**62)].min())
+        if spent >= self._refit_at:
             self._policy = self._policy.fitted(*self._sums())
-            self._refit_at = next_refit(self._budget, self._first_fit)
+            self._refit_at = next_refit(spent, self._first_fit)
             self._urgency = None
-        if self._court is not None and self._budget >= self._tests_at:
+        if self._court is not None and spent >= self._tests_at:
             growth = max(TEST_GROWTH, self._look_growth)
-            self._tests_at = next_test(self._budget, self._court.first, growth)
+            self._tests_at = next_test(spent, self._court.first, growth)
             self._court.test(self._sums())
-        if self._court is not None and self._budget >= self._looks_at:
-            self._looks_at = next_look(self._budget, self._pairs, self._look_growth)
+        if self._court is not None and spent >= self._looks_at:
+            while self._looks_at <= spent:
+                self._looks_at = next_look(int(self._looks_at), self._pairs, self._look_growth)
             if self._court.look(self._sums(), self._policy):
                 self._urgency = None
 
-    def _chosen(self, count: int, made: int) -> IntArray:
-        """Return the next pairs of each run, shape (runs, count), after ``made`` calls."""
+    def _chosen(self) -> IntArray:
+        """Return the next block of pairs of each run, shape (runs, pairs)."""
         urgency = self._urgencies()
         if self._court is None or self._court.seen is None:
-            return most_urgent(urgency, count)
-        return shared(self._fronts, urgency, self._nearness, count, made, self._court.seen.part)
+            return most_urgent(urgency, self._block)
+        part = self._court.seen.part
+        return shared(self._fronts, urgency, self._nearness, self._block, self._made, part)
 
     def _urgencies(self) -> FloatArray:
         """Return the urgency of each pair of each run, shape (runs, pairs)."""

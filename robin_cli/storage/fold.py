@@ -37,6 +37,7 @@ COUNTED = (
 """The columns of judgments that a fold reads."""
 
 SPENT: Mapping[str, type[np.int64 | np.float64]] = {
+    "prompts": np.int64,
     "prompt_tokens": np.int64,
     "completion_tokens": np.int64,
     "cost_usd": np.float64,
@@ -49,7 +50,8 @@ SPENT: Mapping[str, type[np.int64 | np.float64]] = {
     "reasoning_tokens": np.int64,
 }
 """The counters of each judge's spending. ``priced`` counts judgments with a known cost, ``unpriced`` answers without.
-``prompt_tokens_told`` are the prompt tokens of answers that report how many were cached."""
+``prompts`` counts answered prompts: the tokens of one are counted with its first rating. ``prompt_tokens_told``
+are the prompt tokens of answers that report how many were cached."""
 
 RATED = ("rating", "expected_rating")
 """The columns of judgments that scores are computed from."""
@@ -70,6 +72,7 @@ class Spending:
         cached_tokens: prompt tokens that endpoints had cached.
         prompt_tokens_told: prompt tokens of answers that report how many were cached.
         reasoning_tokens: completion tokens that models reasoned with before their text.
+        prompts: prompts that were answered, each once for all ratings of its request.
     """
 
     prompt_tokens: int
@@ -79,6 +82,7 @@ class Spending:
     cached_tokens: int = 0
     prompt_tokens_told: int = 0
     reasoning_tokens: int = 0
+    prompts: int = 0
 
     @property
     def exact_usd(self) -> float | None:
@@ -217,6 +221,7 @@ class Fold:
         }
         added: dict[str, Any] = {
             **tokens,
+            "prompts": (tokens["prompt_tokens"] > 0) & ~failed,
             "cost_usd": cost.fill_null(0.0).to_numpy(),
             "priced": priced,
         }
@@ -239,7 +244,7 @@ class Fold:
             for name, each in self.spent.items()
         }
         known = took["cost_usd"] if took["priced"] else None
-        more = {name: took[name] for name in _FURTHER_TOKENS}
+        more = {name: took[name] for name in (*_FURTHER_TOKENS, "prompts")}
         complete = not took["unpriced"]
         return Spending(took["prompt_tokens"], took["completion_tokens"], known, complete, **more)
 

@@ -61,15 +61,14 @@ class Plan:
         run = earlier_run(config.variances)
         cost_of = partial(call_cost, config, prompts, dataset, self.space, run)
         if config.budget is None and config.max_cost is not None:
-            answer = cost_of(None, 1.0).completion
+            answer = cost_of(1, 1.0).completion
             self.budget = calls_paid_for(config, self.goal, dataset.pairs, prompts, answer)
         else:
             self.budget = config.budget or self._calls_for_goal()
         self.goal.check_reach(self.budget)
         self.scheduler, self.because = self._choice(config.scheduler, self.budget)
-        policy = self._policy(config.scheduler, self.budget)
         calls_an_arm = self.budget / len(self.space)
-        self.cost: CallCost = cost_of(policy if self.goal.asks_all else None, calls_an_arm)
+        self.cost: CallCost = cost_of(self.goal.first_visit, calls_an_arm)
 
     @property
     def is_simulated(self) -> bool:

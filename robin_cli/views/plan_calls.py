@@ -12,8 +12,7 @@ from robin_cli.datasets.pairs import Dataset
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.asking import ratings_a_request
-from robin_cli.policies.base import Policy
+from robin_cli.planning.asking import visits_of
 from robin_cli.questions.rubrics import PromptSet
 from robin_cli.runner.money import dollars_of_call, prices_at, tokens_of_prompt, usual_answer
 from robin_cli.settings.addresses import judges_of
@@ -69,6 +68,7 @@ class CallCost:
         out = self.completion
         return {
             "requests": round(calls / self.a_request),
+            "ratings_per_prompt": self.a_request,
             "prompt_tokens": round(calls * self.prompt),
             "completion_tokens": None if out is None else round(calls * out),
             "completion_tokens_at_most": calls * config.max_tokens,
@@ -84,13 +84,13 @@ def call_cost(
     dataset: Dataset,
     space: ArmSpace,
     run: RunData | None,
-    policy: Policy | None,
+    first_visit: int,
     calls_an_arm: float,
 ) -> CallCost:
     """Estimate what a call takes; an earlier ``run`` tells the tokens, and with the same judges the pace.
 
     Args:
-        policy: of the run; None if an arm is not asked several times at once.
+        first_visit: calls of the first visit of an arm.
 
     Raises:
         InputError: as :func:`prices_at`.
@@ -100,18 +100,18 @@ def call_cost(
         prompt = tokens_of_prompt(space, dataset.pairs, prompts)
     else:
         prompt, completion, source = _tokens_of(run)
-    samples = config.samples_per_request
-    a_request = 1.0 if policy is None else ratings_a_request(calls_an_arm, policy.warm_up, samples)
-    prompt /= a_request
+    calls = max(1, round(calls_an_arm))
+    a_request = calls / visits_of(calls, first_visit, config.longest_visit)
     prices = [prices_at(judge, config)[0] for judge in judges_of(config)]
     usual = usual_answer(config.max_tokens) if completion is None else completion
-    least, about, most = (
-        dollars_of_call(prices, prompt, answer) for answer in (0.0, usual, config.max_tokens)
-    )
+    shared = prompt / a_request
+    # at most: the endpoint may take one rating per prompt only
+    parts = ((shared, 0.0), (shared, usual), (prompt, config.max_tokens))
+    least, about, most = (dollars_of_call(prices, *part) for part in parts)
     seconds, pace = _pace(config, run)
     return CallCost(
         a_request,
-        prompt,
+        shared,
         completion,
         source,
         (least, about, most),

@@ -131,8 +131,10 @@ def _notes(plan: Plan) -> list[str]:
     facts, config = plan.facts, plan.config
     out = facts["completion_tokens"]
     answers = f"at most {facts['completion_tokens_at_most']:,}" if out is None else f"{out:,}"
+    per_prompt = facts["ratings_per_prompt"]
+    several = f" of {per_prompt:.1f} ratings, if the endpoint takes n" if per_prompt > 1 else ""
     lines = [
-        f"Requests: {facts['requests']:,}; time: {facts['seconds_from']}.",
+        f"Requests: {facts['requests']:,}{several}; time: {facts['seconds_from']}.",
         f"Tokens: about {facts['prompt_tokens']:,} in, {answers} out; {facts['tokens_from']}.",
         f"Price: {facts['price'] or 'not known (--price-in, --price-out)'}.",
     ]

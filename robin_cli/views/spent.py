@@ -22,6 +22,8 @@ class Spent:
     """A run's cost, judges and data; its fields are those of ``robin status --json``.
 
     Attributes:
+        ratings_per_prompt: answers over prompts; None if no tokens are counted. ``prompt_tokens_saved``: those that one prompt
+            for each answer would take besides.
         cached_share: of the tokens sent; None if no endpoint reports it.
         cost_usd: None if an answer's cost is unknown; ``cost_usd_at_least``: the sum of known ones.
         variances_from: the run or pool whose variances the scheduler knows; None for none.
@@ -31,6 +33,8 @@ class Spent:
     prompt_tokens: int
     completion_tokens: int
     reasoning_tokens: int
+    ratings_per_prompt: float | None
+    prompt_tokens_saved: int
     cached_share: float | None
     cost_usd: float | None
     cost_usd_at_least: float | None
@@ -50,10 +54,13 @@ class Spent:
         """Return the facts of ``run``."""
         manifest, spent = run.manifest, run.fold.spending()
         last = manifest.sessions[-1] if manifest.sessions else {}
+        per_prompt = run.fold.arms.spent / spent.prompts if spent.prompts else None
         return cls(
             prompt_tokens=spent.prompt_tokens,
             completion_tokens=spent.completion_tokens,
             reasoning_tokens=spent.reasoning_tokens,
+            ratings_per_prompt=per_prompt,
+            prompt_tokens_saved=round(spent.prompt_tokens * ((per_prompt or 1) - 1)),
             cached_share=spent.cached_share,
             cost_usd=spent.exact_usd,
             cost_usd_at_least=spent.cost_usd,
@@ -96,12 +103,16 @@ class Spent:
     @property
     def tokens(self) -> str:
         """Return the tokens in words."""
-        return tokens_text(
+        tokens = tokens_text(
             self.prompt_tokens,
             self.completion_tokens,
             self.cached_share,
             reasoning=self.reasoning_tokens,
         )
+        if not self.prompt_tokens_saved:
+            return tokens
+        saved = f"which saved {self.prompt_tokens_saved:,} tokens"
+        return f"{tokens}; {self.ratings_per_prompt:.1f} ratings per prompt, {saved}"
 
     def _cost_line(self, *, is_begun: bool) -> str:
         of = f" of {dollars(self.max_cost_usd)} (--max-cost)" if self.max_cost_usd else ""

@@ -34,7 +34,15 @@ def preferring(found: Matches, *order: str) -> FloatArray:
 
 def after(estimates: FloatArray) -> Snapshot:
     runs = np.zeros(len(estimates))
-    return Snapshot(4, np.ones(estimates.shape, dtype=np.int64), estimates, estimates, runs, runs)
+    return Snapshot(
+        4,
+        np.full(len(estimates), 4),
+        np.ones(estimates.shape, dtype=np.int64),
+        estimates,
+        estimates,
+        runs,
+        runs,
+    )
 
 
 def test_counts_couples_of_systems_in_the_wrong_order() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
-from robin_cli.model.arms import WritableArms
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.outcome import Outcome
 from robin_cli.model.records import Scale
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy
+from robin_cli.simulation.runs import Ratings, simulate
 
 SCALE = Scale(0, 4)
 
@@ -43,6 +45,36 @@ def by_turns(ratings: Sequence[Sequence[float]]) -> Callable[[Ticket], Outcome]:
         float(ratings[ticket.arm][(ticket.draw + each) % len(ratings[ticket.arm])])
         for each in range(ticket.calls)
     ]
+
+
+def simulated(
+    ratings: Ratings, policy: Policy, budget: int, runs: int, **how: Any
+) -> list[list[tuple[int, float]]]:
+    """The arm and the rating of each call of ``runs`` simulated runs, each on a set of the ratings."""
+    rows: list[IntArray] = []
+    drawn: list[FloatArray] = []
+
+    class Heard(Ratings):
+        def draw(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
+            rows.append(pairs)
+            drawn.append(Ratings.draw(self, pairs, rng))
+            return drawn[-1]
+
+    heard = Heard(ratings.values, ratings.sizes, ratings.units)
+    simulate(heard, policy, [budget], runs, np.random.default_rng(3), worlds=runs, **how)
+    run, arm = np.divmod(np.concatenate(rows), len(ratings.sizes) // runs)
+    rating = np.concatenate(drawn)
+    return [
+        list(zip(arm[run == each].tolist(), rating[run == each].tolist(), strict=True))
+        for each in range(runs)
+    ]
+
+
+def asked_by(planner: Planner, ratings: Iterable[float], samples: int = 1) -> list[int]:
+    """The arm of each call that a planner plans, answered by one of ``ratings`` after the other."""
+    coming = iter(ratings)
+    tickets = work(planner, lambda each: list(islice(coming, each.calls)), samples=samples)
+    return [ticket.arm for ticket in tickets for _ in range(ticket.calls)]
 
 
 def play(

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from robin_cli.model.arms import Arms, FloatArray, WritableArms
 from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.planning.asking import (
-    most_at_once,
     most_in_a_round,
     most_under_way,
     overtaking,
-    ratings_a_request,
     reopen_arms,
+    visit_of,
 )
 from robin_cli.planning.budget import CallBudget
 from robin_cli.planning.planner import Planner
@@ -35,7 +34,6 @@ from robin_cli.planning.urgency import (
 )
 from robin_cli.policies.base import WARM_UP
 from robin_cli.policies.own.robin import Robin
-from tests.planning.played import work
 
 
 @given(
@@ -84,31 +82,14 @@ def test_lets_so_many_calls_of_an_arm_be_under_way() -> None:
     assert most_in_a_round(counts, streaks, 20, 20, decides=False)[3] > 10**12
 
 
-def test_asks_so_often_at_once() -> None:
-    for n, pending, streak, warm_up, share, calls in (
-        (0, 0, 0, 20, 20, 5),  # nothing is known of it
-        (0, 2, 0, 20, 20, 3),
-        (3, 4, 0, 20, 20, 7),  # up to its warm-up's end
-        (3, 0, 0, 20, 10, 7),
-        (20, 2, 0, 20, 20, 7),  # and then as many as may be
-        (20, 0, 3, 20, 20, 2),
-        (10, 0, 0, 20, 10, 1),  # what is left of an even spread
-    ):
-        assert most_at_once(n, pending, streak, 7, warm_up, share) == calls, (n, pending, streak)
-
-
-def test_tells_beforehand_how_many_ratings_a_request_will_ask_for() -> None:
-    for warm_up, samples, calls in itertools.product(
-        (1, 20, 150), (1, 4, 8, 100), (0.2, 1.0, 2.6, 7.0, 20.0, 33.0, 64.4, 500.0, 2000.0)
-    ):
-        whole = max(1, round(calls))
-        planner = Planner(WritableArms(1), Robin(np.ones(1), warm_up=warm_up), budget=whole)
-        requests = len(list(work(planner, lambda each: (3.0,) * each.calls, samples=samples)))
-        told = whole / ratings_a_request(calls, warm_up, samples)
-        # of several arms, the last request goes to those that are worth a full one
-        assert requests - 1 < told <= requests + 1e-9, (warm_up, samples, calls)
-        assert warm_up < whole or told == pytest.approx(requests), (warm_up, samples, calls)
-    assert ratings_a_request(1e9, 2**40, 5) == pytest.approx(5.0)  # call by call, that took minutes
+def test_a_visit_has_a_call_for_every_four_ratings() -> None:
+    for first in (1, 2):
+        made, visits = 0, []
+        while made < 100:
+            visits.append(visit_of(made, first))
+            made += visits[-1]
+        assert visits[:7] == [2, 1, 1, 1, 2, 2, 3] if first == 2 else [1, 1, 1, 1, 1, 2, 2]
+        assert max(visits) == 16
 
 
 def test_reopens_what_failed_and_what_a_judge_that_never_rated_lost() -> None:
@@ -274,9 +255,9 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
     expected = dict(reversed(taken))
 
     fronts = [(Front(), Front())]
-    chosen = shared(fronts, urgency[None], nearness[None], count, made, np.array([[part]]))[
-        0
-    ].tolist()
+    chosen = shared(
+        fronts, urgency[None], nearness[None], count, np.array([made]), np.array([[part]])
+    )[0].tolist()
     found = by_turns(
         np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, len(columns)
     )

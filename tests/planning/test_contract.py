@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from robin_cli.model.arms import IntArray, WritableArms
+from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
@@ -18,10 +18,10 @@ from robin_cli.model.task import Task
 from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.simulation.runs import Ratings, simulate
+from robin_cli.simulation.runs import Ratings
 from tests.planning.comparing import POLICIES, comparisons
 from tests.planning.comparing import policy_for as policy_for_comparisons
-from tests.planning.played import SCALE, by_turns, work
+from tests.planning.played import SCALE, asked_by, by_turns, simulated, work
 from tests.policies.test_systems import each_answered_all, systems_for
 from tests.policies.test_systems import policy_for as policy_for_systems
 
@@ -152,32 +152,20 @@ def test_chooses_alike_where_a_processor_computes_other_last_bits(
 @pytest.mark.parametrize("name", ["systems", *POLICIES])
 def test_asks_in_a_simulation_as_in_a_run(name: str) -> None:
     case, runs = CASES[name](), 2
-    first = case.space.first_fit
-    every = simulate(
-        Ratings.of([np.array(each) for each in case.ratings()]),
-        case.policy,
-        range(1, 301),
-        runs,
-        np.random.default_rng(3),
-        first_fit=first,
-        block=1,
-    )
-    n = np.array([each.n for each in every])
-    total = np.nan_to_num(np.array([each.estimates for each in every])) * n
-    for run in range(runs):
-        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
-        told = iter(
-            np.diff(total[:, run], axis=0, prepend=0.0)[np.arange(300), asked].round().tolist()
-        )
-        planner = Planner(WritableArms(len(case.space)), case.policy, budget=300, first_fit=first)
-        planner.block = 1
-        assert [
-            ticket.arm
-            for ticket in work(planner, lambda _, told=told: [next(told)])  # type: ignore[misc]
-        ] == asked.tolist()
+    first, budget = case.space.first_fit, 300
+    ratings = Ratings.of([np.array(each) for each in case.ratings() * runs])
+    for longest in (1, 16):
+        how = {"first_fit": first, "block": 1, "longest_visit": longest}
+        for calls in simulated(ratings, case.policy, budget, runs, **how):
+            planner = Planner(
+                WritableArms(len(case.space)), case.policy, budget=budget, first_fit=first
+            )
+            planner.block = 1
+            asked = asked_by(planner, (rating for _, rating in calls), longest)
+            assert asked == [arm for arm, _ in calls], f"visits of {longest}"
 
 
-WAYS = [(1, 1), (7, 1), (64, 1), (9, 4)]
+WAYS = [(1, 1), (7, 16), (64, 1), (9, 4)]
 
 
 # Each case in one of the ways, and each way with several of the cases.
@@ -216,11 +204,11 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
         assert (sum(arms.pending), arms.spent) == (planner.budget.reserved, planner.budget.spent)
         if call % 40 == 0:
             planner._ahead.clear()
-            planner._choose(1)
+            planner._choose()
             known = planner._urgency.copy(), planner._waiting.copy()
             planner._ahead.clear()
             planner._stale = None
-            planner._choose(1)
+            planner._choose()
             np.testing.assert_array_equal(known[0], planner._urgency)
             np.testing.assert_array_equal(known[1], planner._waiting)
     assert arms.spent == BUDGET
@@ -228,13 +216,13 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
 
 
 @every_case
-def test_asks_five_at_a_time_with_a_third_of_the_requests(name: str) -> None:
+def test_visits_make_half_of_the_requests_at_twenty_calls_an_arm(name: str) -> None:
     case = CASES[name]()
-    ratings, budget = case.ratings(), 10 * len(case.space)
+    ratings, budget = case.ratings(), 20 * len(case.space)
     planner = case.planner(WritableArms(len(case.space)), budget=budget)
-    asked = list(work(planner, by_turns(ratings), at_once=8, samples=5))
-    assert sum(ticket.calls for ticket in asked) == budget
-    assert len(asked) <= budget / 3
+    visits = list(work(planner, by_turns(ratings), at_once=8, samples=16))
+    assert sum(ticket.calls for ticket in visits) == budget
+    assert len(visits) <= 0.6 * budget
 
 
 @pytest.mark.parametrize("name", ["two-priors", "two scales"])

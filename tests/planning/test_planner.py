@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
@@ -29,7 +29,7 @@ from robin_cli.policies.own.robin_hood import RobinHood
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.registry import make_policy
 from robin_cli.simulation.runs import Ratings, simulate
-from tests.planning.played import SCALE, next_of, play, rated, work
+from tests.planning.played import SCALE, by_turns, next_of, play, rated, work
 
 some_ratings = st.lists(
     st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8
@@ -79,22 +79,24 @@ def scanned(
     return asked
 
 
+def worth_to_robin_hood(delta: float) -> Callable[[int, list[int]], float]:
+    """What a call is worth by the paper's formula, in whole numbers as far as possible."""
+
+    def worth(_: int, seen: list[int]) -> float:
+        n, total, squares = len(seen), sum(seen), sum(x * x for x in seen)
+        width = 1 - math.sqrt(4 * math.log(1 / delta) / n)
+        return (n * squares - total * total) / (n * n) / width / n
+
+    return worth
+
+
 @given(some_ratings, st.sampled_from([0.007, 0.07, 0.3]))
 def test_makes_the_choices_of_the_papers_robin_hood(ratings: list[list[int]], delta: float) -> None:
     policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=delta))
 
-    def worth(_: int, seen: list[int]) -> float:
-        n, total, squares = len(seen), sum(seen), sum(x * x for x in seen)
-        return (
-            (n * squares - total * total)
-            / (n * n)
-            / (1 - math.sqrt(4 * math.log(1 / delta) / n))
-            / n
-        )
-
     calls = policy.warm_up * len(ratings) + 150
     assert play(policy, ratings, calls) == scanned(
-        ratings, calls, math.floor(4 * math.log(1 / delta)) + 1, worth
+        ratings, calls, math.floor(4 * math.log(1 / delta)) + 1, worth_to_robin_hood(delta)
     )
 
 
@@ -106,6 +108,16 @@ def test_makes_the_choices_of_the_papers_robin_and_of_an_even_spread(
     by_variance = scanned(ratings, calls, 1, lambda arm, seen: variances[arm] / len(seen))
     assert play(Robin(np.array(variances)), ratings, calls) == by_variance
     assert play(Uniform(), ratings, calls) == [call % len(ratings) for call in range(calls)]
+
+
+def test_makes_the_choices_of_the_papers_robin_hood_among_64_pairs() -> None:
+    rng = np.random.default_rng(6)
+    ratings = rng.integers(0, rng.integers(1, 6, 64)[:, None], (64, 40)).tolist()
+
+    policy = RobinHood.of(Setup(64, 3_000, SCALE, delta=0.007))
+    planner = Planner(WritableArms(64), policy, budget=3_000)
+    asked = [ticket.arm for ticket in work(planner, by_turns(ratings))]
+    assert asked == scanned(ratings, 3_000, 20, worth_to_robin_hood(0.007))
 
 
 def test_spreads_what_is_left_when_nothing_varies() -> None:
@@ -305,37 +317,51 @@ def test_leaves_a_failed_arm_alone_until_another_is_rated_or_there_is_no_other(
     next_of(alone, arm=0)
 
 
-# ── several calls a request ───────────────────────────────────────────────────────────────────────────────────────────
+# ── visits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_several_ratings_a_request_are_spread_as_evenly_as_one() -> None:
-    for budget, samples in ((60, 5), (90, 5), (300, 7)):
-        arms = WritableArms(60)
-        planner = Planner(arms, RobinHood.of(Setup(60, budget, SCALE)), budget=budget)
-        tickets = list(work(planner, lambda each: [2.0] * each.calls, samples=samples))
-        assert all(1 <= each.calls <= samples for each in tickets), (budget, samples)
-        assert arms.spent == budget, (budget, samples)
-        assert arms.counts.max() - arms.counts.min() <= 1, (budget, samples)
+@pytest.mark.parametrize("a_pair", [0.4, 1, 1.3, 2, 3.7, 7])
+def test_visits_spread_a_warm_up_as_evenly_as_single_calls(a_pair: float) -> None:
+    budget = round(60 * a_pair)
+    for policy in (Uniform(), RobinHood.of(Setup(60, budget, SCALE))):
+        for longest, at_once in ((16, 1), (16, 9), (3, 200)):
+            arms = WritableArms(60)
+            planner = Planner(arms, policy, budget=budget, first_visit=2)
+            answered = work(
+                planner, lambda each: [2.0] * each.calls, at_once=at_once, samples=longest
+            )
+            assert max(each.calls for each in answered) <= longest
+            assert arms.spent == budget
+            assert arms.counts.max() - arms.counts.min() <= 1
 
 
-@pytest.mark.parametrize("name", ["two-priors", "uniform"])
-def test_asks_for_several_ratings_at_a_time_where_the_budget_is_small(name: str) -> None:
-    rng, arms = np.random.default_rng(0), WritableArms(120)
-    policy = make_policy(name, Setup(120, 600, SCALE))
-    planner = Planner(arms, policy, budget=600)
-    tickets = list(
-        work(planner, lambda each: rng.integers(0, 5, each.calls).tolist(), at_once=8, samples=5)
+def test_asks_an_arm_for_a_quarter_of_its_ratings_at_a_time_and_first_for_two() -> None:
+    arms, rng = WritableArms(100), np.random.default_rng(0)
+    policy = make_policy("two-priors", Setup(100, 2000, SCALE))
+    planner = Planner(arms, policy, budget=2000, first_visit=2)
+    visits = list(
+        work(planner, lambda each: rng.integers(0, 5, each.calls).tolist(), at_once=8, samples=16)
     )
-    assert arms.spent == 600
-    assert len(tickets) <= 200
-    assert arms.counts.min() >= 1
+    assert arms.spent == 2000
+    assert {ticket.calls for ticket in visits[:100]} == {2}
+    assert all(each.calls in (-(-each.draw // 4), 2 - each.draw) for each in visits[:-1])
+    assert len(visits) <= 2000 / 2
+
+
+def test_an_even_spread_gives_an_arm_its_share_in_few_visits() -> None:
+    arms = WritableArms(10)
+    planner = Planner(arms, Uniform(), budget=240)
+    visits = [each.calls for each in work(planner, lambda each: [2.0] * each.calls, samples=16)]
+    # the first is short, as an arm may be one that nobody can rate
+    assert visits == [RETIRE_AFTER] * 10 + [16] * 10 + [3] * 10
 
 
 def test_numbers_the_draws_of_an_arm_without_gap_when_calls_are_not_made() -> None:
     arms = WritableArms(1)
     planner = Planner(arms, Uniform(), budget=20)
-    first = planner.shorten(next_of(planner, arm=0, calls=3), 2)
-    assert first == Ticket(0, 0, 2) == planner.shorten(first, 2) == planner.shorten(first, 7)
+    whole = next_of(planner, arm=0, calls=5)
+    planner.tell(Ticket(0, 2, 3), Unanswered.WITHDRAWN)
+    first = Ticket(0, whole.draw, 2)
     assert (arms.pending[0], planner.budget.available) == (2, 18)
     second = next_of(planner, arm=0)
     assert second.draw == 2
@@ -360,80 +386,19 @@ def test_counts_calls_that_were_planned_before_as_under_way() -> None:
         planner.take_up([Ticket(0, 9, 1)])
 
 
-# ── calls that follow closely ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def totals(
-    policy: Policy, count: int, budget: int, judges: int, seed: int, given_up: int, *, closely: bool
-) -> list[int]:
-    """Ratings of each arm after ``budget`` calls that are answered in any order, up to 200 at a time."""
-    arms = WritableArms(count * judges)
-    planner = Planner(arms, policy, budget=budget, judge=beside(count, judges), closely=closely)
-    luck = np.random.default_rng(seed)
-    list(work(planner, lambda each: [None if each.arm < given_up else 3.0], at_once=200, luck=luck))
-    return list(arms.n)
-
-
-@given(
-    st.integers(1, 200), st.integers(0, 1000), st.integers(1, 2), st.integers(0, 99), st.booleans()
-)
-@example(129, 1420, 1, 0, False)  # the last window has one arm, and one call is left over
-def test_gives_every_arm_as_many_calls_whether_they_follow_closely_or_not(
-    count: int, budget: int, judges: int, seed: int, endless: bool
-) -> None:
-    policy: Policy = (
-        Uniform() if endless else RobinHood(c=19.85, warm_up=-(-budget // (count * judges)) + 1)
-    )
-    closely, evenly = (
-        totals(policy, count, budget, judges, seed, 0, closely=each) for each in (True, False)
-    )
-    assert sorted(closely) == sorted(evenly)
-
-
-def test_spreads_evenly_what_is_left_or_readable_or_added_where_calls_follow_closely() -> None:
-    for given_up in (1, 299):
-        counts = totals(Uniform(), 300, 3000, 1, 5, given_up, closely=True)[given_up:]
-        assert max(counts) - min(counts) <= 1, given_up
-        assert sum(counts) > 3000 - 6 * given_up, given_up
-    rolls = np.random.default_rng(3)
-    for budgets, unread in (((5120,), 0.05), ((2000, 5120), 0.05), ((1000, 2500), 0.0)):
-        arms = WritableArms(512)
-        for budget in budgets:
-            planner = Planner(arms, Uniform(), budget=budget, closely=True)
-            list(work(planner, lambda _, unread=unread: [None if rolls.random() < unread else 3.0]))  # type: ignore[misc]
-        assert arms.spent == budgets[-1]
-        assert arms.counts.min() >= budgets[-1] // 512 - (unread > 0)
-
-
-def test_has_the_calls_of_an_arm_follow_each_other_closely_after_the_first_of_each() -> None:
-    planner = Planner(WritableArms(1000), Uniform(), budget=10_500, closely=True)
-    order = np.array([ticket.arm for ticket in work(planner, three)])
-    assert order[:1000].tolist() == list(range(1000)), (
-        "each arm has its first rating as early as may be"
-    )
-    places = np.array([np.flatnonzero(order == arm)[1:9] for arm in range(1000)])
-    assert np.diff(places, axis=1).max() <= 128 + planner.block
-    assert sorted(np.bincount(order).tolist()) == [10] * 500 + [11] * 500
-
-
 # ── several judges ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("kind", "pairs", "budget", "closely"),
-    [
-        ("uniform", 100, 3_000, True),
-        ("robin-hood", 12, 600, True),
-        ("two-priors", 12, 600, True),
-        ("two-priors", 100, 3_000, False),
-    ],
+    ("kind", "pairs", "budget"),
+    [("uniform", 100, 3_000), ("robin-hood", 12, 600), ("two-priors", 100, 3_000)],
 )
 def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
-    kind: str, pairs: int, budget: int, *, closely: bool
+    kind: str, pairs: int, budget: int
 ) -> None:
     rng, judge, arms = np.random.default_rng(3), beside(pairs, 2), WritableArms(2 * pairs)
     policy = make_policy(kind, Setup(2 * pairs, budget, SCALE))
-    planner = Planner(arms, policy, budget=budget, judge=judge, closely=closely)
+    planner = Planner(arms, policy, budget=budget, judge=judge)
     by_the_clock(planner, lambda ticket: rng.random() * (30 if judge[ticket.arm] else 1), 16, rng)
 
     calls = np.bincount(judge, weights=arms.counts)
@@ -538,10 +503,15 @@ def test_names_the_policy_that_gives_an_arm_no_finite_priority(odd: float) -> No
 
 
 @given(
-    st.integers(1, 4), st.integers(1, 3), st.integers(1, 60), st.integers(1, 6), st.integers(0, 999)
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 60),
+    st.integers(1, 6),
+    st.integers(1, 16),
+    st.integers(0, 999),
 )
 def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
-    pairs: int, attributes: int, budget: int, at_once: int, seed: int
+    pairs: int, attributes: int, budget: int, at_once: int, longest: int, seed: int
 ) -> None:
     luck = np.random.default_rng(seed)
     arms = WritableArms(pairs * attributes)
@@ -550,10 +520,11 @@ def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
     under_way: list[list[Ticket]] = []
     asked: list[tuple[int, int]] = []
     while True:
-        while len(under_way) < at_once and (planned := planner.plan(1)):
+        while len(under_way) < at_once and (planned := planner.plan(1, longest)):
             first = planned[0].arm - planned[0].arm % attributes
             tickets = planner.along(planned[0], range(first, first + attributes))
             assert planned[0] in tickets
+            assert max(each.calls for each in tickets) == planned[0].calls
             assert [each.arm for each in tickets] == sorted({each.arm for each in tickets})
             under_way.append(tickets)
             assert planner.budget.spent + planner.budget.reserved <= budget
@@ -565,8 +536,11 @@ def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
             if is_lost:
                 planner.tell(ticket, Unanswered.UNREACHED)
             else:
-                asked.append((ticket.arm, ticket.draw))
-                planner.tell(ticket, [float(luck.integers(5)) if luck.random() < 0.8 else None])
+                asked += [(ticket.arm, ticket.draw + call) for call in range(ticket.calls)]
+                planner.tell(
+                    ticket,
+                    [float(luck.integers(5)) if luck.random() < 0.8 else None] * ticket.calls,
+                )
     assert planner.is_over
     assert len(asked) == len(set(asked)) == planner.budget.spent <= budget
     assert planner.budget.spent == budget or planner.arms.retired_mask.all()

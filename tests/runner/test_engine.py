@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -100,7 +101,7 @@ class Desk(RunDesk):
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
-        books = Books(self, self.planner, self.money, self.stop, samples=self.samples)
+        books = Books(self, self.planner, self.money, self.stop, longest=self.samples)
         working = Engine(books, [limited(self.judge, self._concurrency)])
         self.stats = books.stats
         if during is not None:
@@ -279,6 +280,65 @@ def test_asks_for_no_more_ratings_than_an_arm_or_the_budget_has_room_for() -> No
     # not more before it is known that the arm can be rated
     assert judge.samples[:4] == [RETIRE_AFTER] * 4
     assert sorted(judge.samples[4:]) == [6] * 4
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_asks_the_rest_of_a_visit_right_after_its_first_call_where_a_request_brings_one_rating(
+    concurrency: int,
+) -> None:
+    class Single(MemoryJudge):
+        """Ignores that several were asked for, and shows it with its first answer."""
+
+        def __init__(self) -> None:
+            super().__init__(lambda *_: GOOD)
+            self.answered: Counter[int] = Counter()
+            self.begun: list[tuple[int, int]] = []
+
+        async def ask(self, question: Question) -> Outcome:
+            assert question.seed is not None
+            self.begun.append((question.seed, self.answered[question.seed]))
+            reply = await super().ask(question)
+            self.answered[question.seed] += 1
+            self.most_samples = 1
+            return reply
+
+    judge = Single()
+    desk = Desk(judge, arms=40, budget=40 * 5, concurrency=concurrency)
+    desk.samples = 16
+    desk.run()
+    assert list(desk.arms.n) == [5] * 40
+    first = {arm: place for place, (arm, _) in reversed(list(enumerate(judge.begun)))}
+    second = {
+        arm: min(
+            place for place, (which, before) in enumerate(judge.begun) if which == arm and before
+        )
+        for arm in range(40)
+    }
+    # until its first call is answered, an arm's prompt is sent once
+    assert sum(before == 0 for _, before in judge.begun) == 40
+    # and few other prompts are sent before it is sent again
+    assert max(second[arm] - first[arm] for arm in range(40)) <= 5 * concurrency
+
+
+def test_withdraws_the_rest_of_a_visit_whose_first_call_fails_or_for_which_there_is_no_money() -> (
+    None
+):
+    judge = MemoryJudge(lambda arm, _: Failure("filtered", "no") if arm == 1 else GOOD)
+    judge.most_samples = 1
+    desk = Desk(judge, budget=50)
+    desk.samples = 16
+    desk.run()
+    assert judge.asked.count(1) == 1
+    assert desk.budget.spent == 50
+    assert not desk.arms.pending[1]
+    dear = MemoryJudge(lambda *_: several(1, cost_usd=1.0))
+    dear.most_samples, dear.price = 1, 1.0
+    desk = Desk(dear, budget=50)
+    desk.samples, desk.money = 16, MoneyBudget(7.0)
+    with pytest.raises(LimitReached):
+        desk.run()
+    assert len(dear.asked) == 7
+    assert not any(desk.arms.pending)
 
 
 def test_takes_what_an_endpoint_gives_at_most() -> None:

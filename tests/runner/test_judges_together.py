@@ -61,7 +61,7 @@ class Room(RunDesk):
 
     async def _run(self, stop_after_s: float | None) -> None:
         self.stop = Stop()
-        books = Books(self, self.planner, self.money, self.stop, samples=self.samples)
+        books = Books(self, self.planner, self.money, self.stop, longest=self.samples)
         engine = Engine(books, [limited(each, self._concurrency) for each in self.judges])
         self.stats = books.stats
         if stop_after_s is not None:

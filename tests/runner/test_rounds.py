@@ -192,7 +192,7 @@ def session(
     )
     money = MoneyBudget(None, first_alone=False)
     return Rounds(
-        Books(desk, scheduler, money, Stop(), samples=samples, calls=budget),
+        Books(desk, scheduler, money, Stop(), longest=samples, calls=budget),
         {"m": OpenAIJudge(endpoint, notify=lambda _: None)},
         Ledger(run, RUN_ID, PAIRS),
         carrier,

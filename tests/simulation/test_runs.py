@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from robin_cli.analysis.court import DecisionCourt
 from robin_cli.analysis.level_counts import LevelCounts
 from robin_cli.goals.decided import DecisionsWatch
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -22,8 +21,8 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.of_goals import deciding
 from robin_cli.policies.registry import DEFAULT, POLICIES, chosen
-from robin_cli.simulation.runs import Ratings, simulate
-from tests.planning.played import work
+from robin_cli.simulation.runs import Ratings
+from tests.planning.played import asked_by, simulated
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 PAIRS, WORLDS = 13, 2
@@ -47,21 +46,6 @@ def made(name: str, budget: int, variances: FloatArray, *, several_scales: bool)
     return policy_by_scale(name, setup, groups)
 
 
-def simulated_calls(
-    ratings: Ratings, policy: Policy, budget: int
-) -> Iterator[list[tuple[int, float]]]:
-    """The arm that was asked and its rating, call by call; one list a run."""
-    every = simulate(
-        ratings, policy, range(1, budget + 1), WORLDS, np.random.default_rng(3), worlds=WORLDS
-    )
-    n = np.array([each.n for each in every])
-    total = np.nan_to_num(np.array([each.estimates for each in every])) * n
-    for run in range(WORLDS):
-        asked: IntArray = np.diff(n[:, run], axis=0, prepend=0).argmax(axis=1)
-        sums = np.diff(total[:, run], axis=0, prepend=0.0)
-        yield [(int(arm), float(round(sums[call, arm]))) for call, arm in enumerate(asked)]
-
-
 def by_every_policy(*cases: tuple[object, ...]) -> list[Any]:
     """Each case by each policy; in every run, each policy has two of the cases, and each case half of the policies."""
     names = [name for name in POLICIES if name != DEFAULT]
@@ -82,13 +66,15 @@ def check_asks_the_same_arms(name: str, *, several_scales: bool) -> None:
     ratings = recorded(rng, several_scales=several_scales)
     for budget in (2 * PAIRS + 5, 25 * PAIRS):  # below a warm-up, and beyond it
         whole = made(name, budget, ratings.variances, several_scales=several_scales)
-        for run, calls in enumerate(simulated_calls(ratings, whole, budget)):
-            of_world = slice(run * PAIRS, (run + 1) * PAIRS)
-            policy = made(name, budget, ratings.variances[of_world], several_scales=several_scales)
-            told = iter(calls)
-            planner = Planner(WritableArms(PAIRS), policy, budget=budget)
-            asked = [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told)[1],))]  # type: ignore[misc]
-            assert asked == [arm for arm, _ in calls], f"run {run}"
+        for first, longest in ((1, 1), (2, 16)):
+            how = {"first_visit": first, "longest_visit": longest}
+            for run, calls in enumerate(simulated(ratings, whole, budget, WORLDS, **how)):
+                of_world = slice(run * PAIRS, (run + 1) * PAIRS)
+                variances = ratings.variances[of_world]
+                policy = made(name, budget, variances, several_scales=several_scales)
+                planner = Planner(WritableArms(PAIRS), policy, budget=budget, first_visit=first)
+                asked = asked_by(planner, (rating for _, rating in calls), longest)
+                assert asked == [arm for arm, _ in calls], f"run {run}, visits of {longest}"
 
 
 FEW = 6
@@ -113,9 +99,6 @@ TARGET = 0.02
 def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_decided(
     kind: str, name: str, judges: int, error_rate: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        DecisionCourt, "measured", lambda *_: {}
-    )  # not after every call, which takes long
     text, group = TASKS[kind]
     scales = (SHORT, LONG)
     worlds = WORLDS if judges == 1 else 1
@@ -143,30 +126,18 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     made = policy_by_scale(
         name if chosen_name is None else chosen_name.name, setup, space.by_scale()
     )
-    every = simulate(
-        ratings,
-        made,
-        range(1, budget + 1),
-        worlds,
-        np.random.default_rng(3),
-        worlds=worlds,
-        court=partial(DecisionCourt, task, target=0.0 if error_rate else TARGET),
-    )
-    n = np.array([each.n for each in every])
-    total = np.nan_to_num(np.array([each.estimates for each in every])) * n
+    target = 0.0 if error_rate else TARGET
     ended = []
-    for run in range(worlds):
-        asked = np.diff(n[:, run], axis=0, prepend=0)
-        sums = np.diff(total[:, run], axis=0, prepend=0.0)
-        arms = WritableArms(len(space))
-        watch = DecisionsWatch(task, lambda: LevelCounts(space), 0.0 if error_rate else TARGET)
-        calls = int(n[-1, run].sum())
-        told = (float(round(each)) for each in sums[np.arange(calls), asked[:calls].argmax(axis=1)])
-        planner = Planner(arms, made, budget=budget, verdicts=watch.verdicts, stop=watch.stop)
-        chosen_arms = [ticket.arm for ticket in work(planner, lambda _, told=told: (next(told),))]  # type: ignore[misc]
-        assert chosen_arms == asked[:calls].argmax(axis=1).tolist(), f"run {run}"
-        ended.append(calls)
-        assert calls == budget or watch.is_over(arms)
+    for longest in (1, 16):
+        court = partial(DecisionCourt, task, target=target)
+        for calls in simulated(ratings, made, budget, worlds, court=court, longest_visit=longest):
+            arms = WritableArms(len(space))
+            watch = DecisionsWatch(task, lambda: LevelCounts(space), target)
+            planner = Planner(arms, made, budget=budget, verdicts=watch.verdicts, stop=watch.stop)
+            asked = asked_by(planner, (rating for _, rating in calls), longest)
+            assert asked == [arm for arm, _ in calls], f"visits of {longest}"
+            ended.append(len(calls))
+            assert len(calls) == budget or watch.is_over(arms)
     if name == "auto":
         assert max(ended) < budget, "all is decided before the budget is spent"
 

@@ -89,7 +89,7 @@ LIVE: dict[str, Any] = {
 }
 LIVE |= {"target_error": 0.2, "max_cost": 0.01}
 LIVE |= {"price_in": [1.0], "price_out": [2.0], "price_cached": [0.5]}
-LIVE |= {"concurrency": "2", "samples_per_request": 2}
+LIVE |= {"concurrency": "2", "samples_per_request": "2"}
 LIVE |= {"repeat_anyway": True}
 LIVE |= {"rpm": 6000.0, "tpm": 1e6, "timeout": 30.0, "max_retries": 1}
 SESSIONS: dict[str, dict[str, Any]] = {

@@ -16,6 +16,7 @@ class Estimate(Rating):
     """The score of each pair, as certain as the budget allows."""
 
     is_usual: ClassVar[bool] = True
+    first_visit: ClassVar[int] = 2
     simulated: ClassVar[tuple[str, ...]] = (BASELINE, "two-priors", "robin-hood", "robin")
 
     space: ArmSpace
