@@ -16,10 +16,10 @@ FEWEST = 59
 """Repeats that must agree. If 5 % of all differed, they would all agree less than 1 time in 20: 0.95^59 < 0.05."""
 
 _MOST = 60
-"""Repeats that are made or under way to find out whether they agree; one more than needed, as an answer may have no rating.
+"""Repeats of expectations, made or under way; one more than needed, as an answer may have no rating."""
 
-In a run that may end meanwhile, this many are under way while all agree: those under way at the end are wasted.
-"""
+_LEAST_UNDER_WAY, _PAIRS_FOR_EACH = 8, 25
+"""Of second ratings that agree, one for so many pairs is under way if the run may end meanwhile: those are wasted then."""
 
 _SAME = 0.005
 """Expectations of a pair agree within this share of the scale: servers compute equal requests a little differently."""
@@ -132,7 +132,9 @@ class Repeats:
         is_second = waits & ~self._is_expected
         counted = np.where(is_second, sent - made, sent)
         is_limited = agree & (~is_second | self._ends)
-        room = np.where(is_limited, np.maximum(0, _MOST - counted), _ENDLESS)
+        under_way = max(_LEAST_UNDER_WAY, len(self._space.pair_ids) // _PAIRS_FOR_EACH)
+        most = np.where(is_second, under_way, _MOST)
+        room = np.where(is_limited, np.maximum(0, most - counted), _ENDLESS)
         once = agree & (certain | (room == 0))
         calls = np.where(once, 1, np.where(agree & is_second, 2, _ENDLESS))
         return Limits(calls.ravel(), room.ravel())
