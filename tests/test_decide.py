@@ -298,7 +298,7 @@ def test_decides_by_log_probabilities(tmp_path: Path) -> None:
         scores = scores_in(done.stdout)
         assert_all_decided(scores)
         assert "nothing was sent" in robin("resume", "r", cwd=tmp_path).stderr
-        assert calls_of(wire) == scores["n"].sum() < 300
+        assert len(wire.bodies) == scores["n"].sum() < 300  # an answer to each, whatever n is
 
 
 def test_decides_with_several_ratings_a_request(tmp_path: Path) -> None:
@@ -347,9 +347,14 @@ def test_ends_and_certifies_the_others_where_some_pairs_cannot_be_rated(
 
 def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Path) -> None:
     well = rated()
-    with serving(
-        lambda number, body: completion("Hm.") if number % 2 else well(number, body)
-    ) as wire:
+    unread = completion("Hm.")["choices"]
+
+    def respond(number: int, body: dict[str, Any]) -> Answer:
+        if number % 2:
+            return completion(choices=unread * body.get("n", 1))
+        return well(number, body)
+
+    with serving(respond) as wire:
         done = robin(
             *judging(wire.url, "--decide", "score>=2", "--concurrency", "8"), cwd=tmp_path, exits=0
         )
@@ -358,7 +363,7 @@ def test_goes_on_with_answers_of_which_every_second_holds_no_rating(tmp_path: Pa
             scores[scores["given_up"] == ""],
             [k for k, why in zip(KEPT, scores["given_up"], strict=True) if not why],
         )
-        assert scores[["n", "n_unparsed"]].sum().sum() == len(wire.bodies) < 3_000
+        assert scores[["n", "n_unparsed"]].sum().sum() == calls_of(wire) < 3_000
 
 
 def test_spends_the_budget_and_certifies_nothing_where_nothing_can_be_told_apart(

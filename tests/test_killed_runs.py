@@ -68,9 +68,9 @@ def kill_and_resume(
 
     kept = Counter(pd.read_parquet(run / "judgments")["request_id"])
     assert sum(kept.values()) == budget
-    assert set(kept.values()) == {1}, "an answer is there twice"
-    assert set(kept) <= set(record.sent), "an answer is there that nobody gave"
-    assert len(set(record.sent) - set(kept)) <= kills * concurrency, (
+    sent = Counter(record.sent)
+    assert kept <= sent, "an answer is there that nobody gave, or twice"
+    assert len(sent.keys() - kept.keys()) <= kills * concurrency, (
         "more was lost than can have been in flight"
     )
     assert record.most_open <= 2 * concurrency  # those of a killed process stay open for a moment

@@ -80,7 +80,7 @@ def check_litellm(tmp_path: Path, litellm: str) -> None:
     assert list(pd.read_parquet(tmp_path / "r" / "judgments")["status"]) == ["ok"] * 12
     shutil.rmtree(tmp_path / "r")
 
-    command = judge(litellm, "judge", data, 100, "--concurrency", "4")
+    command = judge(litellm, "judge", data, 100, "--concurrency", "4", "--samples-per-request", "1")
     env = environment(OPENAI_API_KEY="sk-rpm-10")
     with Robin(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
@@ -134,8 +134,7 @@ def check_several(tmp_path: Path, guarded: str) -> None:
         *(guarded, "tiny-judge", data, 83, "--samples-per-request", "16", "--seed", "3"),
         *("--scheduler", "uniform"),
     )
-    done = robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e", exits=0)
-    assert "asking for" in done.stderr  # its eight slots are fewer than sixteen
+    robin(*command, cwd=tmp_path, OPENAI_API_KEY="sk-right-5f2e", exits=0)
     frame = pd.read_parquet(tmp_path / "r" / "judgments")
     assert list(frame["status"]) == ["ok"] * 83
     # how many exactly depends on what is under way together
@@ -163,7 +162,7 @@ def test_keeps_exactly_60_ratings_where_four_calls_in_ten_fail(tmp_path: Path, l
     assert set(made) == {"passed", "rateLimit", "disconnect", "malformed"}
     judgments = pd.read_parquet(tmp_path / "r" / "judgments")
     kept = judgments[judgments["status"] == "ok"]
-    assert kept["request_id"].nunique() == len(kept)
+    assert not kept.duplicated(["pair_id", "draw"]).any()
     unparsed = judgments[judgments["status"] == "unparsed"]
     assert set(unparsed["reason"]) == {"unreadable"}  # a whole reply that is no JSON is paid
     assert len(kept) + len(unparsed) == 60

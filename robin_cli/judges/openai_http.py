@@ -258,7 +258,6 @@ class OpenAIJudge(Judge):
         """Never send ``feature`` again: "n" for several answers, "system" for the role."""
         if feature == "n":
             self._most_samples = 1
-            self._notices.once("refuses several answers in one request; asking for 1 at a time")
         elif feature == "system":
             self._without.add("system")
             self._notices.once(
@@ -293,12 +292,8 @@ class OpenAIJudge(Judge):
             usage = _believed(usage, self._most_usage(question, body))
         written = outcome.answers if self._writes else ()
         usage = self._meter.measured(self._charged(question), written, usage)
-        came, wanted = len(outcome.answers), body.get("n", 1)
-        if came < wanted and came < self._most_samples:
-            self._most_samples = came
-            self._notices.once(
-                f"gives {came} of {wanted} answers in one request; asking for {came} at a time"
-            )
+        if (came := len(outcome.answers)) < body.get("n", 1):
+            self._most_samples = min(self._most_samples, came)
         if usage.estimated:
             self._notices.once(
                 "does not count all tokens: missing counts are estimated, and marked so",
@@ -426,12 +421,7 @@ class OpenAIJudge(Judge):
         if sent not in body or {name, sent} & endpoint.extra_body.keys():
             return False
         if name == "n":
-            fewer = max(1, body["n"] // 2)
-            if fewer < self._most_samples:
-                self._most_samples = fewer
-                self._notices.once(
-                    f"refuses {body['n']} answers in one request ({detail}); asking for {fewer} at a time"
-                )
+            self._most_samples = min(self._most_samples, max(1, body["n"] // 2))
         elif refused.most:
             if refused.most >= self._limit_of(body):
                 return False

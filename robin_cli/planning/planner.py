@@ -85,6 +85,7 @@ class Planner:
         judge: number of each arm's judge, shape (K,); None for a single judge.
         stop: while it returns True nothing is asked, and with nothing under way the run is over; called in every plan().
         verdicts: the decisions by the ratings so far; None if the run decides nothing.
+        may_end_early: whether the run may end before its budget is spent, so that no arm may be far ahead of others.
         first_visit: calls of the first visit of an arm, see :func:`visit_of`.
         round_depth: calls of each arm in the first round, if calls go out in rounds: all of one are chosen before any answer
             comes, and a round begins when nothing is under way. None if answers come meanwhile.
@@ -113,6 +114,7 @@ class Planner:
         stop: StoppingRule | None = None,
         verdicts: Verdicts | None = None,
         decides: bool = False,
+        may_end_early: bool = False,
         first_visit: int = 1,
         round_depth: int | None = None,
         first_fit: int | None = None,
@@ -143,7 +145,7 @@ class Planner:
         self._is_warmed_up = not self._warm_up
         self._first_visit = first_visit
         # Under an even spread the order of the calls matters only to a run that may end early.
-        self._at_once = policy.evenly and stop is None and verdicts is None
+        self._at_once = policy.evenly and not may_end_early and stop is None and verdicts is None
         self._even = self.budget.total // max(1, len(arms))  # calls of an arm in an even spread
         self._visits = self.budget.spent  # planned so far; those of earlier sessions count as calls
         self._share = self._warm_up

@@ -48,12 +48,15 @@ def planner_of(
     watch: Watch,
     rounds: int | None,
     prices: FloatArray | None,
+    *,
+    may_end_early: bool = False,
 ) -> tuple[Planner, int]:
     """Make the planner of a session.
 
     Args:
         rounds: the number of rounds; None if each call is chosen by all answers so far.
         prices: of the judges, see :class:`Setup`.
+        may_end_early: see :class:`Planner`.
 
     Returns:
         The planner, and the number of ratings per arm that are asked before any are looked at: in rounds, in the first.
@@ -93,6 +96,7 @@ def planner_of(
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,
+        may_end_early=may_end_early,
         first_visit=1 if any(manifest.expected) else goal.first_visit,
         repeats=repeats,
     )

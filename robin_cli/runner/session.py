@@ -104,7 +104,8 @@ class Session:
         if not settings.repeat_anyway and carrying.rounds != 1:
             self.watch.repeats = repeats_of(manifest, self.goal)
         self.planner, first = planner_of(
-            store, fold, self.goal, self.watch, carrying.rounds, prices
+            *(store, fold, self.goal, self.watch, carrying.rounds, prices),
+            may_end_early=settings.may_end_early,
         )
         self.budget = self.planner.budget
         self._desk = RunDesk(store, fold, prompts, notify)

@@ -109,6 +109,7 @@ def command(case: Case, judges: tuple[str, ...], url: str) -> list[str]:
     """The flags that plan and judge have in common."""
     models = [part for name in judges for part in ("--model", name)]
     asked = [*case.asks_for.split(), "--budget", str(BUDGET), "--seed", "3", "--concurrency", "1"]
+    asked += ["--samples-per-request", "1"]  # so that a run that was killed makes the same calls
     return ["pairs.jsonl", *asked, *case.flags, "--base-url", url, *models]
 
 

@@ -228,7 +228,7 @@ def test_learns_once_which_parameter_is_refused(
     assert [type(outcome) for outcome in talk.outcomes] == [Reply] * 3
     assert len(wire.bodies) == 4
     assert sent is None or wire.bodies[-1][sent] == 1024
-    assert len(talk.notices) == 1
+    assert len(talk.notices) == (refused != "n")
 
 
 WITH_SYSTEM = Question([{"role": "system", "content": "You rate."}, *QUESTION.messages], samples=2)
@@ -249,7 +249,7 @@ def test_learns_by_trying_what_is_refused_in_words_that_nobody_knows(refused: st
     assert ("n" in wire.bodies[-1], len(wire.bodies[-1]["messages"])) == (
         (True, 1) if refused == "system" else (False, 2)
     )
-    assert len(talk.notices) == 1
+    assert len(talk.notices) == (refused != "n")
 
 
 def test_doubts_nothing_that_was_accepted_before() -> None:
@@ -333,7 +333,7 @@ def test_asks_for_no_more_choices_than_once_came_back_and_keeps_none_beyond_thos
         talk = ask(wire.url, THREE, THREE)
     assert [len(reply(outcome).answers) for outcome in talk.outcomes] == [1, 1]
     assert [body.get("n") for body in wire.bodies] == [3, None]
-    assert len(talk.notices) == 1
+    assert not talk.notices
     with serving(lambda *_: completion(choices=completion()["choices"] * 5)) as wire:
         assert len(reply(ask(wire.url, THREE).outcomes[0]).answers) == 3
 

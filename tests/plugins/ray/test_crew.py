@@ -54,6 +54,7 @@ def judged(
         "concurrency": "8",
         "quiet": True,
         "ray": "local",
+        "samples_per_request": 1,
     }
     return robin_cli.judge(
         pairs, base_url=url, budget=budget, run=str(run), **{**by_default, **settings}
