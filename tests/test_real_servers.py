@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import math
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from robin_cli.dispatch.limiter import Limiter
+from robin_cli.dispatch.permits import Permit
+from robin_cli.dispatch.retrying import Retrying
+from robin_cli.judges.judge import Notices
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.transport import Endpoint
+from robin_cli.model.exchange import Question
 from robin_cli.storage.reader import read_run
 from robin_cli.storage.schema import JUDGMENTS
 from tests.conftest import (
@@ -142,6 +152,23 @@ def check_several(tmp_path: Path, guarded: str) -> None:
     # a seed of its own for every request; the tiny judge knows few sentences
     assert frame["text"].nunique() > 5
     assert frame["usage_estimated"].any()  # it counts one choice of several
+
+
+def test_has_no_more_prompts_under_way_than_llama_server_has_slots(llama: str) -> None:
+    endpoint = Endpoint(model="tiny-judge", base_url=llama, api_key="none", max_tokens=8)
+    question = Question([{"role": "user", "content": "Rate."}], samples=2)
+
+    async def most_open() -> int:
+        limiter = Limiter(16, ceiling=16, clock=time.monotonic)
+        judge = Retrying(OpenAIJudge(endpoint, notify=print), limiter, Notices("m", print))
+        try:
+            while math.isinf(limiter.slots):  # it asks the server, and calls go on meanwhile
+                await judge.ask(question)
+            return sum(isinstance(judge.take(), Permit) for _ in range(16))
+        finally:
+            await judge.aclose()
+
+    assert asyncio.run(most_open()) == 8 / 2  # as each request takes two slots
 
 
 def test_keeps_exactly_60_ratings_where_four_calls_in_ten_fail(tmp_path: Path, llama: str) -> None:

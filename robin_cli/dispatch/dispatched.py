@@ -132,7 +132,9 @@ class Limited(Dispatched):
             permit.release()
             raise
         if isinstance(outcome, Reply):
-            usage = outcome.usage
+            usage, slots = outcome.usage, self._judge.slots
+            if slots is not None:  # more prompts would drive each other out of the cache
+                self.limiter.slots = max(1, slots // len(outcome.answers))
             self.answered(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
         else:
             self.failed(permit, outcome)

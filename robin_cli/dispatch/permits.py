@@ -93,13 +93,14 @@ class Permits(ABC):
         under_way: the requests under way.
         together: this one and others, whose requests under way count together.
         counts_tokens: whether tokens must be estimated before a request is made.
+        slots: the requests that the endpoint works on at a time, if it says so.
     """
 
     def __init__(self, clock: Clock, sleep: Sleep, rpm: float | None, tpm: float | None) -> None:
         self.line = Line(self.take, sleep)
         self.under_way = 0
         self.together: Sequence[Permits] = [self]
-        self.counts_tokens = tpm is not None
+        self.counts_tokens, self.slots = tpm is not None, math.inf
         self._clock, self._watchers = clock, [self.line.look_again]
         self._request_s, self._token_s = (60.0 / cap if cap else 0.0 for cap in (rpm, tpm))
         self._next_turn, self._is_uncharged = -math.inf, False
@@ -130,7 +131,8 @@ class Permits(ABC):
     def take(self) -> Permit | float:
         """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`Line`."""
         now = self._clock()
-        if self._is_uncharged or sum(each.under_way for each in self.together) >= self.limit:
+        under_way, most = sum(each.under_way for each in self.together), min(self.limit, self.slots)
+        if self._is_uncharged or under_way >= most:
             return UNTIL_ONE_ENDS
         # A request may take its turn late, up to a second: otherwise the rate would never be reached.
         turn = max(self._next_turn, now - min(1.0, self._request_s))

@@ -26,6 +26,11 @@ class Judge(ABC):
         """The most ratings of one request, as far as is known yet; at least 1."""
         return 1
 
+    @property
+    def slots(self) -> int | None:
+        """The requests that the endpoint works on at a time, others wait; None if it does not say."""
+        return None
+
     def tokens(self, question: Question) -> int:  # noqa: ARG002  # for judges that count tokens
         """Return about how many tokens asking takes; 0 if they are not counted."""
         return 0

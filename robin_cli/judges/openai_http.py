@@ -25,10 +25,12 @@ from robin_cli.judges.replies import (
     Unsupported,
     bare_name,
     classify,
+    is_llama_cpp,
     listed_models,
     read_completion,
     read_json,
     refusal,
+    slots_in,
     too_long,
 )
 from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
@@ -96,10 +98,15 @@ class OpenAIJudge(Judge):
         self._transport = Transport(endpoint)
         self._last: Response | None = None
         self._listing: asyncio.Task[None] | None = None
+        self._slots: int | None = None
 
     @property
     def most_samples(self) -> int:
         return self._most_samples
+
+    @property
+    def slots(self) -> int | None:
+        return self._slots
 
     @property
     def raw_reply(self) -> str:
@@ -132,7 +139,7 @@ class OpenAIJudge(Judge):
         read = self.read(question, body, outcome, time.monotonic() - started)
         if isinstance(read, Reply):
             self._kept |= _features(body)
-            self._listing = self._listing or asyncio.create_task(self._note_unlisted_model())
+            self._listing = self._listing or asyncio.create_task(self._look_around())
         elif read.refused and not read.adapted:
             return await self._ask_otherwise(question, body, read, started)
         return read
@@ -222,20 +229,27 @@ class OpenAIJudge(Judge):
             await asyncio.wait({self._listing})
         await self._transport.aclose()
 
-    async def _note_unlisted_model(self) -> None:
-        """Note that the endpoint lists its models, but not this one: it may answer with another."""
+    async def _look_around(self) -> None:
+        """Note that the endpoint lists its models, but not this one; learn how many slots llama.cpp's server has."""
         with suppress(EndpointError, Unreachable, TooLong, Unreadable, TimeoutError):
             async with asyncio.timeout(_LISTING_S):
-                response = await self._transport.send(Request("GET", "models"))
-            try:
-                names = listed_models(read_json(response.plain())) if response.is_good else []
-            finally:
-                response.done()
+                listing = await self._get("models")
+                if is_llama_cpp(listing):
+                    self._slots = slots_in(await self._get("../props"))
+            names = listed_models(listing)
             if names and bare_name(self._endpoint.model) not in map(bare_name, names):
                 listed = self._transport.redacted(", ".join(names[:_MOST_LISTED]))
                 self._notices.once(
                     f"does not list the model {self._endpoint.model}, but {listed}; is --model right?"
                 )
+
+    async def _get(self, path: str) -> object:
+        """Return the JSON value at ``path``; None if there is none. Raises as :meth:`Transport.send`."""
+        response = await self._transport.send(Request("GET", path))
+        try:
+            return read_json(response.plain()) if response.is_good else None
+        finally:
+            response.done()
 
     def _raise_limit(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""

@@ -284,6 +284,19 @@ def listed_models(content: object) -> list[str]:
     ]
 
 
+def is_llama_cpp(models: object) -> bool:
+    """Return whether a list of models is that of llama.cpp's server."""
+    entries = models.get("data") if isinstance(models, dict) else None
+    first = entries[0] if isinstance(entries, list) and entries else None
+    return isinstance(first, dict) and first.get("owned_by") == "llamacpp"
+
+
+def slots_in(props: object) -> int | None:
+    """Return the slots of llama.cpp's server, by its properties; None if they do not say."""
+    slots = props.get("total_slots") if isinstance(props, dict) else None
+    return slots if isinstance(slots, int) and slots > 0 else None
+
+
 def bare_name(model: str) -> str:
     """Return a model's name without the folder, variant and version that some endpoints leave out of their lists."""
     return model.rpartition("/")[2].partition(":")[0].removesuffix("-latest").lower()
