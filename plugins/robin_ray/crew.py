@@ -37,6 +37,9 @@ AWAY_S = 20.0
 _CHOOSING_S = 0.004
 """The longest wait for further requests to send along; a request sent alone costs more."""
 
+_REMEMBERED = 4096
+"""Arms whose worker is remembered."""
+
 _MOST_DEATHS = 3
 """A node gets no more workers after this many in a row ended with no more answers than calls lost with them."""
 
@@ -163,7 +166,9 @@ class Crew:
         self._members: list[_Member] = []
         self._waiting: list[Posed] = []
         self._is_flushing = False
-        self._at: dict[int, _Member] = {}
+        self._at: dict[
+            tuple[int, int], _Member
+        ] = {}  # the worker asked last, of some pairs and arms
         self._tasks: set[asyncio.Task[None]] = set()
         self._hiring: Counter[Node] = Counter()
         self._deaths: Counter[Node] = Counter()
@@ -372,8 +377,6 @@ class Crew:
             self._deaths.pop(member.node, None)
         if len(over) > 0:
             member.under_way.difference_update(over)
-            for number in over:
-                self._at.pop(number, None)
         self._came(came)
         if (
             self._waiting and not self._is_flushing
@@ -387,8 +390,6 @@ class Crew:
         self._members.remove(member)
         member.hired.hand.dismiss()
         numbers = sorted(member.under_way)
-        for number in numbers:
-            self._at.pop(number, None)
         self._why = f"node {member.node.address}: {why}"
         if member.answered <= len(numbers):  # going on like this costs more than it brings
             self._failed(member.node, why)
@@ -407,7 +408,15 @@ class Crew:
 
     def _share_out(self) -> None:
         """Send the queue to all workers so that each has equally many under way, in groups as large as that allows."""
-        waiting, members = self._waiting, [each for each in self._members if each.room > 0]
+        waiting: list[Posed] = []
+        for each in self._waiting:  # the rest of a visit goes to the worker that began it
+            member = self._at.pop((each.pair, each.arm), None)
+            if member is not None and member in self._members and member.room > 0:
+                self._give(member, [each])
+            else:
+                waiting.append(each)
+        self._waiting = waiting
+        members = [each for each in self._members if each.room > 0]
         if not waiting or not members:
             return
         loads = [len(each.under_way) for each in members]
@@ -416,18 +425,24 @@ class Crew:
         for member, share in zip(members, shares, strict=True):
             mine = waiting[start : start + share]
             start += share
-            if not mine:
-                continue
-            if not member.hired.has_texts:
-                mine = [each._replace(texts=self._texts(each.pair)) for each in mine]
-            for each in mine:
-                member.under_way.add(each.number)
-            if member.is_listening:
-                member.hired.hand.take(_encoded(Group(mine, member.heeded)))
-            else:
-                member.outbox += mine
-                member.news.set()
+            if mine:
+                self._give(member, mine)
         self._waiting = waiting[start:]
+
+    def _give(self, member: _Member, mine: list[Posed]) -> None:
+        """Send requests to a worker."""
+        for each in mine:
+            member.under_way.add(each.number)
+            self._at[each.pair, each.arm] = member
+        while len(self._at) > _REMEMBERED:
+            self._at.pop(next(iter(self._at)))
+        if not member.hired.has_texts:
+            mine = [each._replace(texts=self._texts(each.pair)) for each in mine]
+        if member.is_listening:
+            member.hired.hand.take(_encoded(Group(mine, member.heeded)))
+        else:
+            member.outbox += mine
+            member.news.set()
 
 
 def _that_work(nodes: Sequence[Node]) -> Sequence[Node]:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from robin_cli.runner.elsewhere import Target
 from robin_ray.crew import Cluster, Hand, Hired, Lost, Node
-from robin_ray.wire import Run
+from robin_ray.wire import Group, Posed, Run
 from robin_ray.worker import Worker
 
 
@@ -55,9 +57,14 @@ class _Here(Hand):
         self.over = asyncio.Event()
         self.loop = asyncio.get_running_loop()
         self.groups: list[int] = []
+        self.posed: list[Posed] = []
+
+    def _note(self, group: bytes) -> None:
+        self.groups.append(len(group))
+        self.posed += msgspec.msgpack.decode(group, type=Group).questions
 
     async def exchange(self, group: bytes) -> bytes:
-        self.groups.append(len(group))
+        self._note(group)
         coming = asyncio.ensure_future(self.worker.exchange(group))
         over = asyncio.ensure_future(self.over.wait())
         await asyncio.wait({coming, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -70,7 +77,7 @@ class _Here(Hand):
         return coming.result()
 
     def take(self, group: bytes) -> None:
-        self.groups.append(len(group))
+        self._note(group)
         asyncio.ensure_future(self.worker.take(group))  # noqa: RUF006  # it awaits nothing
 
     def dismiss(self) -> None:

@@ -90,6 +90,15 @@ def test_asks_the_same_however_texts_come(
     assert plan.is_closed
 
 
+def test_a_visit_stays_with_one_worker(plan: Plan, tmp_path: Path) -> None:
+    with judge() as asked:  # which gives one rating a request
+        judged(asked.url, tmp_path / "run", scheduler="uniform", samples_per_request="auto")
+    pairs = [{posed.pair for posed in hand.posed} for _, hand in plan.hands]
+    assert sum(len(hand.posed) for _, hand in plan.hands) == len(asked.bodies) >= 44
+    assert all(pairs)
+    assert not set.intersection(*pairs)
+
+
 def test_makes_comparisons_however_responses_come(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
