@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.datasets.pools import Pool, load_pools
+from robin_cli.data.pools import Pool, load_pools
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.simulation.runs import Ratings, simulate
+from robin_cli.simulate.runs import Ratings, simulate
 
 PAIRS, RUNS = 1_016, 60
 OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"

@@ -19,16 +19,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.intervals import Part, mean_intervals, sum_intervals
-from robin_cli.analysis.moderated import likely_intervals, moderated, skewed
-from robin_cli.analysis.worst_error import worst_error
-from robin_cli.datasets.pools import load_pools
+from robin_cli.data.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray, Sums, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.session.planner import Planner
+from robin_cli.stats.intervals import Part, mean_intervals, sum_intervals
+from robin_cli.stats.moderated import likely_intervals, moderated, skewed
+from robin_cli.stats.worst_error import worst_error
 
 POOLS = sorted((Path(__file__).parent.parent / "configs" / "pools").glob("*.parquet"))
 SIZES = (3, 5, 10, 20, 50, 100)

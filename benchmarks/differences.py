@@ -18,12 +18,12 @@ import numpy as np
 from scipy.stats import binom, ttest_1samp
 
 from benchmarks.coverage import Rated, played
-from robin_cli.analysis.clustered import bounds_over_prompts, clusters_of, student_factor
-from robin_cli.analysis.moderated import moderated
-from robin_cli.analysis.paired import Difference, Responses, differences
-from robin_cli.datasets.pools import load_pools
+from robin_cli.data.pools import load_pools
 from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
+from robin_cli.stats.clustered import bounds_over_prompts, clusters_of, student_factor
+from robin_cli.stats.moderated import moderated
+from robin_cli.stats.paired import Difference, Responses, differences
 
 PROMPTS = (10, 25, 50, 100, 400)
 CALLS = (

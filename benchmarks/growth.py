@@ -37,19 +37,19 @@ import pyarrow.parquet as pq
 import robin_cli
 from benchmarks.engine import HERE, _environment, stub
 from benchmarks.start import cpu_s, memory_gb, peak_gb, texts
-from robin_cli.files.local import whole_file
+from robin_cli.data.local import whole_file
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Judgment, Pair, Scale
-from robin_cli.planning.planner import Planner
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.storage.files_of_run import write_segment
-from robin_cli.storage.journal import Journal
-from robin_cli.storage.layout import JOURNAL, PAIRS, STATE, segment_path
-from robin_cli.storage.manifest import read_manifest
-from robin_cli.storage.pair_files import PAIRS_AT_A_TIME
-from robin_cli.storage.schema import JUDGMENTS
-from robin_cli.storage.store import SEGMENT_ROWS, RunStore
+from robin_cli.run.files_of_run import write_segment
+from robin_cli.run.journal import Journal
+from robin_cli.run.layout import JOURNAL, PAIRS, STATE, segment_path
+from robin_cli.run.manifest import read_manifest
+from robin_cli.run.pair_files import PAIRS_AT_A_TIME
+from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.store import SEGMENT_ROWS, RunStore
+from robin_cli.session.planner import Planner
 
 BUDGET = 400_000_000
 SEGMENTS = 10

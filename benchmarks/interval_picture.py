@@ -14,8 +14,8 @@ mpl.use("agg")
 from matplotlib import pyplot as plt
 
 from benchmarks.coverage import POOLS, SIZES, Rated, likely, normal_widths, sets_of
-from robin_cli.analysis.intervals import mean_intervals
 from robin_cli.model.records import Scale
+from robin_cli.stats.intervals import mean_intervals
 
 SHOWN = {
     "5 ratings, all 3": [0, 0, 0, 5, 0],

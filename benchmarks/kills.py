@@ -109,8 +109,8 @@ def judge_until_killed(arguments: list[str], returned: Path) -> None:
 
 def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, int]:
     """How many replies one run had got as it was killed, and how many of them it lost: that in hand, and others."""
-    from robin_cli.storage.segments import read_judgments
-    from robin_cli.storage.store import RunStore
+    from robin_cli.run.segments import read_judgments
+    from robin_cli.run.store import RunStore
 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -180,7 +180,7 @@ def main() -> None:
     random.seed(given.seed)
     os.environ |= {"OPENAI_API_KEY": "none", "PYTHONHASHSEED": "0"}
     import robin_cli.cli.judge
-    import robin_cli.runner.session  # noqa: F401  # once, before there are processes to fork
+    import robin_cli.session.session  # noqa: F401  # once, before there are processes to fork
 
     ready, urls = threading.Event(), list[str]()
     read, write = os.pipe()

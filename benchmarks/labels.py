@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from robin_cli.analysis.clustered import clusters_of
-from robin_cli.analysis.labelled import FEWEST_LABELLED, Corrected, corrected
-from robin_cli.analysis.run_labels import drawing_order
-from robin_cli.datasets.pools import load_pools
+from robin_cli.data.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.stats.clustered import clusters_of
+from robin_cli.stats.labelled import FEWEST_LABELLED, Corrected, corrected
+from robin_cli.stats.run_labels import drawing_order
 
 RESPONSES, BIAS, MOST = 4, 0.5, 5
 LABELS, PROMPTS = (25, 50, 100, 400), (200, 1500)

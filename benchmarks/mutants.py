@@ -43,27 +43,27 @@ LIBRARIES = (
 """What is imported before the forks; neither robin nor its tests."""
 PARTS = {
     "fold": (
-        "robin_cli/storage/fold.py",
-        "tests/storage/test_fold.py tests/storage/test_store.py tests/storage/test_merge.py",
+        "robin_cli/run/fold.py",
+        "tests/run/test_fold.py tests/run/test_store.py tests/run/test_merge.py",
     ),
     "journal": (
-        "robin_cli/storage/journal.py",
-        "tests/storage/test_store.py tests/storage/test_any_journal.py",
+        "robin_cli/run/journal.py",
+        "tests/run/test_store.py tests/run/test_any_journal.py",
     ),
-    "planner": ("robin_cli/planning/*.py", "tests/planning tests/policies"),
-    "policies": ("robin_cli/policies/**/*.py", "tests/policies tests/planning"),
+    "planner": ("robin_cli/session/*.py", "tests/session tests/policies"),
+    "policies": ("robin_cli/policies/**/*.py", "tests/policies tests/session"),
     "intervals": (
-        "robin_cli/analysis/intervals.py",
-        "tests/analysis/test_intervals.py tests/analysis/test_scores.py",
+        "robin_cli/stats/intervals.py",
+        "tests/stats/test_intervals.py tests/stats/test_scores.py",
     ),
     "evidence": (
-        "robin_cli/analysis/evidence.py",
-        "tests/analysis/test_evidence.py tests/analysis/test_decisions.py",
+        "robin_cli/stats/evidence.py",
+        "tests/stats/test_evidence.py tests/stats/test_decisions.py",
     ),
-    "parsing": ("robin_cli/parsing/*.py", "tests/parsing"),
+    "parsing": ("robin_cli/ask/*.py", "tests/ask"),
     "budgets": (
-        "robin_cli/planning/budget.py",
-        "tests/planning tests/test_spending.py tests/test_money_budget.py",
+        "robin_cli/session/budget.py",
+        "tests/session tests/test_spending.py tests/test_money_budget.py",
     ),
 }
 """What is changed, and the tests that are to notice."""

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import numpy as np
 
-from robin_cli.analysis.agreed import agreed
-from robin_cli.analysis.decided import decisions_by, first_rows
-from robin_cli.analysis.labelled import Corrected, corrected
-from robin_cli.analysis.likely_wrong import likely_wrong
-from robin_cli.analysis.stances import Stances
-from robin_cli.datasets.pools import Pool
+from robin_cli.data.pools import Pool
 from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import make_policy
+from robin_cli.run.pools import load_pools
 from robin_cli.settings.table import SimulationSettings
-from robin_cli.simulation.pools import subject_of
-from robin_cli.simulation.runs import Ratings, simulate
-from robin_cli.storage.pools import load_pools
+from robin_cli.simulate.pools import subject_of
+from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.stats.agreed import agreed
+from robin_cli.stats.decided import decisions_by, first_rows
+from robin_cli.stats.labelled import Corrected, corrected
+from robin_cli.stats.likely_wrong import likely_wrong
+from robin_cli.stats.stances import Stances
 
 PAIRS, LABELS, FIRST, RUNS = 1_000, 100, 25, 120
 CALLS, PROMISE = 1.5, 0.9

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from robin_cli.analysis.clustered import clusters_of
-from robin_cli.analysis.moderated import likely_half_widths
-from robin_cli.analysis.order_effect import effects_of, order_effects
-from robin_cli.analysis.ranking import ranking
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.bradley_terry import NotConnected, chance, fit
+from robin_cli.stats.clustered import clusters_of
+from robin_cli.stats.moderated import likely_half_widths
+from robin_cli.stats.order_effect import effects_of, order_effects
+from robin_cli.stats.ranking import ranking
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 

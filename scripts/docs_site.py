@@ -24,7 +24,7 @@ from robin_cli.cli.options import known_values
 from robin_cli.model import errors
 from robin_cli.settings.reading import schema
 from robin_cli.settings.table import TABLE
-from robin_cli.views.gate import EXIT_CODES
+from robin_cli.show.gate import EXIT_CODES
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "docs", "configs")

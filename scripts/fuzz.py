@@ -16,16 +16,16 @@ from pathlib import Path
 import atheris  # type: ignore[import-not-found,unused-ignore]  # by hand; not among the dev dependencies
 
 with atheris.instrument_imports(include=["robin_cli"]):
-    from robin_cli.analysis.scores import score
-    from robin_cli.datasets.pairs import load_pairs
-    from robin_cli.datasets.pools import load_pools
+    from robin_cli.ask.ratings import RATING
+    from robin_cli.data.pairs import load_pairs
+    from robin_cli.data.pools import load_pools
     from robin_cli.judges.batch_lines import read_lines
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair, Scale
-    from robin_cli.parsing.ratings import RATING
-    from robin_cli.storage.manifest import Manifest
-    from robin_cli.storage.reader import read_run
-    from robin_cli.storage.store import RunStore
+    from robin_cli.run.manifest import Manifest
+    from robin_cli.run.reader import read_run
+    from robin_cli.run.store import RunStore
+    from robin_cli.stats.scores import score
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = ("jsonl", "json", "csv", "tsv", "parquet", "jsonl.gz", "eval")

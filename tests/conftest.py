@@ -22,10 +22,10 @@ import fsspec
 import pytest
 from hypothesis import HealthCheck, settings
 
-import robin_cli.analysis.agreement
-from robin_cli.files import remote
-from robin_cli.render import charts
-from robin_cli.storage.manifest import CHECKSUM, sealed
+import robin_cli.stats.agreement
+from robin_cli.data import remote
+from robin_cli.run.manifest import CHECKSUM, sealed
+from robin_cli.show import drawing
 from tests.starting import Robin, run_here
 
 ROOT = Path(__file__).parent.parent
@@ -68,18 +68,18 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def few_resamples() -> Iterator[None]:
     """Intervals of agreement by 100 resamples, not 1,000: half of the work of a page, and not what it is tested for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(robin_cli.analysis.agreement, "resamples_for", lambda _: 100)
+        patch.setattr(robin_cli.stats.agreement, "resamples_for", lambda _: 100)
         yield
 
 
 def leaving_out_pictures() -> Any:
     """Draw no picture, most of a report's time: the words of a page have none of it."""
     # these would keep what stands in for drawing, if they were imported meanwhile
-    import robin_cli.views.report.writing
-    import robin_cli.views.simulated  # noqa: F401
+    import robin_cli.show.report.writing
+    import robin_cli.show.simulated  # noqa: F401
 
     empty = b'<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"/>'
-    return mock.patch.object(charts, "drawn", return_value=empty)
+    return mock.patch.object(drawing, "drawn", return_value=empty)
 
 
 @pytest.fixture(scope="module")

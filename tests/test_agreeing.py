@@ -16,10 +16,10 @@ import pytest
 
 import robin_cli as robin
 from robin_cli.model.errors import InputError
-from robin_cli.storage.labels import add_labels
-from robin_cli.storage.reader import read_run
-from robin_cli.views.label.work import Labelling
-from robin_cli.views.run_list import runs_in
+from robin_cli.run.labels import add_labels
+from robin_cli.run.reader import read_run
+from robin_cli.show.label.work import Labelling
+from robin_cli.show.run_list import runs_in
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 

@@ -22,7 +22,7 @@ import robin_cli
 from robin_cli import Pair, RobinError, Run, judge, load_pairs, open_run
 from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.spending import _Stopper
-from robin_cli.runner.stop import Stop
+from robin_cli.session.stop import Stop
 from robin_cli.settings.table import TABLE
 from tests.conftest import DEMO, REPLAY_MODEL, refuses, robin, write_pairs
 from tests.judges.wire import completion, serving

@@ -20,7 +20,7 @@ import pytest
 
 import robin_cli
 from robin_cli.judges.openai_batches import MOST_REQUESTS
-from robin_cli.runner import at_service
+from robin_cli.session import at_service
 from tests.batch_server import Answer, BatchServer, Fate, Fault, Json, batch_server
 from tests.conftest import environment, has, reopen, robin, wait_until, write_pairs
 from tests.starting import Robin

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from robin_cli.storage.reader import read_run
-from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.run.reader import read_run
+from robin_cli.run.schema import JUDGMENTS
 from tests.conftest import robin, write_pairs
 from tests.judges.wire import Answer, completion, serving
 

@@ -18,8 +18,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import robin_cli
-from robin_cli.analysis.labelled import corrected
 from robin_cli.model.arms import FloatArray
+from robin_cli.stats.labelled import corrected
 from tests.conftest import change_manifest, has, refuses, robin
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

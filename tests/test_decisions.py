@@ -15,7 +15,7 @@ import pytest
 from openai.types.decision import Decision
 
 from robin_cli.model.errors import InputError
-from robin_cli.runner.checking import check_judges
+from robin_cli.session.checking import check_judges
 from robin_cli.settings.table import Settings
 from tests.conftest import has, refuses, robin, write_pairs
 from tests.judges.wire import Answer, Wire, completion, error, serving

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 import robin_cli
-from robin_cli.runner import opening
-from robin_cli.storage.reader import read_run
-from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.run.reader import read_run
+from robin_cli.run.schema import JUDGMENTS
+from robin_cli.session import opening
 from tests.conftest import environment, has, robin, wait_until, write_pairs
 from tests.judges.wire import Answer, Wire, completion, serving
 from tests.starting import Robin

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.records import Judgment
-from robin_cli.runner.health import ANSWERS, Fuse
+from robin_cli.session.health import ANSWERS, Fuse
 from tests.conftest import DEMO, has, judging, robin, write_pairs
 from tests.judges.wire import Answer, Handler, completion, error, serving
-from tests.storage.test_store import judgment
+from tests.run.test_store import judgment
 
 TALK = "Let me think\x1b[2J about it,\nstep by step: " + "hm, " * 100
 AT_A_TIME = 8

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import robin_cli
-from robin_cli.analysis.gate import Settling, Verdict
 from robin_cli.model.decision import Criterion
 from robin_cli.model.requirement import Requirement
-from robin_cli.results.words import about
-from robin_cli.views.gate import Gated, junit_of, lines_of, markdown_of
-from tests.analysis.test_scores import run_of
+from robin_cli.show.gate import Gated, junit_of, lines_of, markdown_of
+from robin_cli.show.words import about
+from robin_cli.stats.gate import Settling, Verdict
 from tests.conftest import ROOT, robin
+from tests.stats.test_scores import run_of
 
 SCHEMA = ROOT / "tests" / "schemas" / "junit-10.xsd"
 Ratings = dict[tuple[str, str, str], list[int | None]]

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from robin_cli import judge
-from robin_cli.datasets.pairs import load_pairs
+from robin_cli.data.pairs import load_pairs
 from robin_cli.model.errors import InputError
 from tests.batch_server import batch_server
 from tests.conftest import has, robin
-from tests.datasets.writing import WRITERS, as_lines
+from tests.data.writing import WRITERS, as_lines
 from tests.judges.wire import Wire, completion, error, serving
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

@@ -16,17 +16,17 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from robin_cli.analysis.scores import score
-from robin_cli.files.outputs import output_file
+from robin_cli.data.outputs import output_file
 from robin_cli.model.errors import InputError, RobinError
-from robin_cli.render.files import export
-from robin_cli.render.outputs import check_output
-from robin_cli.storage.reader import read_run
-from robin_cli.storage.store import RunStore
-from robin_cli.views.report.writing import write_report
+from robin_cli.run.reader import read_run
+from robin_cli.run.store import RunStore
+from robin_cli.show.files import export
+from robin_cli.show.outputs import check_output
+from robin_cli.show.report.writing import write_report
+from robin_cli.stats.scores import score
 from tests.conftest import change_manifest, environment, refuses, robin, shared_folder
-from tests.storage.test_store import PAIRS, judgment, manifest
-from tests.views.tables import score_rows
+from tests.run.test_store import PAIRS, judgment, manifest
+from tests.show.tables import score_rows
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_says_before_a_call_is_made_where_it_cannot_write(tmp_path: Path) -> Non
 def test_finds_as_anyone_where_it_may_not_write() -> None:
     code = (
         "import os, sys\n"
-        "from robin_cli.render.outputs import check_output\n"
+        "from robin_cli.show.outputs import check_output\n"
         "from robin_cli.model.errors import InputError\n"
         "if not os.geteuid(): os.setuid(65534)\n"
         "for name in sys.argv[1:]:\n"

@@ -18,7 +18,7 @@ import pytest
 
 import robin_cli
 from robin_cli import Pair, RobinError, open_run
-from robin_cli.analysis import pairwise
+from robin_cli.stats import pairwise
 from tests.comparing_judge import comparing
 from tests.conftest import DEMO, has, refuses, robin
 from tests.judges.wire import Answer, completion, error, serving

@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 from aiohttp import web
 
-from robin_cli.storage.reader import read_run
-from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.run.reader import read_run
+from robin_cli.run.schema import JUDGMENTS
 from tests.conftest import (
     DEMO,
     REPLAY_MODEL,

@@ -16,15 +16,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robin_cli.dispatch.limiter import Limiter
-from robin_cli.dispatch.permits import Permit
-from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Notices
+from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.permits import Permit
+from robin_cli.judges.retrying import Retrying
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.exchange import Question
-from robin_cli.storage.reader import read_run
-from robin_cli.storage.schema import JUDGMENTS
+from robin_cli.run.reader import read_run
+from robin_cli.run.schema import JUDGMENTS
 from tests.conftest import (
     GRAMMAR,
     environment,

@@ -17,8 +17,8 @@ from scipy.stats import ttest_rel
 
 import robin_cli
 from robin_cli.model.errors import InputError
-from tests.analysis.test_scores import run_of
 from tests.conftest import has, refuses, robin
+from tests.stats.test_scores import run_of
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import ROOT, environment, has, judging, robin, write_pairs
-from tests.datasets.writing import WRITERS
+from tests.data.writing import WRITERS
 from tests.starting import Robin
 
 COMMANDS = (

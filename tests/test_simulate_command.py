@@ -43,8 +43,8 @@ def small_run(
 ) -> Path:
     """A run directory made by hand: 40 pairs of a prompt each, human ratings for all but two, or as ``human`` says."""
     from robin_cli.model.records import Judgment, Pair
-    from robin_cli.storage.store import RunStore
-    from tests.storage.test_store import SETTINGS, judgment, manifest
+    from robin_cli.run.store import RunStore
+    from tests.run.test_store import SETTINGS, judgment, manifest
 
     rng = np.random.default_rng(1)
     level = rng.integers(0, 5, 40)

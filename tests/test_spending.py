@@ -13,11 +13,11 @@ import pytest
 import robin_cli
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.results.words import dollars
-from robin_cli.storage.fold import Fold, Spending
-from robin_cli.storage.schema import judgments_table
+from robin_cli.run.fold import Fold, Spending
+from robin_cli.run.schema import judgments_table
+from robin_cli.show.words import dollars
 from tests.conftest import judging, robin, write_pairs
-from tests.storage.test_store import judgment
+from tests.run.test_store import judgment
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

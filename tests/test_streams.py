@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from robin_cli.views.messages import messages_for
+from robin_cli.show.messages import messages_for
 from tests.conftest import (
     DEMO,
     at_a_terminal,

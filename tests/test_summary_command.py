@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.datasets.labels import opaque_id
+from robin_cli.data.labels import opaque_id
 from robin_cli.model.records import Pair
-from robin_cli.storage.reader import RunData, read_run
-from robin_cli.storage.store import RunStore
+from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.store import RunStore
 from tests.conftest import refuses, robin
-from tests.storage.test_store import SETTINGS, judgment, manifest
+from tests.run.test_store import SETTINGS, judgment, manifest
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
 

@@ -15,8 +15,8 @@ import pytest
 import robin_cli
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from robin_cli.storage.fold import COUNTED, Fold
-from robin_cli.storage.reader import read_run
+from robin_cli.run.fold import COUNTED, Fold
+from robin_cli.run.reader import read_run
 from tests.conftest import (
     DEMO,
     environment,
@@ -76,7 +76,7 @@ def looks(until: int) -> list[int]:
 
 def errors_at_looks(run: Path, *, until: float) -> dict[int, float]:
     """The error that the run's status would have told at each look, by the calls made by then, until it is ``until``."""
-    from robin_cli.analysis.worst_error import worst_error
+    from robin_cli.stats.worst_error import worst_error
 
     data = read_run(run, COUNTED)
     found: dict[int, float] = {}

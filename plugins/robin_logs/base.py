@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from robin_cli.datasets.chats import prompt_of, turns_of
-from robin_cli.datasets.rows import BadRow, Row, kind
-from robin_cli.files.remote import scheme_of
+from robin_cli.data.chats import prompt_of, turns_of
+from robin_cli.data.remote import scheme_of
+from robin_cli.data.rows import BadRow, Row, kind
 
 OR_SKIP = ", or leave such samples out with --skip-bad-rows."
 

@@ -9,9 +9,9 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from robin_cli.datasets.formats.json_rows import NotJSON, parse
-from robin_cli.datasets.rows import BadRow, Format, Row, Table, Wanted
-from robin_cli.files import compression
+from robin_cli.data import compression
+from robin_cli.data.formats.json_rows import NotJSON, parse
+from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
 from robin_cli.model.errors import InputError, shown
 from robin_logs.inspect_ai import HEAD
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from robin_cli.datasets.logs import Log
-from robin_cli.datasets.rows import BadRow, Row
+from robin_cli.data.logs import Log
+from robin_cli.data.rows import BadRow, Row
 from robin_cli.model.errors import shown
 from robin_logs.base import OR_SKIP, as_object, as_text, joined, name_of, scalars
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import orjson
 
-from robin_cli.datasets.logs import Log, Reading
-from robin_cli.datasets.rows import BadRow, Row
-from robin_cli.files.compression import split_suffix
-from robin_cli.files.remote import scheme_of
+from robin_cli.data.compression import split_suffix
+from robin_cli.data.logs import Log, Reading
+from robin_cli.data.remote import scheme_of
+from robin_cli.data.rows import BadRow, Row
 from robin_cli.model.errors import shown
 from robin_logs.base import OR_SKIP, as_text, folder_of, joined, name_of, scalars
 

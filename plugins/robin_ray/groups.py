@@ -12,15 +12,15 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from robin_cli.dispatch.dispatched import Dispatched
-from robin_cli.dispatch.permits import Permit
+from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.permits import Permit
 from robin_cli.model import errors
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.planning.planner import Ticket
-from robin_cli.runner.books import Books, Call
-from robin_cli.runner.engine import Engine
+from robin_cli.session.books import Books, Call
+from robin_cli.session.engine import Engine
+from robin_cli.session.planner import Ticket
 from robin_ray.crew import Cluster, Crew
 from robin_ray.remote import AskedOf, Targets, Told
 from robin_ray.wire import Came, Posed, Run, Texts

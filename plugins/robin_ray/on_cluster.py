@@ -8,12 +8,12 @@ from functools import partial
 import orjson
 
 from robin_cli.model.space import ArmSpace
-from robin_cli.runner.carrying import Carrying
-from robin_cli.runner.checking import secret_names
-from robin_cli.runner.connection import endpoints_of
-from robin_cli.runner.inputs import recorded_prompts
+from robin_cli.run.store import RunStore
+from robin_cli.session.carrying import Carrying
+from robin_cli.session.checking import secret_names
+from robin_cli.session.connection import endpoints_of
+from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.table import Settings
-from robin_cli.storage.store import RunStore
 from robin_ray.groups import Groups
 from robin_ray.on_ray import OnRay, check
 from robin_ray.remote import Targets
@@ -21,7 +21,7 @@ from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
 from robin_ray.wire import Run, Texts
 
 __all__ = ["carrying", "check"]
-"""The plug-in's interface to robin, a :class:`~robin_cli.runner.elsewhere.Carries`."""
+"""The plug-in's interface to robin, a :class:`~robin_cli.session.elsewhere.Carries`."""
 
 
 def carrying(

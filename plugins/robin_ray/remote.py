@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from robin_cli.dispatch.limiter import Limiter
-from robin_cli.dispatch.permits import Permits
 from robin_cli.judges.judge import Judge
+from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, most_tokens
+from robin_cli.judges.permits import Permits
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.runner.elsewhere import Target
+from robin_cli.session.elsewhere import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from robin_cli.datasets.pair_table import REFERENCE
-from robin_cli.datasets.parquet_tables import opened_file, read_table
+from robin_cli.data.pair_table import REFERENCE
+from robin_cli.data.parquet_tables import opened_file, read_table
 from robin_cli.model.errors import InputError, RobinError, StorageError
 from robin_cli.model.records import OTHER_COLUMN, Pair
-from robin_cli.storage.layout import PAIRS
-from robin_cli.storage.pair_files import read_pairs
+from robin_cli.run.layout import PAIRS
+from robin_cli.run.pair_files import read_pairs
 
 if TYPE_CHECKING:
     import pyarrow as pa

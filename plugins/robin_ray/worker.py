@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 import orjson
 
-from robin_cli.files.descriptors import most_connections
+from robin_cli.ask.answers import AnswerReader
+from robin_cli.ask.asking import Questions
+from robin_cli.ask.rubrics import PromptSet
+from robin_cli.data.descriptors import most_connections
 from robin_cli.judges.judge import Judge
 from robin_cli.model.errors import RobinError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.questions.answers import AnswerReader
-from robin_cli.questions.asking import Questions
-from robin_cli.questions.rubrics import PromptSet
-from robin_cli.runner.elsewhere import Target, asked_here
+from robin_cli.session.elsewhere import Target, asked_here
 from robin_ray.texts import PairTexts, texts_at
 from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
 

@@ -14,19 +14,19 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from robin_cli.datasets import pairs as data_pairs
-from robin_cli.datasets.columns import FurtherColumns
-from robin_cli.datasets.comparisons import comparisons_of, load_comparisons
-from robin_cli.datasets.pair_table import GrowingTable
-from robin_cli.datasets.pairs import Dataset
-from robin_cli.datasets.parquet_tables import written_table
+from robin_cli.data import pairs as data_pairs
+from robin_cli.data.columns import FurtherColumns
+from robin_cli.data.comparisons import comparisons_of, load_comparisons
+from robin_cli.data.pair_table import GrowingTable
+from robin_cli.data.pairs import Dataset
+from robin_cli.data.parquet_tables import written_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
-from robin_cli.runner.inputs import pairs_of
-from robin_cli.runner.prompts import prompts_of
-from robin_cli.runner.recorded import as_runs
+from robin_cli.session.inputs import pairs_of
+from robin_cli.session.prompts import prompts_of
+from robin_cli.session.recorded import as_runs
 from robin_cli.settings.table import Settings
-from robin_cli.views.parsing import read_scale
+from robin_cli.show.parsing import read_scale
 
 Frame = Any
 """A table of pandas, polars (also a lazy one), pyarrow or DuckDB, or another that gives its columns by Arrow's interface."""

@@ -12,13 +12,13 @@ from robin_cli.goals.found import View
 from robin_cli.goals.making import table_of
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
-from robin_cli.runner.checking import check_judges
-from robin_cli.runner.resuming import reopen_run, resumed
+from robin_cli.session.checking import check_judges
+from robin_cli.session.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE
-from robin_cli.views.messages import messages_for
-from robin_cli.views.status import status_of
+from robin_cli.show.messages import messages_for
+from robin_cli.show.status import status_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,7 +253,7 @@ class Run:
         Raises:
             InputError: the data has no such column.
         """
-        from robin_cli.views.report.writing import write_report
+        from robin_cli.show.report.writing import write_report
 
         shown = checked_keywords({"show": show or ()}).get("show", ())
         view = View(show=shown, guaranteed=guaranteed)

@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from robin_cli.files.remote import scheme_of
+from robin_cli.data.remote import scheme_of
 from robin_cli.goals.making import goal_of_run
 from robin_cli.judges.functions import Function, naming
 from robin_cli.model.errors import InputError, typed
-from robin_cli.runner.session import Outcome, Session
-from robin_cli.runner.stop import Stop
-from robin_cli.runner.working import check_rated, work
+from robin_cli.run.manifest import FILE, read_manifest
+from robin_cli.run.reader import count_answers, read_run
+from robin_cli.run.store import RunStore
+from robin_cli.session.session import Outcome, Session
+from robin_cli.session.stop import Stop
+from robin_cli.session.working import check_rated, work
 from robin_cli.settings.reading import checked, from_home
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
-from robin_cli.storage.manifest import FILE, read_manifest
-from robin_cli.storage.reader import count_answers, read_run
-from robin_cli.storage.store import RunStore
-from robin_cli.views.messages import Messages
-from robin_cli.views.progress import conclusion, nothing_sent, shown
+from robin_cli.show.messages import Messages
+from robin_cli.show.progress import conclusion, nothing_sent, shown
 
 
 def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -223,6 +223,6 @@ def _leave(message: str, code: int) -> NoReturn:
 
 
 def _say(line: str) -> None:
-    from robin_cli.render.text import fitted, plain
+    from robin_cli.show.text import fitted, plain
 
     print(fitted(plain(line), sys.stderr), file=sys.stderr)

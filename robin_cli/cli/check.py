@@ -35,13 +35,13 @@ def check(
 
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
-    from robin_cli.render.json import print_json
-    from robin_cli.render.terminal import print_facts, stdout_console
-    from robin_cli.render.text import plain
-    from robin_cli.runner.capabilities import look_at
+    from robin_cli.session.capabilities import look_at
     from robin_cli.settings.addresses import api_keys, judges_of
     from robin_cli.settings.reading import load_settings
-    from robin_cli.views.capabilities import facts_of
+    from robin_cli.show.capabilities import facts_of
+    from robin_cli.show.json import print_json
+    from robin_cli.show.terminal import print_facts, stdout_console
+    from robin_cli.show.text import plain
 
     def notify(line: str) -> None:
         typer.echo(f"note: {line}", err=True)

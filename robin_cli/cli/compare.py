@@ -57,11 +57,11 @@ def compare(
 ) -> None:
     """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
     from robin_cli.goals.differences import comparison_of, table_of
-    from robin_cli.render.json import print_json
-    from robin_cli.render.terminal import stdout_console
-    from robin_cli.runner.inputs import files_read_by
-    from robin_cli.views.comparing import facts_of, print_comparison
-    from robin_cli.views.messages import messages_for
+    from robin_cli.session.inputs import files_read_by
+    from robin_cli.show.comparing import facts_of, print_comparison
+    from robin_cli.show.json import print_json
+    from robin_cli.show.messages import messages_for
+    from robin_cli.show.terminal import stdout_console
 
     runs = opt.scored(ctx, runs or [], by)
     reads = [name for run in runs for name in files_read_by(run)]

@@ -40,7 +40,7 @@ def demo(
     The judge answers with recorded ratings; no model reads the responses.
     """
     from robin_cli.cli.judge import judge_by
-    from robin_cli.files.local import shipped
+    from robin_cli.data.local import shipped
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import load_settings
 
@@ -87,7 +87,7 @@ def _replaying(ratings: Path) -> Iterator[str]:
 
     from robin_cli.judges.replay_server import Replay, serve
     from robin_cli.model.errors import InputError
-    from robin_cli.storage.pools import load_pools
+    from robin_cli.run.pools import load_pools
 
     replay = Replay(
         load_pools(str(ratings), grouped=False), source=ratings.name, latency_s=_LATENCY_S

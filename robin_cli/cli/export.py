@@ -14,8 +14,8 @@ from robin_cli.cli import options as opt
 from robin_cli.cli.showing import OF_SCORES, is_of_rows, settings_of_rows, show
 
 if TYPE_CHECKING:
-    from robin_cli.results.tables import Table
     from robin_cli.settings.table import Settings
+    from robin_cli.show.tables import Table
 
 
 class What(StrEnum):
@@ -115,8 +115,8 @@ def export(
 ) -> None:
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from robin_cli.model.errors import InputError
-    from robin_cli.runner.inputs import files_read_by
-    from robin_cli.views.messages import messages_for
+    from robin_cli.session.inputs import files_read_by
+    from robin_cli.show.messages import messages_for
 
     (run,) = opt.scored(ctx, [run] if run else [], by)
     is_page = what is What.METHODS
@@ -152,7 +152,7 @@ def export(
 def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
     """List what robin export --what can write of a run, and how many rows each has."""
     from robin_cli.goals.making import results_of
-    from robin_cli.views.messages import messages_for
+    from robin_cli.show.messages import messages_for
 
     given = settings_of_rows(ctx, by_flags_alone=True)
     (run,) = opt.scored(ctx, [run] if run else [])
@@ -161,9 +161,9 @@ def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
 
 
 def _write_page(run: Path, given: Settings, labels: str | None) -> None:
-    from robin_cli.render.files import write_text
-    from robin_cli.render.outputs import PAGES, format_named
-    from robin_cli.views.methods import methods_page
+    from robin_cli.show.files import write_text
+    from robin_cli.show.methods import methods_page
+    from robin_cli.show.outputs import PAGES, format_named
 
     as_latex = format_named(given.format, given.output, PAGES) == "latex"
     write_text("-o", given.output or "-", methods_page(run, labels=labels, as_latex=as_latex))

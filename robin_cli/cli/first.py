@@ -19,12 +19,12 @@ def check_first(settings: Settings, *, sends: bool) -> None:
     Raises:
         InputError: a setting is wrong.
     """
-    from robin_cli.datasets.sources import check_files
+    from robin_cli.data.sources import check_files
     from robin_cli.policies.registry import DEFAULT, known_policies, policy_named
-    from robin_cli.render.outputs import check_output
-    from robin_cli.runner.prompts import prompts_of
+    from robin_cli.session.prompts import prompts_of
     from robin_cli.settings.addresses import api_keys
     from robin_cli.settings.reading import check_budget
+    from robin_cli.show.outputs import check_output
 
     if not settings.data:
         check_files(settings.data)  # before the key: it is what is always needed
@@ -40,7 +40,7 @@ def check_first(settings: Settings, *, sends: bool) -> None:
 
 def inputs_of(settings: Settings) -> list[str]:
     """Return the files that a new run reads."""
-    from robin_cli.datasets.sources import expanded
+    from robin_cli.data.sources import expanded
 
     files = (settings.template, settings.source.place)
     return [*expanded(settings.data), *settings.rubric, *filter(None, files)]
@@ -48,8 +48,8 @@ def inputs_of(settings: Settings) -> list[str]:
 
 def check_output_of(run: Path, settings: Settings) -> None:
     """Raise InputError for an output of ``run`` that cannot be written, or that is its data."""
-    from robin_cli.render.outputs import check_output
-    from robin_cli.runner.inputs import files_read_by
+    from robin_cli.session.inputs import files_read_by
+    from robin_cli.show.outputs import check_output
 
     check_output(settings.format, settings.output, files_read_by(run))
 
@@ -59,7 +59,7 @@ def note_doubts(settings: Settings) -> None:
     from robin_cli.settings.reading import doubtful_variables
 
     if lines := (*doubtful_variables(), *settings.source.notes):
-        from robin_cli.views.messages import messages_for
+        from robin_cli.show.messages import messages_for
 
         for line in lines:
             messages_for(quiet=settings.quiet).note(line)

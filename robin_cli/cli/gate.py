@@ -69,11 +69,11 @@ def gate(
     import math
 
     from robin_cli.model.errors import InputError
-    from robin_cli.render.files import write_text
-    from robin_cli.render.json import print_json
-    from robin_cli.render.text import fitted, one_line
-    from robin_cli.runner.inputs import files_read_by
-    from robin_cli.views import gate as views
+    from robin_cli.session.inputs import files_read_by
+    from robin_cli.show import gate as views
+    from robin_cli.show.files import write_text
+    from robin_cli.show.json import print_json
+    from robin_cli.show.text import fitted, one_line
 
     if not 0.0 < error_rate < 1.0:
         raise InputError(f"--error-rate {error_rate:g}: lies between 0 and 1, as 0.05")

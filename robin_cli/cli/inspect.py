@@ -45,9 +45,9 @@ def render(
     check_first(settings, sends=False)
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError, shown
-    from robin_cli.render.text import one_line
-    from robin_cli.runner.inputs import pairs_of
-    from robin_cli.runner.prompts import prompts_of
+    from robin_cli.session.inputs import pairs_of
+    from robin_cli.session.prompts import prompts_of
+    from robin_cli.show.text import one_line
 
     check_pairwise(settings)
     prompts = prompts_of(settings)
@@ -108,7 +108,7 @@ def parse(
 ) -> None:
     """Run the rating parser over judge outputs, one JSON object per line."""
     from robin_cli.model.errors import InputError
-    from robin_cli.views.parsing import parse_lines
+    from robin_cli.show.parsing import parse_lines
 
     if no_ties and not pairwise:
         raise InputError("--no-ties: is for --pairwise; add that, or leave it out")

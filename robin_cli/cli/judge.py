@@ -10,10 +10,10 @@ import typer
 from robin_cli.cli import options as opt
 
 if TYPE_CHECKING:
+    from robin_cli.run.store import RunStore
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
-    from robin_cli.storage.store import RunStore
-    from robin_cli.views.messages import Messages
+    from robin_cli.show.messages import Messages
 
 
 app = typer.Typer()
@@ -52,7 +52,7 @@ def judge_by(
 
     note_doubts(settings)
     check_first(settings, sends=True)
-    from robin_cli.runner.opening import open_run
+    from robin_cli.session.opening import open_run
 
     _work(settings, lambda settings, messages: open_run(settings, messages.note), also, most)
 
@@ -68,9 +68,9 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
     """
     from robin_cli.cli.first import check_output_of, note_doubts
     from robin_cli.goals.checks import check_shown
-    from robin_cli.runner.resuming import reopen_run, resumed
+    from robin_cli.run.pair_files import read_column_names
+    from robin_cli.session.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
-    from robin_cli.storage.pair_files import read_column_names
 
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
     note_doubts(settings)
@@ -90,8 +90,8 @@ def _work(
     from robin_cli.cli.work import again, saying, spend
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
-    from robin_cli.runner.checking import check_judges
-    from robin_cli.views.messages import messages_for
+    from robin_cli.session.checking import check_judges
+    from robin_cli.show.messages import messages_for
 
     messages = messages_for(quiet=settings.quiet)
     check_judges(settings)

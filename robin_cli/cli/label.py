@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from robin_cli.storage.reader import RunData
+    from robin_cli.run.reader import RunData
 
 app = typer.Typer()
 
@@ -47,10 +47,10 @@ def label(
     Press a number to rate, u to undo, s to skip, c to comment. Labels are saved at once, in labels.csv of the run: report,
     status, export and compare use them from there.
     """
-    from robin_cli.storage.manifest import newest_run
-    from robin_cli.storage.reader import read_run
-    from robin_cli.views.label.work import changes
-    from robin_cli.views.messages import messages_for
+    from robin_cli.run.manifest import newest_run
+    from robin_cli.run.reader import read_run
+    from robin_cli.show.label.work import changes
+    from robin_cli.show.messages import messages_for
 
     path = run or newest_run()
     messages = messages_for()
@@ -70,10 +70,10 @@ def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool
     from tempfile import TemporaryDirectory
 
     from robin_cli.model.records import number_of
-    from robin_cli.render.text import one_line
-    from robin_cli.storage.layout import LABELS
-    from robin_cli.views.label.server import LabelPage
-    from robin_cli.views.label.work import Labelling
+    from robin_cli.run.layout import LABELS
+    from robin_cli.show.label.server import LabelPage
+    from robin_cli.show.label.work import Labelling
+    from robin_cli.show.text import one_line
 
     labelling = Labelling(run, n)
     if labelling.caution:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from robin_cli.settings.setting import Setting
 
 _KNOWN = {
-    "attribute": "questions.rubrics:known_attributes",
-    "template": "questions.rubrics:known_templates",
+    "attribute": "ask.rubrics:known_attributes",
+    "template": "ask.rubrics:known_templates",
     "scheduler": "policies.registry:known_policies",
     "config": "settings.reading:ready_configs",
 }
@@ -75,7 +75,7 @@ def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[
 
 def check_runs(ctx: typer.Context, value: Path | list[Path] | None) -> Any:
     """Return the runs of an argument. RunError for one that is none, before the libraries of the work are imported."""
-    from robin_cli.storage.manifest import read_manifest
+    from robin_cli.run.manifest import read_manifest
 
     for path in [] if ctx.resilient_parsing else value if isinstance(value, list) else [value]:
         if path is not None and not path.is_file() and not has_magic(str(path)):
@@ -213,11 +213,11 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
     data to judge. InputError for a file that cannot be used, and where there is no run.
     """
     from robin_cli.model.errors import READ_WITH, option
-    from robin_cli.runner.recorded import as_runs
+    from robin_cli.run.manifest import newest_run
+    from robin_cli.session.recorded import as_runs
     from robin_cli.settings.reading import checked
-    from robin_cli.storage.manifest import newest_run
-    from robin_cli.views.messages import messages_for
-    from robin_cli.views.parsing import read_scale
+    from robin_cli.show.messages import messages_for
+    from robin_cli.show.parsing import read_scale
 
     if not runs:
         runs = [newest_run()]

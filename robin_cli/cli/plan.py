@@ -43,12 +43,12 @@ def plan(
     settings = load_settings(ctx.obj, config)
     check_first(settings, sends=False)
     from robin_cli.goals.checks import check_together
-    from robin_cli.render.json import print_json
-    from robin_cli.runner.inputs import pairs_of
-    from robin_cli.runner.prompts import prompts_of
-    from robin_cli.views.messages import messages_for
-    from robin_cli.views.plan import Plan
-    from robin_cli.views.plan_page import plan_table, print_page
+    from robin_cli.session.inputs import pairs_of
+    from robin_cli.session.prompts import prompts_of
+    from robin_cli.show.json import print_json
+    from robin_cli.show.messages import messages_for
+    from robin_cli.show.plan import Plan
+    from robin_cli.show.plan_page import plan_table, print_page
 
     check_together(settings)
     given = settings_of_rows(

@@ -48,8 +48,8 @@ def report(
     """Write one HTML file: the answer and a picture, then every row with its texts; it opens offline."""
     from robin_cli.goals.found import View
     from robin_cli.settings.reading import checked
-    from robin_cli.views.messages import messages_for
-    from robin_cli.views.report.writing import write_report
+    from robin_cli.show.messages import messages_for
+    from robin_cli.show.report.writing import write_report
 
     rows = {name: ctx.obj.pop(name) for name in ("show", "guaranteed") if name in ctx.obj}
     view = View(**checked(rows))

@@ -11,9 +11,9 @@ import typer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robin_cli.results.tables import Table
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
+    from robin_cli.show.tables import Table
 
 _OF_ROWS = frozenset({"format", "output", "raw"})
 OF_SCORES = frozenset({"with_text", "wide", "show", "guaranteed"})
@@ -41,9 +41,9 @@ def settings_of_rows(
     Raises:
         InputError: an output that could not be written.
     """
-    from robin_cli.render.outputs import FORMATS, PAGES, check_output
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
+    from robin_cli.show.outputs import FORMATS, PAGES, check_output
 
     given = {name: value for name, value in ctx.obj.items() if name in _OF_ROWS | OF_SCORES}
     for name in list(given) if by_flags_alone else ():
@@ -82,7 +82,7 @@ def show(
         most: print so many rows; None for as many as a terminal shows.
     """
     if for_people:
-        from robin_cli.render.terminal import MOST_ROWS, print_table, stdout_console
+        from robin_cli.show.terminal import MOST_ROWS, print_table, stdout_console
 
         console = stdout_console()
         for number, table in enumerate(tables):
@@ -90,13 +90,13 @@ def show(
                 console.print()
             print_table(console, table, most or MOST_ROWS)
         return
-    from robin_cli.render.files import export
-    from robin_cli.render.outputs import format_named
+    from robin_cli.show.files import export
+    from robin_cli.show.outputs import format_named
 
     made_with: dict[str, Any] = {}
     if run is not None and format_named(given.format, given.output) == "xlsx":
-        from robin_cli.storage.manifest import settings_of
-        from robin_cli.views.methods import settings_sheet
+        from robin_cli.run.manifest import settings_of
+        from robin_cli.show.methods import settings_sheet
 
         made_with = {**settings_of(run), **settings_sheet(run)}
     how: dict[str, Any] = {
@@ -126,9 +126,9 @@ def deliver(
     from robin_cli.goals.found import View
     from robin_cli.goals.making import goal_of_run
     from robin_cli.model.errors import StorageError, typed
-    from robin_cli.render.text import fitted, one_line
-    from robin_cli.storage.reader import read_run
-    from robin_cli.views.messages import messages_for
+    from robin_cli.run.reader import read_run
+    from robin_cli.show.messages import messages_for
+    from robin_cli.show.text import fitted, one_line
 
     data, for_people = read_run(run), is_for_people(settings)
     messages = messages_for(quiet=settings.quiet)

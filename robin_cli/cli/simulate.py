@@ -37,9 +37,9 @@ def simulate(
     """
     from robin_cli.settings.reading import load_simulation
     from robin_cli.settings.table import SIMULATION
-    from robin_cli.views import simulated
-    from robin_cli.views.messages import messages_for
-    from robin_cli.views.progress import simulation_shown
+    from robin_cli.show import simulated
+    from robin_cli.show.messages import messages_for
+    from robin_cli.show.progress import simulation_shown
 
     given = settings_of_rows(ctx, by_flags_alone=True)
     settings = load_simulation(

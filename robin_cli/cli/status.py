@@ -29,10 +29,10 @@ def status(
     json: opt.Json = False,
 ) -> None:
     """Say where a run stands: budget, failures, and how far off a score may be."""
-    from robin_cli.render.json import print_json
-    from robin_cli.render.terminal import print_facts, stdout_console
-    from robin_cli.render.text import fitted, one_line
-    from robin_cli.views.status import status_of
+    from robin_cli.show.json import print_json
+    from robin_cli.show.status import status_of
+    from robin_cli.show.terminal import print_facts, stdout_console
+    from robin_cli.show.text import fitted, one_line
 
     found = status_of(*opt.scored(ctx, [run] if run else []), labels=labels)
     if json:
@@ -53,8 +53,8 @@ def runs(
     ] = False,
 ) -> None:
     """List the runs here, the oldest first, and where each stands."""
-    from robin_cli.render.json import print_json
-    from robin_cli.views.run_list import run_table, runs_in
+    from robin_cli.show.json import print_json
+    from robin_cli.show.run_list import run_table, runs_in
 
     given = settings_of_rows(ctx, by_flags_alone=True)
     found = runs_in(folder)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from robin_cli.model.errors import InputError, StorageError
-from robin_cli.render.text import HarmlessFile
+from robin_cli.show.text import HarmlessFile
 
 _NEAREST = "robin.nearest"
 _ASCII = str.maketrans("–—…×±·█δ²’“”→≥≤⌊⌋", '--~x~.#d2\'"">><||')

@@ -50,7 +50,7 @@ def serve(
 
     from robin_cli.judges.replay_server import Replay
     from robin_cli.model.records import MODEL_PREFIX
-    from robin_cli.storage.pools import load_pools
+    from robin_cli.run.pools import load_pools
 
     pools, source = load_pools(pool, grouped=False), Path(pool).name
     for each in pools.values():
@@ -79,7 +79,7 @@ def init(
     """
     import json
 
-    from robin_cli.files.local import whole_file
+    from robin_cli.data.local import whole_file
     from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import (
         DEFAULT_FILE,
@@ -126,7 +126,7 @@ def rubrics(
 
     A copy is used with robin judge --rubric FILE (--template FILE).
     """
-    from robin_cli.questions.rubrics import (
+    from robin_cli.ask.rubrics import (
         known_attributes,
         known_templates,
         prompt_source,

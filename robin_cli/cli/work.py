@@ -23,14 +23,14 @@ from robin_cli.model.errors import (
     typed,
 )
 from robin_cli.model.records import number_of
-from robin_cli.runner.session import Outcome, Session
-from robin_cli.runner.stop import GRACE_S, Left, Stop
-from robin_cli.runner.working import check_rated, work
+from robin_cli.run.reader import count_answers
+from robin_cli.run.store import RunStore
+from robin_cli.session.session import Outcome, Session
+from robin_cli.session.stop import GRACE_S, Left, Stop
+from robin_cli.session.working import check_rated, work
 from robin_cli.settings.table import Settings
-from robin_cli.storage.reader import count_answers
-from robin_cli.storage.store import RunStore
-from robin_cli.views.messages import Messages
-from robin_cli.views.progress import conclusion, nothing_sent, shown
+from robin_cli.show.messages import Messages
+from robin_cli.show.progress import conclusion, nothing_sent, shown
 
 INTERRUPTED = 130
 

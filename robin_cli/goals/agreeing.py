@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.agreed import CONFIDENCE, FEWEST, Agreed, agreed
-from robin_cli.analysis.judge_quality import JudgeQuality
-from robin_cli.analysis.run_labels import Labels, labels_of
 from robin_cli.goals.summary import given_labels, labelled_texts
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import GivenLabels, number_of
-from robin_cli.results.columns import DISAGREEMENTS, JUDGE_QUALITY
-from robin_cli.results.tables import Table
-from robin_cli.storage.reader import RunData, StoredRun
+from robin_cli.run.reader import RunData, StoredRun
+from robin_cli.show.columns import DISAGREEMENTS, JUDGE_QUALITY
+from robin_cli.show.tables import Table
+from robin_cli.stats.agreed import CONFIDENCE, FEWEST, Agreed, agreed
+from robin_cli.stats.judge_quality import JudgeQuality
+from robin_cli.stats.run_labels import Labels, labels_of
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from robin_cli.model.arms import IntArray
-from robin_cli.render.fitting import told_apart
-from robin_cli.render.text import one_line
-from robin_cli.results.words import MOST_LINES
-from robin_cli.storage.reader import RunData
+from robin_cli.run.reader import RunData
+from robin_cli.show.fitting import told_apart
+from robin_cli.show.text import one_line
+from robin_cli.show.words import MOST_LINES
 
 SHOWN = 3
 """The number of winners in an answer."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from robin_cli.analysis.court import Court, Snapshot
+from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.found import Found
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
@@ -20,10 +20,10 @@ from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.questions.inquiry import Inquiry
-from robin_cli.results.words import WORST_ERROR
-from robin_cli.storage.manifest import Manifest
-from robin_cli.storage.reader import RunData
+from robin_cli.run.manifest import Manifest
+from robin_cli.run.reader import RunData
+from robin_cli.show.words import WORST_ERROR
+from robin_cli.stats.court import Court, Snapshot
 
 Words = Callable[[float], str]
 """Writes an error in the unit of the run's errors."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from robin_cli.analysis.decisions import RunVerdicts
-from robin_cli.analysis.pairwise_decisions import Best, DuelEvidence, best_responses
 from robin_cli.goals.decided import (
     DecidingWatch,
     certainty_facts,
@@ -20,7 +18,9 @@ from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
-from robin_cli.storage.reader import RunData
+from robin_cli.run.reader import RunData
+from robin_cli.stats.decisions import RunVerdicts
+from robin_cli.stats.pairwise_decisions import Best, DuelEvidence, best_responses
 
 
 def best_facts(run: RunData, best: Best) -> dict[str, Any]:

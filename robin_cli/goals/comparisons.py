@@ -10,9 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.analysis.pairwise import Ranked, pairwise_scores
-from robin_cli.analysis.pairwise_decisions import Best
-from robin_cli.analysis.scores import Scores
 from robin_cli.goals.checks import check_view
 from robin_cli.goals.decided import promise
 from robin_cli.goals.found import View, judged_by, larger_budget
@@ -21,9 +18,12 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import Coordinates
-from robin_cli.results.columns import COMPARISONS, RANKING
-from robin_cli.results.tables import Sort, Table
-from robin_cli.storage.reader import RunData
+from robin_cli.run.reader import RunData
+from robin_cli.show.columns import COMPARISONS, RANKING
+from robin_cli.show.tables import Sort, Table
+from robin_cli.stats.pairwise import Ranked, pairwise_scores
+from robin_cli.stats.pairwise_decisions import Best
+from robin_cli.stats.scores import Scores
 
 if TYPE_CHECKING:
     from robin_cli.goals.preferences import Preferences

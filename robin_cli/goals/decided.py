@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decided import Decided, decide, decisions_by, tally_of
-from robin_cli.analysis.decisions import Certainty, Evidence, RunVerdicts
-from robin_cli.analysis.evidence import certified
-from robin_cli.analysis.likely_wrong import is_good_enough, likely_wrong, share_of
-from robin_cli.analysis.row_scores import row_scores
 from robin_cli.goals.watching import Counts, Fact, Watch
 from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.decision import BEST, KEEP, UNDECIDED
 from robin_cli.model.records import number_of
 from robin_cli.model.task import Task
-from robin_cli.planning.stopping import TEST_GROWTH, reached
-from robin_cli.results.words import Bars, finite, share_text
+from robin_cli.session.stopping import TEST_GROWTH, reached
+from robin_cli.show.words import Bars, finite, share_text
+from robin_cli.stats.decided import Decided, decide, decisions_by, tally_of
+from robin_cli.stats.decisions import Certainty, Evidence, RunVerdicts
+from robin_cli.stats.evidence import certified
+from robin_cli.stats.likely_wrong import is_good_enough, likely_wrong, share_of
+from robin_cli.stats.row_scores import row_scores
 
 
 def decision_facts(decided: Decided, target: float) -> dict[str, Any]:

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.analysis.labelled import Corrected
-from robin_cli.analysis.paired import MORE_CALLS, Difference
-from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import abridged, shown, typed
 from robin_cli.model.records import first_text, number_of
 from robin_cli.model.systems import FEWEST_PROMPTS
-from robin_cli.render.text import one_line, two_digits
-from robin_cli.results.columns import DIFFERENCES
-from robin_cli.results.tables import Table
-from robin_cli.results.words import about
-from robin_cli.storage.reader import RunData, read_run
+from robin_cli.run.reader import RunData, read_run
+from robin_cli.show.columns import DIFFERENCES
+from robin_cli.show.tables import Table
+from robin_cli.show.text import one_line, two_digits
+from robin_cli.show.words import about
+from robin_cli.stats.labelled import Corrected
+from robin_cli.stats.paired import MORE_CALLS, Difference
+from robin_cli.stats.run_compare import Compared, compared
 
 _ONE_LOOK = (
     "The intervals hold for one look. If you look again while prompts come in, and stop once 0 is left out, you are wrong in "

@@ -10,19 +10,19 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from robin_cli.analysis.agreed import Agreed
-from robin_cli.analysis.run_agreement import all_scores
-from robin_cli.analysis.scores import Scores, told_scores
-from robin_cli.analysis.stances import Stances
 from robin_cli.goals import agreeing
 from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.goals.run_judges import Asked, Repeating, repeating_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX, GivenLabels
-from robin_cli.results.tables import Table
-from robin_cli.storage.manifest import Manifest
-from robin_cli.storage.reader import RunData
+from robin_cli.run.manifest import Manifest
+from robin_cli.run.reader import RunData
+from robin_cli.show.tables import Table
+from robin_cli.stats.agreed import Agreed
+from robin_cli.stats.run_agreement import all_scores
+from robin_cli.stats.scores import Scores, told_scores
+from robin_cli.stats.stances import Stances
 
 if TYPE_CHECKING:
     from robin_cli.goals.base import Goal

@@ -11,6 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from pkgutil import iter_modules
 
+from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import Wanted
@@ -18,13 +19,12 @@ from robin_cli.goals.found import View
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.questions.inquiry import Inquiry
-from robin_cli.results.columns import JUDGMENTS, RESULTS
-from robin_cli.results.tables import Table, read_by
+from robin_cli.run import schema
+from robin_cli.run.reader import RunData, distinct_judgments, read_run
+from robin_cli.run.store import RunStore
 from robin_cli.settings.table import TABLE, Settings
-from robin_cli.storage import schema
-from robin_cli.storage.reader import RunData, distinct_judgments, read_run
-from robin_cli.storage.store import RunStore
+from robin_cli.show.columns import JUDGMENTS, RESULTS
+from robin_cli.show.tables import Table, read_by
 
 
 @cache

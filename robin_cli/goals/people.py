@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from robin_cli.analysis.agreement import CORRELATIONS, Agreement
-from robin_cli.analysis.run_agreement import (
+from robin_cli.model.errors import typed
+from robin_cli.model.records import GivenLabels, number_of
+from robin_cli.run.reader import RunData
+from robin_cli.show.text import one_line
+from robin_cli.show.words import finite
+from robin_cli.stats.agreement import CORRELATIONS, Agreement
+from robin_cli.stats.run_agreement import (
     Calibration,
     agreements,
     agreements_among,
     calibrations,
     reliabilities,
 )
-from robin_cli.analysis.run_labels import labels_of
-from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import FEWEST_PROMPTS, Summary, first_ratings, summaries
-from robin_cli.model.errors import typed
-from robin_cli.model.records import GivenLabels, number_of
-from robin_cli.render.text import one_line
-from robin_cli.results.words import finite
-from robin_cli.storage.reader import RunData
+from robin_cli.stats.run_labels import labels_of
+from robin_cli.stats.scores import Scores
+from robin_cli.stats.summaries import FEWEST_PROMPTS, Summary, first_ratings, summaries
 
 _UNKNOWN = "unknown"
 """The start of the line on an unknown coefficient."""

@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.analysis.run_agreement import (
+from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
+from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
+from robin_cli.goals.systems import systems_table
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import GivenLabels
+from robin_cli.show.columns import AGREEMENT, CALIBRATION
+from robin_cli.show.tables import Column, Table
+from robin_cli.stats.run_agreement import (
     agreements,
     agreements_among,
     calibrations,
     check_comparable,
     reliabilities,
 )
-from robin_cli.analysis.stances import Stances, stances_of, stances_of_best
-from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
-from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
-from robin_cli.goals.systems import systems_table
-from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels
-from robin_cli.results.columns import AGREEMENT, CALIBRATION
-from robin_cli.results.tables import Column, Table
+from robin_cli.stats.stances import Stances, stances_of, stances_of_best
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
@@ -65,7 +65,7 @@ def calibration_table(ran: Found, view: View) -> Table:
     """Return a row for each attribute and level: people's ratings of the pairs with such a score.
 
     Raises:
-        InputError: there is none at all, see :func:`~robin_cli.analysis.run_agreement.check_comparable`.
+        InputError: there is none at all, see :func:`~robin_cli.stats.run_agreement.check_comparable`.
     """
     run = ran.run
     found = calibrations(run, *ran.all_scores, given=given_labels(view.labels, run))

@@ -9,10 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robin_cli.analysis.order_effect import OrderEffect, order_effects
-from robin_cli.analysis.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
-from robin_cli.analysis.pairwise_decisions import Best, run_best
-from robin_cli.analysis.scores import Scores
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.bests import best_facts, best_lines
 from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_table
@@ -21,9 +17,13 @@ from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import counted, number_of
-from robin_cli.render.text import one_line
-from robin_cli.results.tables import Table
-from robin_cli.results.words import MOST_LINES, compared_text, finite
+from robin_cli.show.tables import Table
+from robin_cli.show.text import one_line
+from robin_cli.show.words import MOST_LINES, compared_text, finite
+from robin_cli.stats.order_effect import OrderEffect, order_effects
+from robin_cli.stats.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
+from robin_cli.stats.pairwise_decisions import Best, run_best
+from robin_cli.stats.scores import Scores
 
 _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = (
     "not asked",

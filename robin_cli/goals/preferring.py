@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robin_cli.analysis.court import Snapshot
-from robin_cli.analysis.order_effect import effects_of
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import no_ratings
 from robin_cli.goals.found import Found
@@ -20,7 +18,9 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
-from robin_cli.storage.reader import RunData
+from robin_cli.run.reader import RunData
+from robin_cli.stats.court import Snapshot
+from robin_cli.stats.order_effect import effects_of
 
 _EQUAL = 1e-9
 

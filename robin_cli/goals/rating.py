@@ -10,9 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.analysis.equal_noise import is_noise_equal
-from robin_cli.analysis.scores import Scores, spread_between
-from robin_cli.analysis.worst_error import Aim, worst_error
 from robin_cli.goals.base import Goal
 from robin_cli.goals.decided import decision_facts
 from robin_cli.goals.found import Builder, Found
@@ -23,7 +20,8 @@ from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import first_text, number_of, things_rated
 from robin_cli.policies.registry import traits_of
-from robin_cli.results.words import (
+from robin_cli.run.reader import RunData
+from robin_cli.show.words import (
     AT_TARGET,
     EQUALLY_NOISY,
     MOST_LINES,
@@ -32,7 +30,9 @@ from robin_cli.results.words import (
     finite,
     target_text,
 )
-from robin_cli.storage.reader import RunData
+from robin_cli.stats.equal_noise import is_noise_equal
+from robin_cli.stats.scores import Scores, spread_between
+from robin_cli.stats.worst_error import Aim, worst_error
 
 
 class OfJudge(NamedTuple):

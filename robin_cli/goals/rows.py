@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.datasets.images import named
+from robin_cli.data.images import named
 from robin_cli.goals.checks import TEXTS_SHOWN
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
-from robin_cli.render.fitting import shortened
-from robin_cli.results.tables import Beside, read_by
-from robin_cli.storage.pair_files import read_pair_batches
-from robin_cli.storage.reader import RunData
-from robin_cli.storage.segments import gathered
+from robin_cli.run.pair_files import read_pair_batches
+from robin_cli.run.reader import RunData
+from robin_cli.run.segments import gathered
+from robin_cli.show.fitting import shortened
+from robin_cli.show.tables import Beside, read_by
 
 _TEXTS = {"prompt": "prompt", "response": "response"}
 """Columns of the texts, and their names in pairs.parquet."""

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.model.records import number_of
-from robin_cli.planning.repeats import Repeats
-from robin_cli.results.words import cost, significant
-from robin_cli.storage.fold import Spending
-from robin_cli.storage.layout import CALLED
-from robin_cli.storage.segments import judgments_by_arm
+from robin_cli.run.fold import Spending
+from robin_cli.run.layout import CALLED
+from robin_cli.run.segments import judgments_by_arm
+from robin_cli.session.repeats import Repeats
+from robin_cli.show.words import cost, significant
 
 if TYPE_CHECKING:
     from robin_cli.goals.base import Goal
-    from robin_cli.storage.manifest import Manifest
-    from robin_cli.storage.reader import RunData
+    from robin_cli.run.manifest import Manifest
+    from robin_cli.run.reader import RunData
 
 _CONFIDENCE = 0.95
 

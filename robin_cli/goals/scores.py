@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.analysis.decided import Decided
-from robin_cli.analysis.scores import DECISION_COLUMNS, Scores, interval_widths, told_scores
 from robin_cli.goals.decided import margin_text, promise
 from robin_cli.goals.found import Found, View, judged_by
 from robin_cli.goals.rows import beside, shown_intervals, with_data
@@ -17,9 +15,11 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import PROMPT_ID
-from robin_cli.results.columns import DECISIONS, SCORES
-from robin_cli.results.tables import Column, Sort, Table
-from robin_cli.storage.reader import RunData
+from robin_cli.run.reader import RunData
+from robin_cli.show.columns import DECISIONS, SCORES
+from robin_cli.show.tables import Column, Sort, Table
+from robin_cli.stats.decided import Decided
+from robin_cli.stats.scores import DECISION_COLUMNS, Scores, interval_widths, told_scores
 
 
 def score_table(

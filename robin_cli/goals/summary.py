@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from robin_cli.analysis.labelled import FEWEST_LABELLED
-from robin_cli.analysis.run_labels import labels_of, wanted_labels
-from robin_cli.analysis.scores import Scores
-from robin_cli.analysis.summaries import (
-    FEWEST_PROMPTS,
-    Summary,
-    first_ratings,
-    pair_means,
-    summaries,
-)
-from robin_cli.datasets.labels import load_labels, opaque_id
-from robin_cli.datasets.pair_table import REFERENCE
+from robin_cli.data.labels import load_labels, opaque_id
+from robin_cli.data.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import (
@@ -32,11 +22,21 @@ from robin_cli.model.records import (
     first_text,
     number_of,
 )
-from robin_cli.render.text import one_line
-from robin_cli.results.columns import INTERVALS, LABELS_WANTED, SUMMARY
-from robin_cli.results.tables import Column, Table
-from robin_cli.storage.labels import kept_labels
-from robin_cli.storage.reader import RunData, StoredRun
+from robin_cli.run.labels import kept_labels
+from robin_cli.run.reader import RunData, StoredRun
+from robin_cli.show.columns import INTERVALS, LABELS_WANTED, SUMMARY
+from robin_cli.show.tables import Column, Table
+from robin_cli.show.text import one_line
+from robin_cli.stats.labelled import FEWEST_LABELLED
+from robin_cli.stats.run_labels import labels_of, wanted_labels
+from robin_cli.stats.scores import Scores
+from robin_cli.stats.summaries import (
+    FEWEST_PROMPTS,
+    Summary,
+    first_ratings,
+    pair_means,
+    summaries,
+)
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View
@@ -253,7 +253,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     whole prompts or groups are drawn.
 
     Raises:
-        InputError: as :func:`~robin_cli.analysis.run_labels.wanted_labels`; there is no such column.
+        InputError: as :func:`~robin_cli.stats.run_labels.wanted_labels`; there is no such column.
     """
     run, scores, notify, by = ran.run, ran.scores, view.notify, view.by
     systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()

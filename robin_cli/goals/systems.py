@@ -7,13 +7,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.analysis.paired import by_prompt
-from robin_cli.analysis.run_compare import Compared, compared
 from robin_cli.goals.differences import table_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.records import SYSTEM_COLUMN
-from robin_cli.results.columns import SYSTEMS
-from robin_cli.results.tables import Table
+from robin_cli.show.columns import SYSTEMS
+from robin_cli.show.tables import Table
+from robin_cli.stats.paired import by_prompt
+from robin_cli.stats.run_compare import Compared, compared
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.analysis.pairwise import pairwise_scores
-from robin_cli.analysis.row_scores import row_scores
-from robin_cli.datasets.chats import turns_in
+from robin_cli.data.chats import turns_in
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, number_of
-from robin_cli.results.columns import PREFERENCES
-from robin_cli.results.tables import Table
+from robin_cli.show.columns import PREFERENCES
+from robin_cli.show.tables import Table
+from robin_cli.stats.pairwise import pairwise_scores
+from robin_cli.stats.row_scores import row_scores
 
 if TYPE_CHECKING:
     from robin_cli.goals.found import Found, View

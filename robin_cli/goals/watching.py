@@ -7,16 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
-from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.looks import are_told_apart, last_look, looks_of
-from robin_cli.analysis.worst_error import worst_error
 from robin_cli.model.arms import Arms
 from robin_cli.model.matches import Matches
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
-from robin_cli.planning.repeats import Repeats
-from robin_cli.planning.stopping import Standing, StoppingRule, Verdicts, reached
-from robin_cli.results.words import WORST, compared_text, error_text, target_text
+from robin_cli.session.repeats import Repeats
+from robin_cli.session.stopping import Standing, StoppingRule, Verdicts, reached
+from robin_cli.show.words import WORST, compared_text, error_text, target_text
+from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.looks import are_told_apart, last_look, looks_of
+from robin_cli.stats.worst_error import worst_error
 
 Fact = tuple[str, str]
 """A name and a value, for displays."""

@@ -1,1 +1,1 @@
-"""Judges: their interface, and a file for each way to reach a model."""
+"""Judges: their interface, a file for each way to reach a model; limits, retries and failover around them."""

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import orjson
 
-from robin_cli.datasets.images import with_parts
+from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import TooLong
 from robin_cli.judges.replies import (
     Completion,

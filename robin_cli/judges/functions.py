@@ -16,7 +16,7 @@ from threading import Semaphore, Thread
 from types import ModuleType
 from typing import Any
 
-from robin_cli.datasets.images import with_parts
+from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter

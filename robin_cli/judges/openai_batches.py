@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from robin_cli.files.local import whole_file
+from robin_cli.data.local import whole_file
 from robin_cli.judges.batch_lines import URL
 from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Notices

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from robin_cli.datasets.images import with_parts
+from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import Body
 from robin_cli.judges.openai_http import OpenAIJudge, without_system
 from robin_cli.judges.replies import (

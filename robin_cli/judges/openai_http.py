@@ -11,7 +11,10 @@ from typing import Any
 
 import orjson
 
-from robin_cli.datasets.images import with_parts
+from robin_cli.ask.expectation import TOP_LOGPROBS
+from robin_cli.ask.forms import RESPONSE_FORMAT
+from robin_cli.ask.reasoning import without_reasoning
+from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import TooLong, Unreadable
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
@@ -37,9 +40,6 @@ from robin_cli.judges.transport import Endpoint, Request, Response, Transport, U
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import UNREADABLE, Usage
-from robin_cli.parsing.expectation import TOP_LOGPROBS
-from robin_cli.parsing.forms import RESPONSE_FORMAT
-from robin_cli.parsing.reasoning import without_reasoning
 
 TRIED = 20
 """Requests that ask for log probabilities only to see whether they come."""

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 from aiohttp import web
 
-from robin_cli.datasets.pools import Pool
+from robin_cli.data.pools import Pool
 from robin_cli.model.records import MODEL_PREFIX
 
 _MAX_BODY = 64 * 2**20

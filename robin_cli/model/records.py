@@ -244,7 +244,7 @@ class Judgment:
     ``received_at`` is UTC, seconds since 1970. For the other tokens see :class:`Usage`.
 
     ``rating`` is the rating in the text. With ``scoring`` "logprobs", ``expected_rating`` counts instead, see
-    :mod:`robin_cli.parsing.expectation`; ``off_scale_mass`` comes with it. With "decisions" it counts too, ``rating`` is the
+    :mod:`robin_cli.ask.expectation`; ``off_scale_mass`` comes with it. With "decisions" it counts too, ``rating`` is the
     likeliest level, and ``probabilities`` are those of all levels, as JSON. If log probabilities were requested and the text
     counts after all, ``text_because`` has the reason.
     """

@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from robin_cli.files.local import read_small_file, shipped
-from robin_cli.files.remote import scheme_of
+from robin_cli.data.local import read_small_file, shipped
+from robin_cli.data.remote import scheme_of
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.settings.setting import Setting, with_known
 from robin_cli.settings.table import SIMULATE, SIMULATION, TABLE, Settings, SimulationSettings

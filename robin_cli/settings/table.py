@@ -334,12 +334,6 @@ class Settings:
         return self.judge == AT_ENDPOINTS
 
     @property
-    def may_end_early(self) -> bool:
-        """Whether the run may end before its calls are spent."""
-        limits = (self.max_cost, self.target_error, self.decide)
-        return any(each is not None for each in limits)
-
-    @property
     def workers(self) -> int | None:
         """The calls under way at a time; None for auto."""
         return None if self.concurrency == AUTO else int(self.concurrency)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from robin_cli.files.remote import scheme_of
+from robin_cli.data.remote import scheme_of
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.settings.setting import Setting
 

@@ -16,29 +16,29 @@ import pytest
 from rich.console import Console
 
 import robin_cli
-from robin_cli.analysis.decided import Decided
-from robin_cli.analysis.evidence import log_evidence
-from robin_cli.analysis.level_counts import LevelCounts
-from robin_cli.analysis.scores import score
 from robin_cli.goals.decided import decided_lines, decision_facts
 from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from robin_cli.planning.stopping import last_look
 from robin_cli.policies.base import Policy
-from robin_cli.render.files import export
-from robin_cli.runner.looking_again import look_again
-from robin_cli.storage.fold import Spending
-from robin_cli.storage.reader import RunData, read_run
-from robin_cli.storage.store import RunStore
-from robin_cli.views.live import LiveView
-from robin_cli.views.progress import progress_line
-from robin_cli.views.report.page import html
-from robin_cli.views.run_list import runs_in
-from robin_cli.views.status import READ, status_of
+from robin_cli.run.fold import Spending
+from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.store import RunStore
+from robin_cli.session.looking_again import look_again
+from robin_cli.session.stopping import last_look
+from robin_cli.show.files import export
+from robin_cli.show.live import LiveView
+from robin_cli.show.progress import progress_line
+from robin_cli.show.report.page import html
+from robin_cli.show.run_list import runs_in
+from robin_cli.show.status import READ, status_of
+from robin_cli.stats.decided import Decided
+from robin_cli.stats.evidence import log_evidence
+from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.scores import score
 from tests.conftest import DEMO, judging, robin
-from tests.storage.test_store import SETTINGS
-from tests.views.tables import make_run, page_of, print_scores, score_rows
+from tests.run.test_store import SETTINGS
+from tests.show.tables import make_run, page_of, print_scores, score_rows
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from robin_cli.analysis.court import Snapshot
 from robin_cli.goals.base import Goal, Words
 from robin_cli.goals.own.decide import Deciding
 from robin_cli.goals.own.estimate import Estimate
@@ -20,8 +19,9 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import make_policy
 from robin_cli.settings.table import SimulationSettings
-from robin_cli.simulation.experiment import Subject, conduct
-from robin_cli.simulation.forecast import Forecast, Known
+from robin_cli.simulate.experiment import Subject, conduct
+from robin_cli.simulate.forecast import Forecast, Known
+from robin_cli.stats.court import Snapshot
 from tests.model.test_matches import matches, tournament
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from robin_cli.dispatch.limiter import Limiter
+from robin_cli.judges.limiter import Limiter
 from robin_cli.model.exchange import Failure, Question, Reply
 from tests.judges.wire import (
     QUESTION,

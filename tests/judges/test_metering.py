@@ -13,7 +13,7 @@ from robin_cli.judges.metering import Meter, Price, price_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Answer
 from robin_cli.model.records import Usage
-from robin_cli.runner.money import prices_at
+from robin_cli.session.money import prices_at
 from robin_cli.settings.addresses import JudgeAddress
 from robin_cli.settings.table import Settings
 from tests.conftest import refuses

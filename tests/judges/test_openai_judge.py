@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from robin_cli.dispatch.limiter import MAX_HOLD_S
 from robin_cli.judges import transport
+from robin_cli.judges.limiter import MAX_HOLD_S
 from robin_cli.judges.metering import Meter, Price
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply

@@ -27,7 +27,7 @@ from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
-from robin_cli.views.status import status_of
+from robin_cli.show.status import status_of
 from tests.conftest import environment, has, refuses, robin, write_pairs
 from tests.packages import put_package
 

@@ -15,7 +15,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from scipy import stats
 
-from robin_cli.datasets.pools import Pool
+from robin_cli.data.pools import Pool
 from robin_cli.judges.replay_server import Replay, serve
 
 POOL = Pool("set", ("a",), (np.array([0, 0, 0, 3, 4]),))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from robin_cli.dispatch.limiter import Limiter
-from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Judge, Notices
+from robin_cli.judges.limiter import Limiter
+from robin_cli.judges.retrying import Retrying
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import Usage
 

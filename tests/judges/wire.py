@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from robin_cli.dispatch.limiter import Limiter
-from robin_cli.dispatch.retrying import Retrying
 from robin_cli.judges.judge import Notices
+from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.retrying import Retrying
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.exchange import Failure, Question, Reply
 

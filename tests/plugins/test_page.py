@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import robin_cli
-from robin_cli.datasets.pairs import load_pairs
+from robin_cli.data.pairs import load_pairs
 from robin_cli.judges.judge import Options
 from robin_cli.judges.registry import judge_named
 from robin_cli.model.errors import InputError
@@ -23,7 +23,7 @@ from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from tests.conftest import DEMO, REPLAY_MODEL, ROOT, refuses
-from tests.datasets.writing import as_lines, written
+from tests.data.writing import as_lines, written
 from tests.packages import put_package
 from tests.test_docs import blocks
 
@@ -33,9 +33,9 @@ PAIRS = DEMO / "pairs.jsonl"
 CARRIER = """
 from functools import partial
 
-from robin_cli.runner.carrying import Carrying
-from robin_cli.runner.connection import endpoints_of
-from robin_cli.runner.engine import Engine
+from robin_cli.session.carrying import Carrying
+from robin_cli.session.connection import endpoints_of
+from robin_cli.session.engine import Engine
 
 
 class ThisMachine:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from robin_cli import Pair, RobinError
-from tests.views.tables import make_run
+from tests.show.tables import make_run
 
 PAIRS = [Pair(f"pair-{k}", f"prompt {k}", f"response {k}") for k in range(3)]
 RATINGS: list[list[int | None]] = [[3, 3, 2, 3, 2], [4] * 5, [3] * 4]

@@ -14,7 +14,7 @@ from robin_cli.policies.base import Setup
 from robin_cli.policies.by_scale import ByScale, policy_by_scale
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.registry import make_policy
-from tests.planning.played import play
+from tests.session.played import play
 
 SHORT, LONG = Scale(0, 4), Scale(10, 18)
 NAMES = ["robin-hood", "two-priors"]

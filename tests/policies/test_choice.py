@@ -10,9 +10,9 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import chosen, make_policy, policy_named
-from tests.planning.comparing import comparisons
 from tests.policies.test_deciding import task_for
 from tests.policies.test_systems import each_answered_all, systems_for
+from tests.session.comparing import comparisons
 
 SCORES = Setup(100, 3000, Scale(0, 4))
 THEORY = replace(SCORES, budget=10**6, mode="theory")

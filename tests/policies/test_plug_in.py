@@ -21,7 +21,7 @@ from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
 from tests.conftest import DEMO, judging, robin, write_pairs
 from tests.packages import put_example, put_package
-from tests.simulation.test_runs import check_asks_the_same_arms
+from tests.simulate.test_runs import check_asks_the_same_arms
 
 
 @pytest.fixture(scope="module")

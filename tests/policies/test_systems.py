@@ -12,10 +12,10 @@ from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems, check_systems, systems_of
-from robin_cli.planning.planner import Planner, Ticket
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
-from tests.planning.played import next_of, work
+from robin_cli.session.planner import Planner, Ticket
+from tests.session.played import next_of, work
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 

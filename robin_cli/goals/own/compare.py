@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from robin_cli.analysis.looks import are_told_apart
-from robin_cli.analysis.run_compare import Compared, compared
+from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.answers import at_most
 from robin_cli.goals.differences import better_lines, each_of, letters_of, next_step, table_of
 from robin_cli.goals.found import Found, View
@@ -19,9 +18,10 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
-from robin_cli.questions.inquiry import Inquiry
-from robin_cli.render.text import one_line
-from robin_cli.results.tables import Table
+from robin_cli.show.tables import Table
+from robin_cli.show.text import one_line
+from robin_cli.stats.looks import are_told_apart
+from robin_cli.stats.run_compare import Compared, compared
 
 
 class Comparison(Rated):

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.datasets.pairs import load_pairs
-from tests.datasets.test_any_data import refuses_or_reads
-from tests.datasets.writing import complaint, written
+from robin_cli.data.pairs import load_pairs
+from tests.data.test_any_data import refuses_or_reads
+from tests.data.writing import complaint, written
 from tests.plugins.logs.test_logs import INSPECT, UNUSUAL, only, rows_of
 
 HEAD = {"eval": {"task": "t", "model": "m", "eval_id": "e"}}

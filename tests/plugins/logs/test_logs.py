@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from robin_cli.datasets.logs import as_pairs
-from robin_cli.datasets.pairs import load_pairs
-from robin_cli.datasets.rows import Row, Wanted
-from robin_cli.datasets.sources import opened
+from robin_cli.data.logs import as_pairs
+from robin_cli.data.pairs import load_pairs
+from robin_cli.data.rows import Row, Wanted
+from robin_cli.data.sources import opened
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from tests.conftest import refuses
-from tests.datasets.writing import as_array, as_lines, complaint, written
+from tests.data.writing import as_array, as_lines, complaint, written
 
 LOGS = Path(__file__).parent / "written"
 INSPECT, UNUSUAL = LOGS / "inspect", LOGS / "inspect-unusual"

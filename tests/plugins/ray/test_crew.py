@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 import robin_cli
+from robin_cli.ask.rubrics import load_prompts
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Pair, Scale
-from robin_cli.questions.rubrics import load_prompts
-from robin_cli.runner import engine
-from robin_cli.runner.elsewhere import Target
-from robin_cli.storage.store import RunStore
+from robin_cli.run.store import RunStore
+from robin_cli.session import engine
+from robin_cli.session.elsewhere import Target
 from robin_ray import crew as crews
 from robin_ray import groups, on_cluster
 from robin_ray.crew import shared_out

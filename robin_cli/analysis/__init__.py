@@ -1,1 +1,0 @@
-"""What ratings say: scores, intervals, agreement, simulation, forecasts."""

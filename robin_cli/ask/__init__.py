@@ -1,0 +1,1 @@
+"""Questions to a judge, and how answers are read."""

@@ -1,0 +1,308 @@
+"""The forms of an answer: a rating or a verdict in two lines, or in JSON by a schema.
+
+In an answer in lines, the last line with the label counts. Reasoning is not part of the answer. Every pattern starts at a fixed
+place in its line and repeats possessively (``*+``), so that any text takes linear time. Only single classes are possessive:
+before Python 3.11.5, possessive groups could match wrongly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any, ClassVar, NamedTuple
+
+from robin_cli.ask.marks import COLON, INVISIBLE, MARKS, MINUS, OPEN, to_plain_letters
+from robin_cli.ask.reasoning import has_unknown_marker, without_reasoning
+from robin_cli.model.records import Rating, Scale
+
+ANSWERS = ("text", "json", "logprobs")
+"""How a judge that writes is asked to answer: in two lines, in JSON, or in two lines with log probabilities."""
+
+RESPONSE_FORMAT = "response_format"
+"""The field of a request's body that holds the schema of an answer in JSON."""
+
+_MOST_PARTS = 1000
+"""An answer with more objects, or more lines with a label that differ, is no judgment, and takes long to read."""
+
+_COMPLETE = frozenset({"stop", "end_turn", "eos"})
+_FILTERS = frozenset(
+    {"content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"}
+)
+
+_FENCE = re.compile(r"```(?:json)?\s*", re.IGNORECASE)
+
+# Struck-out lines (~~Rating: 2~~) and closing tags (</rating>) do not count, hence the look behind.
+LABEL = r"[\W_]*+(?:(?:\d{1,3}|[a-z])[.)][\W_]*+)?(?<![~/])"
+
+_FEEDBACK = re.compile(rf"{LABEL}feedback[{MARKS}]*+(?:[{COLON}][*_`\"]*+|\Z)", re.IGNORECASE)
+
+# Well-known openings only. A bare "I can't" goes on with a verb of refusing: "I can't find a flaw" is praise.
+_CANNOT = r"I(?:['’]m|\s+am)?\s+(?:can['’]t|cannot|can\s+not|won['’]t|will\s+not|unable\s+to|not\s+able\s+to)\b"
+_DECLINE = r"I\s+(?:must|have\s+to)\s+(?:respectfully\s+)?decline\b"
+_SORRY = r"(?:I['’]m|I\s+am)\s+(?:(?:very|so|really|truly)\s+)?(?:sorry|afraid)|sorry|(?:my\s+)?apologies|I\s+apologi[sz]e"
+_REFUSAL = re.compile(
+    rf"""\W*+(?:
+    (?:{_SORRY}|unfortunately|as\s+an?\s+(?:AI|(?:large\s+)?language\s+model)\b[^.,\n]{{0,40}})
+    [,.;:]?\s+(?:(?:but|that)\s+)?(?:{_CANNOT}|{_DECLINE})
+    | {_DECLINE}
+    | {_CANNOT}\s+(?:assist|help|comply|fulfill?|provide|rate|evaluate|judge|assess|engage|participate|discuss)\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class Reading(NamedTuple):
+    """The content of one line. Lines differ if their readings do; ``said`` is the text of a reading without a value."""
+
+    value: int | None
+    reason: str | None
+    said: str = ""
+
+
+NOTHING = Reading(None, "missing")
+
+
+class Form(ABC):
+    """One kind of answer on a scale.
+
+    Attributes:
+        name: its name in JSON, and the label of its line.
+        head: matches the label of its line, up to the value.
+        alone: matches a line that holds a value and nothing else.
+        feedback: what the feedback before it does, for the example of JSON.
+    """
+
+    name: ClassVar[str]
+    head: ClassVar[re.Pattern[str]]
+    alone: ClassVar[re.Pattern[str]]
+    feedback: ClassVar[str]
+
+    @abstractmethod
+    def wanted(self, scale: Scale) -> str:
+        """Return the placeholder of the value in the example of JSON."""
+
+    @abstractmethod
+    def choices(self, scale: Scale) -> Sequence[int | str]:
+        """Return the possible values, as JSON values."""
+
+    @abstractmethod
+    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+        """Read a line from the end of its label."""
+
+    @abstractmethod
+    def start(self, head: re.Match[str]) -> int | None:
+        """Return where the value begins in its line; None if words before it might have led to another value."""
+
+    @abstractmethod
+    def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
+        """Return the probability of each value, from those of the tokens, and the reason that other tokens count as none."""
+
+    def request(self, answers: str, scale: Scale) -> str:
+        """Return what is added to the question for ``answers``; the question itself asks for two lines."""
+        if answers != "json":
+            return ""
+        return (
+            '\n\nIn place of the two lines, give one JSON object and nothing else: {"feedback": "Detailed feedback that '
+            f'{self.feedback}", "{self.name}": {self.wanted(scale)}}}'
+        )
+
+    @cache  # noqa: B019  # forms are made once
+    def structure(self, values: tuple[tuple[str, Scale], ...]) -> Mapping[str, Any]:
+        """Return the field of the request's body that holds an answer to JSON: an object with these values by name."""
+        properties: dict[str, Any] = {"feedback": {"type": "string"}}
+        for name, scale in values:
+            choices = list(self.choices(scale))
+            kind = "integer" if isinstance(choices[0], int) else "string"
+            properties[name] = {"type": kind, "enum": choices}
+        schema = {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+        judgment = {"name": "judgment", "strict": True, "schema": schema}
+        return {RESPONSE_FORMAT: {"type": "json_schema", "json_schema": judgment}}
+
+    def parse(
+        self,
+        text: str | None,
+        scale: Scale,
+        *,
+        answers: str = "text",
+        finish_reason: str | None = None,
+        refusal: str | None = None,
+        key: str = "",
+    ) -> Rating:
+        """Read one answer of a judge that was asked for ``answers``; any text gives a ``Rating``, none raises.
+
+        If JSON was requested and the answer is none, it is read as text. ``finish_reason`` and ``refusal`` are the
+        endpoint's. In an answer that was cut, a line counts only if a line break closes it. An empty answer that was cut is
+        ``truncated``: a larger ``--max-tokens`` helps. ``key``: the value's name in an object with several; then no line
+        counts.
+        """
+        text, ending = text or "", ending_of(finish_reason)
+        refused = "filtered" if ending == "filtered" else "refused" if refusal else None
+        answer = without_reasoning(text)
+        name = key.lower() or self.name
+        found = None if refused else _object((text, answer), name)
+        if found is not None and (answers == "json" or name in found):
+            return self._read_object(found, name, scale)
+        lines = [] if key else to_plain_letters(answer).splitlines(keepends=True)
+        heads = self._heads(lines)
+        distinct = {head.string: head for head in heads.values()}
+        if len(distinct) > _MOST_PARTS:
+            return Rating(None, refused or "ambiguous", "")
+        read = {line: self.read(head, scale) for line, head in distinct.items()}
+        readings = [read[head.string] for head in heads.values()]
+        last = max(heads, default=0)
+        # No line break ends an open line.
+        is_open = not heads or len(f"{heads[last].string}.".splitlines()) == 1
+        if refused:
+            reading = Reading(None, refused)
+        elif ending == "cut" and (is_open or readings[-1] == NOTHING):
+            reading = Reading(None, "truncated")
+        elif not heads:
+            reading = Reading(None, _why_no_line(text, answer))
+        elif has_unknown_marker(answer):
+            reading = Reading(None, "ambiguous")
+        else:
+            reading = _agreed(readings)
+        return Rating(reading.value, reading.reason, _feedback(answer, heads, last))
+
+    def holds_json(self, text: str) -> bool:
+        """Return whether an answer is a JSON object; if not, the endpoint ignores the request for one."""
+        return _object((text, without_reasoning(text)), self.name) is not None
+
+    def place(self, text: str) -> int | None:
+        """Return the position in an answer of its rating's first digit (or sign), or of its verdict.
+
+        None if there is none, if it is in JSON, or if words before it might have led to another value.
+        """
+        answer = without_reasoning(text)
+        if _object((text, answer), self.name) is not None:
+            return None
+        lines = to_plain_letters(answer).splitlines(keepends=True)
+        heads = self._heads(lines)
+        start = self.start(heads[max(heads)]) if heads else None
+        return None if start is None else len("".join(lines[: max(heads)])) + start
+
+    def _heads(self, lines: list[str]) -> dict[int, re.Match[str]]:
+        """Return the labels at the beginning of lines, by the line's number.
+
+        A value that stands alone on the next line joins the label's line. So do several such values, which are ambiguous.
+        """
+        heads: dict[int, re.Match[str]] = {}
+        known: dict[str, re.Match[str]] = {}
+        for number, line in enumerate(lines):
+            if head := known.get(line) or self.head.match(line):
+                known[line], end = head, number + 1
+                while head.end() == len(line) and end < len(lines):
+                    if not lines[end].isspace() and not self.alone.fullmatch(lines[end]):
+                        break
+                    end += 1
+                if end > number + 1:
+                    joined = [re.sub(r"\s", " ", each) for each in lines[number : end - 1]]
+                    head = self.head.match("".join([*joined, lines[end - 1]])) or head
+                heads[number] = head
+        return heads
+
+    def _read_object(self, found: Mapping[str, Any], name: str, scale: Scale) -> Rating:
+        feedback, value = found.get("feedback"), found.get(name)
+        is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
+        line = f"{self.name}: {' '.join(str(value).split())}" if is_scalar else ""
+        head = self.head.match(to_plain_letters(line))
+        reading = self.read(head, scale) if head else NOTHING
+        feedback = feedback.strip() if isinstance(feedback, str) else ""
+        return Rating(reading.value, reading.reason, feedback)
+
+
+def ending_of(finish_reason: str | None) -> str:
+    """Return how an answer ended, as the endpoint says: ``complete``, ``cut`` or ``filtered``."""
+    reason = (finish_reason or "stop").lower()
+    return "complete" if reason in _COMPLETE else "filtered" if reason in _FILTERS else "cut"
+
+
+def head_of(label: str, *, about: str, leads: str, bracketed: str, behind: str) -> re.Pattern[str]:
+    """Return the pattern of a label, up to the value of its line.
+
+    Args:
+        label: the first word of the line.
+        about: words that begin the subject of the answer, before the colon.
+        leads: words that may stand without a colon; any other word makes it another label.
+        bracketed: the content of a bracket that is read without a colon.
+        behind: what may stand between the colon and the value.
+    """
+    word = f"[{INVISIBLE}]*+".join(label)
+    return re.compile(
+        rf"""{LABEL}{word}(?![^\W_])>?[{MARKS}]*+
+        (?:
+            # "Rating (0-4):", "Rating (0 = bad (really), 4 = good):": what stands in brackets before a colon is the scale
+            (?P<note>
+                (?:[(\[](?:[^()\[\]]++|[(][^()]*+[)])*[)\]][{MARKS}]*+)+
+                | (?:{about})\b[^{COLON}]*+  # "Rating for style:", "Rating on a scale of 0 to 4:"
+            )(?=[{COLON}])
+            | (?!(?!is\b|{leads})[^\W\d_])  # "Rating scale:" is another label
+        )
+        [{MARKS}]*+(?:is\b|[{MINUS}](?=\s)|[—→])?[{MARKS}]*+
+        (?:
+            [{COLON}][{COLON}{MARKS}{OPEN}]*+
+            | [{OPEN}]++(?=\s*+{bracketed}[{MARKS}])
+        )?
+        (?:(?<=\\)(?:boxed|fbox|math\w*+|text\w*+)[{MARKS}{OPEN}]++)*  # \boxed{{\text{{4}}}}
+        (?:{behind})?
+        """,
+        re.IGNORECASE | re.VERBOSE,
+    )
+
+
+def _why_no_line(text: str, answer: str) -> str:
+    if not text or text.isspace():
+        return "empty"
+    return "refused" if _REFUSAL.match(answer) else "missing"
+
+
+def _agreed(readings: list[Reading]) -> Reading:
+    last = readings[-1]
+    agree = last == NOTHING or all(reading in (last, NOTHING) for reading in readings)
+    return last if agree else Reading(None, "ambiguous")
+
+
+def _feedback(answer: str, heads: dict[int, re.Match[str]], last: int) -> str:
+    """Return the text between the Feedback label and the line with the value, from the first label after the previous value.
+
+    An echoed prompt stands before that, so it is not taken for feedback.
+    """
+    lines = answer.splitlines()
+    labels = {
+        number: label
+        for number, line in enumerate(to_plain_letters(answer).splitlines())
+        if (label := _FEEDBACK.match(line))
+    }
+    if not labels:
+        return ""
+    previous = max((number for number in heads if number != last), default=0)
+    first = min((number for number in labels if number >= previous), default=max(labels))
+    end = min((number for number in heads if number > first), default=len(lines))
+    return "\n".join([lines[first][labels[first].end() :], *lines[first + 1 : end]]).strip()
+
+
+def _object(answers: Sequence[str], name: str) -> Mapping[str, Any] | None:
+    """Return the first of ``answers`` that is a JSON object, its names in lower case; None if none is."""
+    for answer in map(str.strip, answers):
+        fence = _FENCE.match(answer) if answer.endswith("```") else None
+        content = answer[fence.end() : -3].strip() if fence else answer
+        if content.startswith("{") and content.count("{") <= _MOST_PARTS:
+            with suppress(ValueError, RecursionError):
+                return dict(json.loads(content, object_pairs_hook=partial(_once, name)))
+    return None
+
+
+def _once(key: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object; several values of ``key`` are joined, and are ambiguous."""
+    found = {name.lower(): value for name, value in pairs}
+    values = {str(value): None for name, value in pairs if name.lower() == key}
+    return found | {key: " ".join(values)} if len(values) > 1 else found

@@ -1,0 +1,135 @@
+"""The inquiry of a run beside scores: decisions, a comparison of systems, or preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from robin_cli.data.pair_table import PairTable
+from robin_cli.data.texts import Texts, numbers_of
+from robin_cli.model.arms import IntArray
+from robin_cli.model.decision import BEST, Decision, decision_of, is_of_systems, target_wrong_of
+from robin_cli.model.errors import StorageError
+from robin_cli.model.groups import numbered
+from robin_cli.model.matches import Matches, matches_of
+from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.space import ArmSpace
+from robin_cli.model.systems import Systems, systems_of
+from robin_cli.model.task import Task
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """The settings of a run, and its pairs as the goals need them, read on first use.
+
+    StorageError if the pairs cannot be read.
+
+    Attributes:
+        own: the run's own settings, by name.
+        seed: of the run; it gives the random order of prompts and comparisons.
+        named: number of systems compared, if a manifest has it.
+    """
+
+    own: Mapping[str, Any]
+    space: ArmSpace
+    pairs: Iterable[Pair]
+    seed: int | None
+    named: int | None = None
+
+    @cached_property
+    def table(self) -> PairTable:
+        """The pairs in columns."""
+        return PairTable.of(self.pairs)
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether calls compare two responses."""
+        return bool(self.own["pairwise"])
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        """The run's decision; None without one."""
+        own, space = self.own, self.space
+        if own["decide"] is None or self.compares_systems:
+            return None
+        return decision_of(
+            own["decide"],
+            space.attributes,
+            space.scales,
+            margin=own["margin"],
+            error_rate=own["error_rate"] if own["certify"] else None,
+        )
+
+    @property
+    def target_wrong(self) -> float:
+        """The share of likely wrong decisions at which the run ends; 0: never."""
+        return target_wrong_of(self.own)
+
+    @property
+    def groups(self) -> IntArray:
+        """Group of each pair, shape (pairs,)."""
+        return self.table.groups
+
+    @cached_property
+    def task(self) -> Task | None:
+        """The decision by ratings; None without one."""
+        if self.is_pairwise or self.decision is None:
+            return None
+        return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
+
+    @property
+    def compares_systems(self) -> bool:
+        """Whether the run compares the means of systems, and asks whatever an arm's own ratings are."""
+        return is_of_systems(self.own["decide"])
+
+    @property
+    def wants_best(self) -> bool:
+        """Whether the run looks for the best response to each prompt, or of each group."""
+        return bool(self.own["decide"] == BEST)
+
+    @property
+    def groups_by_name(self) -> tuple[IntArray, Texts] | None:
+        """Groups that the data names and whose best is looked for: that of each pair, shape (pairs,), and their names."""
+        is_named = (
+            self.wants_best and not self.is_pairwise and self.table.grouped_by == GROUP_COLUMN
+        )
+        return (self.groups, self.table.group_names) if is_named else None
+
+    @cached_property
+    def systems(self) -> Systems:
+        """The system of each pair; every pair must name one."""
+        system, names = numbered(
+            as_text(value) for value in self.table.systems if value is not None
+        )
+        return systems_of(self.space, system, names, *self.table.prompts, self.seed)
+
+    @cached_property
+    def matches(self) -> Matches:
+        """The comparisons of a pairwise run."""
+        found = matches_among(
+            self.space, self.table, self.seed, wants_best=self.own["decide"] is not None
+        )
+        if self.named not in {None, len(found.names)}:
+            raise StorageError(
+                f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"
+            )
+        return found
+
+
+def matches_among(
+    space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool
+) -> Matches:
+    """Return the comparisons of ``pairs``."""
+    table = PairTable.of(pairs)
+    prompt = numbers_of(table.texts("prompt"))
+    text = numbers_of(chain(table.texts("response"), table.texts(OTHER_COLUMN))).reshape(2, -1).T
+    named = list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True))
+    return matches_of(space, prompt, text, named, seed, wants_best=wants_best)
+
+
+def asks_all(own: Mapping[str, Any]) -> bool:
+    """Return whether a run with these settings asks about every pair; one that compares may leave some out."""
+    return not is_of_systems(own["decide"]) and not own["pairwise"]

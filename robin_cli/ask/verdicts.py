@@ -1,0 +1,163 @@
+"""Reads verdicts: the first response is better, the second is, or they tie; or the reason that the text has none of these.
+
+A verdict line begins with the word Verdict, and the last one counts, as for :mod:`robin_cli.ask.ratings`. Between Verdict
+and A, B or tie only marks, a colon, the subject of the verdict, or a word for a response ("Response A", "model_a") may stand.
+A sentence with one winner ("A is better", "A beats B"), "A > B" and, for a tie, "A = B" or "both bad" are read too. A reason
+may follow behind a mark or "because".
+If it names a response or judges one, or takes the verdict back, the line is ambiguous ("A; B is better", "A (incorrect)"), and
+so it is if the letter may be an article or a grade ("A good answer", "A-"). Another letter is off the scale, and so is a tie if
+the judge had to choose. Nothing else is a verdict: not "1", not a letter elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from robin_cli.ask.doubts import is_doubtful
+from robin_cli.ask.expectation import around
+from robin_cli.ask.forms import NOTHING, Form, Reading, head_of
+from robin_cli.ask.marks import COLON, MARKS, OPEN, to_plain_letters
+from robin_cli.model.records import Scale
+
+TIE = "tie"
+_OURS = ("a", "b", TIE)
+
+_RESPONSE = (
+    r"(?:response|answer|assistant|option|candidate|model|output|text|summary|completion|system)"
+)
+_SAID = r"(?:[ab]|(?:an?\s++)?tie|both)(?![^\W_])"
+
+_SURELY = r"(?:(?:(?!allege|bare|equal|hard|possib|rare|scarce|seem|suppose)\w+ly|far|much|somewhat)\s++)?"
+
+# "<A" may mean less than A, "<A>" is a filled-in placeholder.
+_VERDICT = re.compile(
+    rf"""(?:<(?=[^<>]*+>))?(?:
+    (?P<letter>[a-z])(?![^\W_])(?!\s++tie\b)(?:
+        [{MARKS}]*+(?P<sign>>{{1,3}}|<{{1,3}}|=)\s*+(?:{_RESPONSE}[{MARKS}]*+)?(?P<against>[ab])(?![^\W_]|>)
+        | \s++(?:is\s++{_SURELY}(?:the\s++)?(?:better|best|preferred|stronger|superior|winner)(?:\s++{_RESPONSE})?|wins|won)
+          (?:\s++(?:than|to|over|against)\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<than>[ab]))?(?![^\W_])
+        | \s++{_SURELY}(?:beats|outperforms|surpasses)\s++(?:the\s++)?(?:{_RESPONSE}\s++)?(?P<beaten>[ab])(?![^\W_])
+    )?
+    | (?P<lead>(?:it(?:['’]s|\s++is)\s++)?(?:an?\s++)?)(?:(?P<tie>tie)|(?P<both>both))(?![^\W_])(?:\s*+\(both\s?(?:bad|good)\))?
+      (?(both)(?:(?:\s++(?:answers|responses))?(?:\s++are)?(?:\s++equally)?\s++(?:bad|good|fine|right|wrong|weak|strong)(?![^\W_]))?|)
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# "A-", "A+", "A's", "A.I.", "A%": the letter is part of something else.
+_GLUED = re.compile(r"[-‐‑‒–−+%^°#²³/&~]|[.:'’](?=[^\W_])")
+
+_REASON = re.compile(
+    rf"[{MARKS}>]*+(?:\Z|[^\w\s]|_|(?:because|since|as|due\s++to|overall|by\s++far)\b)",
+    re.IGNORECASE,
+)
+
+# A reason that holds any of these may judge the other response, or against this one. A small a is an article before a word.
+_JUDGES = re.compile(
+    r"""(?-i:\b[AB]\b) | \bb\b | \ba\b(?!\s++[^\W\d_]) | n['’]t\b | [❌✗✘👎]
+    | \b(?:answer|assistant|candidate|responses?|both|either|first|former|latter|neither|ones?|others?|second
+        |draw|equal\w*|tied?|avoid\w*|bad\w*|beat\w*|best|better|edit|errors?|fabricat\w*|fail\w*|flaw\w*|hallucinat\w*
+        |harm\w*|ignor\w*|invent\w*|irrelevan\w*|mislead\w*|mistake\w*|needs|off|ramb\w*|reverse\w*|unsafe|vague|versa
+        |false\w*|inaccura\w*|incorrect\w*|inferior|lack\w*|least
+        |less|los[et]\w*|losing|miss\w*|poor\w*|prefer\w*|reject\w*|superior|swap\w*|weak\w*|win\w*|won|worse|worst|wrong\w*
+        |but|except|however|never|no|none|nor|not|than|(?:al)?though|unless|unlike|where(?:as)?|while|yet
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_TOKEN = re.compile(around(r"(?:(?P<letter>[AB])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
+"""A small a does not count: it may lead to "a tie". Tie may take several tokens; no other verdict begins with a t."""
+
+_TIED = re.compile(r"\b(?:both(?:\s++(?:answers|responses))?|equal\w*+)\b", re.IGNORECASE)
+
+
+class Verdicts(Form):
+    """Verdicts on two responses.
+
+    The value is that of the response shown first, A: ``scale.high`` if it is better, ``scale.low`` if B is, and between them
+    for a tie, if the scale has a middle.
+    """
+
+    name = "verdict"
+    head = head_of(
+        "verdict",
+        about="for|of|on",
+        leads=rf"{_RESPONSE}(?![^\W_])|{_SAID}",
+        bracketed=_SAID,
+        behind=rf"(?P<response>{_RESPONSE}(?![^\W_])[{COLON}{MARKS}{OPEN}-]*+)",
+    )
+    alone = re.compile(rf"[\W_]*+{_SAID}[\W_]*+", re.IGNORECASE)
+    feedback = "compares the two responses"
+
+    def wanted(self, scale: Scale) -> str:
+        *some, last = (f'"{each}"' for each in verdicts_of(scale))
+        return f"{', '.join(some)} or {last}"
+
+    def choices(self, scale: Scale) -> Sequence[str]:
+        return verdicts_of(scale)
+
+    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+        found = _VERDICT.match(head.string, head.end())
+        if found is None:
+            return NOTHING
+        letter, sign = found["letter"], found["sign"] or ""
+        against = found["against"] or found["than"] or found["beaten"]
+        name = TIE if letter is None or sign == "=" else against if sign.startswith("<") else letter
+        is_same = bool(against) and against.lower() == letter.lower()
+        if is_same or _adds_judgement(head.string[found.end() :], name):
+            is_ours = name.lower() in _OURS  # unlike in "Verdict: I prefer A" and "Verdict: N/A"
+            said = head.string[found.start() :].strip()
+            return Reading(None, "ambiguous", said) if is_ours else NOTHING
+        value = points_of(name, scale)
+        return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)
+
+    def start(self, head: re.Match[str]) -> int | None:
+        found = _VERDICT.match(head.string, head.end())
+        if found is None or head["response"] or found["lead"] or found["sign"] or found["both"]:
+            return None
+        return found.start("tie" if found["tie"] else "letter")
+
+    def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
+        points: defaultdict[int, float] = defaultdict(float)
+        for text, probability in tokens.items():
+            found = _TOKEN.fullmatch(text)
+            value = points_of(found["letter"] or TIE, scale) if found else None
+            if value is not None:
+                points[value] += probability
+        return points, "off_scale"
+
+
+VERDICT = Verdicts()
+
+
+def _adds_judgement(rest: str, name: str) -> bool:
+    """Return whether more follows a verdict than a reason that names no response and judges none."""
+    if _GLUED.match(rest) or not _REASON.match(rest) or is_doubtful(rest):
+        return True
+    remark = re.sub(r"<[^<>]{0,40}>", "", rest)
+    words = re.findall(r"[^\W_]+", remark)
+    if len(words) == 1 and not words[0].lower().endswith(("ly", "overall")):
+        return True
+    return _JUDGES.search(_TIED.sub("", remark) if name == TIE else remark) is not None
+
+
+def points_of(verdict: str, scale: Scale) -> int | None:
+    """Return the points of A, B or tie, in any case and width; None for other text, or for a tie if the scale has none."""
+    name = to_plain_letters(verdict).lower()
+    if name == TIE:
+        return scale.low + 1 if scale.levels == 3 else None
+    return {"a": scale.high, "b": scale.low}.get(name)
+
+
+def verdict_of(points: int | None, scale: Scale) -> str | None:
+    """Return the verdict with these points, the inverse of :func:`points_of`."""
+    return next(
+        (verdict for verdict in verdicts_of(scale) if points_of(verdict, scale) == points), None
+    )
+
+
+def verdicts_of(scale: Scale) -> tuple[str, ...]:
+    """Return the possible verdicts: A and B, and tie if the scale has a middle."""
+    return ("A", "B", TIE) if scale.levels == 3 else ("A", "B")

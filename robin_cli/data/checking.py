@@ -1,0 +1,399 @@
+"""Checks of a row: the pair that it holds, or the reason why it holds none."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shlex
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from robin_cli.data.chats import is_chat, prompt_of, split, turns_of
+from robin_cli.data.fields import (
+    MISSING,
+    NOT_READ,
+    find,
+    found_at,
+    is_in,
+    names_in,
+    no_such_fields,
+    too_short,
+)
+from robin_cli.data.images import MARKS_BEGIN
+from robin_cli.data.rows import BadRow, Row, is_encodable, kind, not_encodable
+from robin_cli.model.errors import shown
+from robin_cli.model.records import SYSTEM_COLUMNS, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from robin_cli.data.chats import Turns
+    from robin_cli.data.fields import Field, Fields
+    from robin_cli.data.rows import Columns
+    from robin_cli.model.records import Value
+
+_JUDGED = ("prompt", "response", "reference")
+
+_NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""Texts that mean "no rating" in CSV, in small letters: pandas, R and SQL each write their own."""
+
+_SHARES = {"a": 1.0, "tie": 0.5, "b": 0.0}
+
+_OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}."
+_GROUPED, _SYSTEM = (
+    f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
+)
+_LONG = 2**20
+
+_new = tuple.__new__  # a NamedTuple's own takes twice the time
+
+
+class Held(NamedTuple):
+    """The pair in one row.
+
+    Attributes:
+        own_id: None if the id is made from the texts.
+        systems: in the order of `Fields.systems`.
+        human: in the order of `Fields.ratings`; None if there is no rating.
+    """
+
+    prompt: str
+    response: str
+    other: str | None
+    own_id: str | None
+    reference: str | None
+    group: str | None
+    systems: tuple[str, ...]
+    human: tuple[float | None, ...]
+
+    def ratings(self, fields: Fields) -> dict[str, float]:
+        """Return the human ratings by name."""
+        named = zip(fields.ratings, self.human, strict=True)
+        return {field.name: rating for field, rating in named if rating is not None}
+
+
+def held_in(columns: Columns, fields: Fields) -> list[Held] | None:
+    """Return the pairs of rows with nothing unusual, by column; None if any is unusual: :func:`held_by` then checks each row.
+
+    Args:
+        fields: the fields that the rows can have.
+    """
+    if fields.other is not None or fields.images:
+        return None
+    nothing = [None] * max(map(len, columns.values()), default=0)
+    texts = (
+        fields.prompt,
+        fields.response,
+        fields.id,
+        fields.reference,
+        fields.group,
+        *fields.systems,
+    )
+    found = [nothing if each is None else _usual_texts(columns, each) for each in texts]
+    human = [_usual_ratings(columns, each) for each in fields.ratings]
+    if None in found or None in human:
+        return None
+    prompt, response, own_id, reference, group, *systems = cast("list[Sequence[Any]]", found)
+    inner = [
+        list(zip(*each, strict=True)) or [()] * len(nothing)
+        for each in (systems, cast("list[Sequence[Any]]", human))
+    ]
+    return [
+        _new(Held, each)
+        for each in zip(prompt, response, nothing, own_id, reference, group, *inner, strict=True)
+    ]
+
+
+def _values_of(columns: Columns, field: Field) -> Sequence[object]:
+    """Return the column that holds a field; nothing if several columns, or an object in one, may hold it."""
+    paths = [path for path, steps in field.paths if path in columns or steps[0] in columns]
+    return columns.get(paths[0], ()) if len(paths) == 1 else ()
+
+
+def _usual_texts(columns: Columns, field: Field) -> Sequence[str] | None:
+    """Return a field's texts, or None if any is unusual. Only a response may be empty; names may be whole numbers."""
+    values = _values_of(columns, field)
+    kinds = set(map(type, values))
+    if kinds == {int} and field.name not in _JUDGED:
+        return list(map(str, values))
+    texts = cast("Sequence[str]", values)
+    if kinds != {str} or not (all(map(str.isascii, texts)) or all(map(_is_sound, texts))):
+        return None
+    is_usual = field.name == "response" or (all(texts) and not any(map(str.isspace, texts)))
+    return texts if is_usual else None
+
+
+def _is_sound(text: str) -> bool:
+    return is_encodable(text) and MARKS_BEGIN not in text
+
+
+def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:
+    """Return the finite ratings of a field, None for an absent one; None in all if any is unusual."""
+    numbers = list(map(as_number, _values_of(columns, field)))
+    if not numbers or math.inf in numbers or -math.inf in numbers:
+        return None
+    return [None if number != number else number for number in numbers]
+
+
+def held_by(row: Row, fields: Fields) -> Held:
+    """Return the pair in a row. BadRow if it holds none."""
+    prompt, response, other = row.get(fields.prompt.path), row.get(fields.response.path), None
+    if fields.other is not None:
+        prompt, response, other = _two_texts(row, fields, fields.other)
+    elif type(prompt) is not str or type(response) is not str:
+        prompt, response = _texts(row, fields)
+    else:
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
+    if not prompt or prompt.isspace():
+        raise BadRow(
+            f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}",
+            "no prompt",
+        )
+    if fields.images:
+        prompt = "\n".join([prompt, *_images(row, fields)])
+    own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
+    human = [_rating(row, field, of_two=other is not None) for field in fields.ratings]
+    reference = _reference(row, fields.reference, fields) if fields.reference else None
+    if fields.taking is not None and not (
+        prompt.isascii() and response.isascii() and other is reference is None
+    ):
+        fields.taking.check(prompt, response, other, reference)
+    group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
+    systems: tuple[str, ...] = ()
+    if fields.systems:
+        systems = tuple([str(_named(row, each, fields, _SYSTEM)) for each in fields.systems])
+    return _new(Held, (prompt, response, other, own_id, reference, group, systems, tuple(human)))
+
+
+def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
+    """Return the prompt and two responses to it, each read as :func:`_texts` does."""
+    if missing := [each for each in (fields.response, other) if find(row, each) is MISSING]:
+        raise _absent(row, missing[0], missing, fields)
+    prompt, response = _texts(row, fields)
+    again, second = _texts(row, fields._replace(response=other))
+    if again != prompt:
+        names = " and ".join(_called(row, each) for each in (fields.response, other))
+        raise BadRow(
+            f"{names} are conversations that differ before their last answers. {_or_skip('Compare answers to one prompt')}",
+            "two prompts",
+        )
+    return prompt, response, second
+
+
+def id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
+    """Return the id of a comparison, as :func:`pair_id_of`; it does not depend on which response is A."""
+    written = sorted(
+        zip(
+            (response, other),
+            (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS),
+            strict=True,
+        )
+    )
+    return pair_id_of(prompt, "\0".join(f"{len(text)}\0{text}{system}" for text, system in written))
+
+
+def _texts(row: Row, fields: Fields) -> tuple[str, str]:
+    """Return the prompt and the response, each from a text or a conversation."""
+    asked, said = find(row, fields.prompt), find(row, fields.response)
+    name = _called(row, fields.response)
+    if fields.chat and MISSING in (asked, said) and is_chat(chat := find(row, fields.chat)):
+        # A conversation that holds the response also holds its prompt.
+        asked, said = (chat if each is MISSING else each for each in (asked, said))
+        name = _called(row, fields.chat)
+    before: Turns = []
+    if is_chat(said):
+        before, response = split(turns_of(said, name, fields.taking), name)
+        _check_encodable(response, row, fields.response)
+        if not before and asked is said:
+            raise BadRow(
+                f"{name} holds nothing before its last answer. {_or_skip('Give it a prompt')}",
+                "no prompt",
+            )
+    else:
+        response = _text(row, fields.response, fields)
+    if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
+        prompt = prompt_of(before)
+    elif is_chat(asked):
+        turns = turns_of(
+            asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking
+        )
+        prompt = prompt_of(
+            turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns
+        )
+    else:
+        prompt = _text(row, fields.prompt, fields)
+    _check_encodable(prompt, row, fields.prompt)
+    return prompt, response
+
+
+def _text(row: Row, field: Field, fields: Fields) -> str:
+    value = find(row, field)
+    if isinstance(value, str):
+        _check_encodable(value, row, field)
+        return value
+    if value is MISSING:
+        raise _absent(
+            row, field, [each for each in fields.required() if not is_in(row, each)], fields
+        )
+    if value is None:
+        raise BadRow(
+            f"{_called(row, field)} is null. {_or_skip(f'Give the row a {field.name}')}",
+            f"no {field.name}",
+        )
+    flag = shlex.quote(f"{field.name}={shown(found_at(row, field)[0])}.0")
+    step = "Write it as text" + (
+        f" (or name an item of it: --columns {flag})" if isinstance(value, list) else ""
+    )
+    raise BadRow(
+        f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(step)}",
+        f"the {field.name} is not text",
+    )
+
+
+def _absent(row: Row, field: Field, missing: Sequence[Field], fields: Fields) -> BadRow:
+    fact = too_short(row, field) if field.mapped else None
+    message = (
+        f"{fact}. {_or_skip('Name another item')}"
+        if fact
+        else no_such_fields(missing, names_in(row), fields)
+    )
+    return BadRow(message, f"no {field.name}")
+
+
+def _reference(row: Row, field: Field, fields: Fields) -> str | None:
+    if field.mapped or isinstance(
+        find(row, field), str
+    ):  # an unmapped field of this name may hold anything
+        return _text(row, field, fields) or None
+    return None
+
+
+def _images(row: Row, fields: Fields) -> Iterator[str]:
+    """Yield the marks of the images in their own columns: a list holds several, null or an empty text none."""
+    for field in fields.images:
+        value = find(row, field)
+        if value is MISSING:
+            raise _absent(row, field, [field], fields)
+        for url in value if isinstance(value, list) else [value]:
+            if fields.taking is not None and url not in [None, ""] and kind(url) != "NaN":
+                yield fields.taking.mark(url, "", _called(row, field))
+
+
+def _check_encodable(text: str, row: Row, field: Field) -> None:
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise not_encodable(error, _called(row, field)) from None
+
+
+def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
+    """Return the name of the row's pair, group or system, a text or a whole number as text; None if it needs none."""
+    value = find(row, field)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and value:
+        _check_encodable(value, row, field)
+        return value
+    if value is MISSING and field.mapped:
+        raise _absent(row, field, [field], fields)
+    is_absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
+    if is_absent and not field.mapped:
+        return None
+    what = "null or empty" if is_absent else f"{kind(value)}, not text or a whole number"
+    reason = f"no {field.name}" if is_absent else f"the {field.name} is not text"
+    raise BadRow(f"the {field.name} in {_called(row, field)} is {what}. {step}", reason)
+
+
+def pair_id_of(prompt: str, response: str) -> str:
+    """Return the first 16 hex digits of the SHA-256 of prompt and response, the same on every machine.
+
+    Each text is hashed as UTF-8, verbatim, after its length in bytes (8 bytes, big-endian), so that different pairs never give
+    the same bytes. Raises UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold.
+    """
+    first, second = prompt.encode(), response.encode()
+    parts = (len(first).to_bytes(8, "big"), first, len(second).to_bytes(8, "big"), second)
+    if len(first) + len(second) < _LONG:
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+    hashed = hashlib.sha256()
+    for part in parts:  # joined they would take as much memory again
+        hashed.update(part)
+    return hashed.hexdigest()[:16]
+
+
+def mean(ratings: Sequence[float]) -> float:
+    """Return the mean of one or more finite ratings; it is finite even if their sum is not."""
+    total = sum(ratings)
+    return (
+        total / len(ratings)
+        if math.isfinite(total)
+        else sum(each / len(ratings) for each in ratings)
+    )
+
+
+def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
+    if (value := find(row, field)) is MISSING:
+        return None
+    if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
+        rated = [
+            rating
+            for each in value
+            if (rating := one_rating(each, row, field, of_two=of_two)) is not None
+        ]
+        return mean(rated) if rated else None
+    return one_rating(value, row, field, of_two=of_two)
+
+
+def one_rating(value: object, row: Row, field: Field, *, of_two: bool = False) -> float | None:
+    """Return the finite rating in a field, None if it is absent; BadRow for anything else.
+
+    ``of_two``: the row holds two responses, so the rating may be a verdict.
+    """
+    number = as_share(value) if of_two else as_number(value)
+    if number is None or math.isnan(number):
+        return None
+    if math.isinf(number):
+        what = f'"{shown(value)}"' if isinstance(value, (str, int, float, Decimal)) else kind(value)
+        lacks, give = ("no verdict", "A, B, tie") if of_two else ("not a finite number", "a number")
+        raise BadRow(
+            f"the human rating in {_called(row, field)} is {what}, {lacks}. "
+            f"Give {give} or null, or do not read these ratings: --columns {shlex.quote(f'{field.name}={NOT_READ}')}.",
+            "a human rating is not a number",
+        )
+    return number
+
+
+def as_share(value: object) -> float | None:
+    """Return a person's verdict on two responses as the share of A: 1 for A, 0.5 for a tie, 0 for B, or a number itself.
+
+    None and inf as :func:`as_number`.
+    """
+    verdict = _SHARES.get(value.strip().lower()) if isinstance(value, str) else None
+    return as_number(value) if verdict is None else verdict
+
+
+def as_number(value: object) -> float | None:
+    """Return a value as a number; None if it is absent, inf if it cannot be a rating."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
+        return None
+    # float() would also read True, and 1_0 as ten.
+    if (
+        not isinstance(value, (int, float, str, Decimal))
+        or isinstance(value, bool)
+        or "_" in str(value)
+    ):
+        return math.inf
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+def _or_skip(step: str) -> str:
+    return f"{step}, or leave such rows out with --skip-bad-rows."
+
+
+def _called(row: Row, field: Field) -> str:
+    """Return the name of a row's field for errors: the path where it was found."""
+    return f'field "{shown(found_at(row, field)[0])}"'

@@ -1,0 +1,110 @@
+"""Logs of evaluation tools as rows. A log is known by the content of its samples, not by its file's name.
+
+A package adds a tool by an entry point of the group ``robin.logs`` that leads to a :class:`Log`. Packages are loaded for rows
+without prompt and response, and for files that are one JSON object. robin's own logs are in ``plugins/robin_logs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from robin_cli.data.rows import BadRow, Row
+from robin_cli.model.plugins import Plugin, plugins
+
+if TYPE_CHECKING:
+    from robin_cli.data.sources import Source
+
+GROUP = "robin.logs"
+
+_ORDINARY = {"prompt", "response"}
+"""A row with one of these fields is ordinary data, whatever else it holds."""
+
+Rows = Iterator[tuple[int, Row | BadRow]]
+
+Reading = Callable[[Row], Iterable[Row | BadRow]]
+"""Returns the rows of one sample, with robin's names. A BadRow, returned or raised, cannot be judged."""
+
+
+class Log(NamedTuple):
+    """The log of a tool.
+
+    Attributes:
+        is_sample: returns whether a row is a sample of the log.
+        reading: makes the reader of samples for a file's path ("" if there is none).
+        array: the member that holds the samples, if a log is one JSON object.
+        head: the member before it that holds for all samples, if there is one: it is put into each. ``told``: the keys that
+            it must have.
+        scores: makes a reader of samples for their scores alone: a row's ``id`` names the sample, whichever system answered
+            and however often, and a text may be missing.
+    """
+
+    is_sample: Callable[[Row], bool]
+    reading: Callable[[str], Reading]
+    array: str = ""
+    head: str = ""
+    told: frozenset[str] = frozenset()
+    scores: Callable[[str], Reading] | None = None
+
+
+def arrays(source: str) -> Mapping[str, Log]:
+    """Return the logs that are one JSON object, by the member that holds the samples. InputError for a broken package."""
+    found = {}
+    for plugin in plugins(GROUP).values():
+        with plugin.loaded(source, "read") as log:
+            found[log.array] = log
+    return {array: log for array, log in found.items() if array}
+
+
+def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
+    """Return the log that a row is a sample of, with its plug-in."""
+    for plugin in plugins(GROUP).values():
+        with plugin.loaded(source, "read") as log:
+            if log.is_sample(row):
+                return plugin, log
+    return None
+
+
+def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
+    """Yield the rows of a source; the samples of a log are read by its tool's package.
+
+    Args:
+        of_scores: read samples for their scores, see :class:`Log`.
+    """
+    for number, row in rows:
+        if isinstance(row, BadRow):
+            yield number, row
+            continue
+        # An iterator releases the row that it has yielded; chain keeps its arguments until the end.
+        is_ordinary, rest = bool(row.keys() & _ORDINARY), chain(iter([(number, row)]), rows)
+        if is_ordinary:
+            del row  # or it would stay in memory until the last row is read
+            yield from rest
+            return
+        yield from _of_a_log(row, rest, source, of_scores=of_scores)
+        return
+
+
+def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Rows:
+    """Yield rows as :func:`as_pairs` does; the ``first`` row decides which log they are of."""
+    found = _of_which(first, source.name)
+    if found is None:
+        yield from rows
+        return
+    plugin, log = found
+    with plugin.loaded(source.name, "read"):
+        reading = ((of_scores and log.scores) or log.reading)(source.path)
+    for number, row in rows:
+        if isinstance(row, BadRow):
+            yield number, row
+            continue
+        with plugin.loaded(source.name, "read"):
+            try:
+                if not log.is_sample(row):
+                    raise BadRow(
+                        "is not a sample, as the rows before it are. Correct it", "no sample"
+                    )
+                yield from ((number, each) for each in reading(row))
+            except BadRow as bad:
+                yield number, bad

@@ -1,0 +1,204 @@
+"""Rows as the readers of all formats return them: each is a dict, or the reason why it cannot be used."""
+
+from __future__ import annotations
+
+import gc
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+
+from robin_cli.model.errors import InputError
+
+if TYPE_CHECKING:
+    from robin_cli.data.columns import FurtherColumns
+
+Row = dict[str, object]
+Columns = Mapping[str, Sequence[object]]
+
+Unit = Literal["line", "row"]
+
+
+def place(source: str, unit: Unit, number: int) -> str:
+    """Return the place of a row, as an error names it."""
+    return f"{source}:{number}" if unit == "line" else f"{source}:row {number}"
+
+
+class BadRow(Exception):
+    """One row that cannot be used. Its message is the fact and the next step; whoever knows the file adds the place.
+
+    ``reason`` is the fact in a few words that many rows share: bad rows are counted by it.
+    """
+
+    def __init__(self, message: str = "", reason: str = "cannot be read") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    def at(self, here: str, step: str) -> InputError:
+        """Return the error for callers that leave no rows out: the place, the fact, and ``step`` as the next step."""
+        return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
+
+
+class Part:
+    """Consecutive rows of a source with their numbers there: as columns, or as rows, of which some may be bad."""
+
+    def __init__(
+        self,
+        numbers: Sequence[int],
+        rows: Sequence[Row | BadRow] = (),
+        columns: Columns | None = None,
+    ) -> None:
+        self.numbers, self._rows, self._columns = numbers, rows, columns
+
+    @classmethod
+    def of(cls, numbered: Iterable[tuple[int, Row | BadRow]]) -> Part:
+        """Make a part of numbered rows; there must be one at least."""
+        numbers, rows = zip(*numbered, strict=True)
+        return cls(numbers, rows)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, places: Sequence[int]) -> Part:
+        """Return the rows at these places."""
+        return Part([self.numbers[at] for at in places], [self.rows[at] for at in places])
+
+    @cached_property
+    def rows(self) -> Sequence[Row | BadRow]:
+        """The rows as dicts; a bad row is its BadRow."""
+        if self._columns is None:
+            return self._rows
+        return [
+            dict(zip(self._columns, row, strict=True))
+            for row in zip(*self._columns.values(), strict=True)
+        ]
+
+    @cached_property
+    def shapes(self) -> Mapping[tuple[str, ...], tuple[Sequence[int], Columns]]:
+        """The good rows, grouped by their keys: for each tuple of keys the rows' places and their values by key."""
+        if self._columns is not None:
+            return {tuple(self._columns): (range(len(self)), self._columns)}
+        places: dict[tuple[str, ...], list[int]] = {}
+        for at, row in enumerate(self._rows):
+            if type(row) is dict:
+                places.setdefault(tuple(row), []).append(at)
+        values = {
+            keys: zip(*(self._rows[at].values() for at in some), strict=True)  # type: ignore[union-attr]  # these are dicts
+            for keys, some in places.items()
+        }
+        return {
+            keys: (some, dict(zip(keys, values[keys], strict=True)))
+            for keys, some in places.items()
+        }
+
+
+class Table(NamedTuple):
+    """An open file as rows.
+
+    ``names`` are the columns if the format states them before the first row, else None. Rows are numbered from 1 in
+    ``unit``: physical lines of the file, or rows of data or of a sheet.
+    """
+
+    names: list[str] | None
+    unit: Unit
+    rows: Iterator[tuple[int, Row | BadRow]]
+    parts: Iterator[Part] | None = None
+    """The same rows in parts, if the format has columns. Read either these or the rows: both consume the file."""
+
+
+class Wanted(NamedTuple):
+    """The columns that a reader must return; it need not read others.
+
+    ``names`` are looked for, and may be paths into objects and lists. ``further`` decides which other columns of texts and
+    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings.
+    """
+
+    names: Collection[str]
+    further: FurtherColumns | None = None
+    numbers: Collection[str] = ()
+
+
+Reader = Callable[[BinaryIO, str, Wanted], Table]
+"""``reader(stream, source, wanted)`` returns the rows of an open file. ``source`` names it in errors.
+Raises InputError, at once or while the rows are read, if the whole file cannot be used."""
+
+Scheme = Callable[[str, Wanted], Table]
+"""``scheme(address, wanted)`` returns the rows at an address. Raises as a Reader."""
+
+
+class Format(NamedTuple):
+    """A kind of file: its reader, the first bytes that identify it without a name, and whether it may be compressed."""
+
+    read: Reader
+    begins: tuple[bytes, ...] = ()
+    packable: bool = True
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Suspend cyclic garbage collection: it would walk millions of new pairs, and take a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_INDEX = re.compile(r"-?\d{1,9}")
+
+
+def is_index(step: str) -> bool:
+    """Return whether a step of a path is an index into a list: from 0, or negative from the end."""
+    return _INDEX.fullmatch(step) is not None
+
+
+def leads_into(path: str, name: str) -> bool:
+    """Return whether a path leads into the list ``name``, as choices.0.text leads into choices."""
+    return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
+
+
+def kind(value: object) -> str:
+    """Return the kind of a value in a user's words, for example "a number"."""
+    if value is None:
+        return "null"
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    words = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "an object",
+    }
+    words[bytes] = "binary data"
+    return words.get(type(value), f"a {type(value).__name__}")
+
+
+def is_encodable(text: str) -> bool:
+    """Return whether a text holds no half of a surrogate pair."""
+    try:
+        return text.isascii() or text.encode("utf-8") is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
+    """Return the error for a row whose text ``called`` cannot be encoded as UTF-8."""
+    return BadRow(
+        f"{called} holds half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), "
+        "which no UTF-8 file can store. Correct the text, or leave such rows out with --skip-bad-rows.",
+        "not UTF-8",
+    )
+
+
+def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
+    """Return the message for bytes that are not UTF-8."""
+    return (
+        f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. "
+        "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."
+    )

@@ -1,1 +1,0 @@
-"""Pairs and pools of ratings, out of files."""

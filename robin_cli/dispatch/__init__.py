@@ -1,1 +1,0 @@
-"""Limits, retries and failover around judges."""

@@ -1,0 +1,147 @@
+"""The limiter of one endpoint: how many requests may be under way, and when the next may start.
+
+1. Begin with 8 at a time; allow four times as many after each round until refusals keep answers from doubling, or answers wait.
+2. Then try a third more, or fewer if a twelfth are refused or answers take twice as long; keep fewer unless they lose a tenth.
+3. A trial that fails is made again after 8 times as long as it took, then 16 times, up to two minutes.
+4. Retry-After holds all new requests. After a refusal each answer lets two start, three after a hold; a back-off lets one.
+5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+
+from robin_cli.judges.permits import Clock, Permit, Permits, Sleep
+
+START, MAX_HOLD_S = 8, 120.0
+"""The first number at a time; the longest Retry-After that is obeyed: a run must not stand still for hours."""
+
+
+class Limiter(Permits):
+    """Limits the requests at a time, and per minute, to those that the endpoint can take and the user allows.
+
+    Args:
+        fixed: requests at a time, at least 1; None to adapt, up to ``ceiling``.
+
+    Attributes:
+        refusals: requests that were refused because there were too many.
+        waited_s: the seconds without a request under way after a refusal.
+    """
+
+    limit = 0
+
+    def __init__(
+        self,
+        fixed: int | None,
+        *,
+        ceiling: int,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+        rpm: float | None = None,
+        tpm: float | None = None,
+    ) -> None:
+        super().__init__(clock, sleep, rpm, tpm)
+        self.ceiling, self._adapts = fixed or ceiling, fixed is None
+        self._held_until = self._probe_at = self._refused_at = -math.inf
+        self._grants = self._quick_s = self._idle_since = math.inf
+        self.refusals, self.waited_s, self._row, self._climbs, self._pace = 0, 0.0, 0, True, 0.0
+        self._rest, self._due = [8, 8], [-math.inf] * 2  # of trials with fewer, and with more
+        self._kept = fixed or min(START, ceiling)
+        self._allow(self._kept, clock())
+
+    def _allow(self, limit: int, now: float) -> None:
+        self.limit = max(1, min(self.ceiling, limit))
+        self._set_at = self._counts_from = now
+        self._answers, self._latency_s = 0, 0.0
+        self._refused = self._holds = self._served = 0
+
+    def _held_s(self, now: float) -> float:
+        return max(self._held_until, now if self._grants >= 1 else self._probe_at) - now
+
+    def _began(self, now: float) -> None:
+        if self._grants < 1:
+            self._back_off(now)
+        self._grants = max(0.0, self._grants - 1)
+        self.waited_s += max(0.0, now - self._idle_since)
+        self._idle_since = math.inf
+
+    def _back_off(self, now: float) -> None:
+        self._probe_at = now + random.random() * min(4.0, 0.05 * 2.0 ** min(self._row, 10))  # noqa: S311
+
+    def refused(self, permit: Permit, retry_after_s: float | None) -> None:
+        """Record a refused request: there are too many, or the server is overloaded (429, 503, 529)."""
+        now, hold_s = self._clock(), min(retry_after_s or 0.0, MAX_HOLD_S)
+        self._idle_since = self._idle_since if self.under_way else now
+        self.refusals += 1
+        self._refused += permit.started_at >= self._set_at
+        if not hold_s or now >= self._held_until:  # the first of a round
+            self._grants = hold_s  # at least some start together after a long wait
+            self._holds, self._served = self._holds + bool(hold_s), 0
+        self._held_until = max(self._held_until, now + hold_s)
+        self._row, self._refused_at = self._row + (permit.started_at > self._refused_at), now
+        self._back_off(now)
+
+    def succeeded(self, permit: Permit, tokens: int | None = None) -> None:
+        """Record an answered request, with its ``tokens`` if they are known; its permit was released."""
+        if tokens is not None:
+            self.settle(permit, tokens)
+        self._row, self._served = 0, self._served + 1
+        self._grants += 2 + (self._refused_at < self._held_until)
+        if self._adapts:
+            self._learn(permit, self._clock(), self.under_way + 1)
+        self.look_again()
+
+    def _learn(self, permit: Permit, now: float, busy: int) -> None:
+        if self._answers or permit.started_at >= self._set_at:
+            self._counts_from = self._counts_from if self._answers else now
+            self._answers += 1
+            self._latency_s += now - permit.started_at
+        answers, limit = self._answers, self.limit
+        mean_s = self._latency_s / answers if answers else self._quick_s
+        took_s = max(now, self._held_until) - self._counts_from + 1e-9
+        many = max(12, limit) if self._holds >= 6 else max(48, 4 * limit, 50 * self._holds)
+        is_lost = limit != self._kept and answers + busy < took_s * self._pace / 2
+        if not self._climbs:
+            if answers and (is_lost or answers > many):
+                self._compare((answers - 1) / took_s, mean_s, now)
+        elif answers > 0.6 * limit or (now < self._held_until and busy == 1 and self._refused):
+            self._climb(mean_s, now, self._served + busy - 1 if now < self._held_until else limit)
+
+    def _climb(self, mean_s: float, now: float, taken: int) -> None:
+        together = self._answers * mean_s / (mean_s + now - self._counts_from + 1e-9)
+        self._climbs = mean_s <= 2 * self._quick_s
+        self._quick_s = min(self._quick_s, mean_s) if self._climbs else 0.0
+        self._climbs &= not self._refused or together >= 1.85 * self._pace
+        if self._climbs or taken <= self.limit / 2:
+            self._kept = self.limit if self._climbs else taken
+        self._climbs &= self._kept < self.ceiling
+        self._pace = together if self._climbs else 0.0
+        self._allow(self._kept * (4 if self._climbs else 1), now)
+        self._grants = max(self._grants, self.limit)
+
+    def _compare(self, pace: float, mean_s: float, now: float) -> None:
+        is_more, limit = self.limit > self._kept, self.limit
+        if limit == self._kept and pace >= self._pace / 2:
+            self._pace = (pace + (self._pace or pace)) / 2
+        elif limit != self._kept and pace > (1.1 if is_more else 0.9) * self._pace:
+            self._rest[is_more], self._due[is_more] = max(8, self._rest[is_more] // 2), now
+            self._kept, self._pace = limit, max(pace, self._pace)
+        else:
+            if limit == self._kept:  # the server has changed: measure anew
+                self._pace, self._due[False], is_more = 0.0, now, True
+            self._quick_s = self._quick_s if is_more else mean_s
+            took_s = max(now, self._held_until) - self._set_at
+            self._due[is_more] = now + min(120.0, self._rest[is_more] * took_s)
+            self._rest[is_more] = min(128, 2 * self._rest[is_more])
+            self._allow(self._kept, now)
+            return
+        fewer = mean_s > 2 * self._quick_s or 12 * self._refused > self._answers
+        self._quick_s = min(self._quick_s, mean_s)
+        is_more = not fewer or limit == 1 or now < self._due[False]
+        if now >= self._due[is_more]:
+            part = 6 if self._rest[is_more] > 8 else 2 if self._refused > self._answers else 3
+            step = max(1, int(limit / part + 0.5))
+            limit += step if is_more else -step
+        self._allow(limit, now)

@@ -1,1 +1,0 @@
-"""Reads ratings and verdicts from the text of judges' answers."""

@@ -1,1 +1,0 @@
-"""Questions to a judge, and how their answers are read."""

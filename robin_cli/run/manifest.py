@@ -1,0 +1,583 @@
+"""manifest.json: the settings and sessions of a run, so that it can be continued as the same run, and cited."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, NotRequired, TypedDict
+from zlib import crc32
+
+import orjson
+from msgspec import Meta, Struct, convert
+
+from robin_cli import __version__
+from robin_cli.ask.base import Kind
+from robin_cli.ask.kinds import kind_of
+from robin_cli.ask.rubric_files import MOST_LEVELS, Rubric
+from robin_cli.data.local import whole_file
+from robin_cli.model.decision import Decision, decision_of, is_of_systems, target_wrong_of
+from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
+from robin_cli.model.records import Ends, Scale
+from robin_cli.run.layout import SEGMENTS, name_of
+from robin_cli.settings.addresses import judge_name
+from robin_cli.settings.reading import checked
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE, Settings, recorded
+
+FORMAT = 1
+"""The format of runs since robin 0.2.0. Runs of earlier, unreleased versions are refused, whatever their format."""
+_FIRST = (0, 2)
+
+FILE = "manifest.json"
+CHECKSUM = "crc32"
+
+REACHED = "max_cost_reached"
+"""The key in a session's entry for the limit of money that ended it."""
+
+_FARTHEST = 2**31
+_NEEDED = (
+    "base_url",
+    "model",
+    *(name for name, each in TABLE.items() if each.always and each.default is not None),
+)
+
+
+def now() -> str:
+    """Return the time, UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+NO_PROMPTS = "no_prompts"
+UNKNOWN_SCALES = "unknown_scales"
+"""The attributes of files of scores that do not say their scale, in ``data``."""
+
+
+def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, tuple[int, int]]:
+    """Return the ends of each attribute's scale, as a manifest has them."""
+    return {name: (each.low, each.high) for name, each in zip(attributes, scales, strict=True)}
+
+
+def new_run_id() -> str:
+    """Return a random id, which nobody can guess."""
+    return secrets.token_hex(8)
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions that results may depend on."""
+    names = ("openai", "numpy", "pyarrow")
+    return {
+        "robin": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in names},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All facts about a run except its pairs and its answers; never a key.
+
+    Attributes:
+        settings: the settings of the run: other values would make it another experiment.
+        budget: in calls; it may grow. If ``budget_usd`` is set, that is the budget, and this is about the calls it pays for.
+        scale: the ends of each attribute's scale.
+        sessions: when, where and how the run was worked on.
+    """
+
+    settings: Mapping[str, Any]
+    budget: int
+    attributes: tuple[str, ...]
+    scale: Mapping[str, tuple[int, int]]
+    data: Mapping[str, Any]
+    prompt: Mapping[str, Any]
+    seed: int | None
+    sessions: tuple[Mapping[str, Any], ...] = ()
+    created_at: str = field(default_factory=now)
+    versions: Mapping[str, str] = field(default_factory=library_versions)
+    format: int = FORMAT
+    budget_usd: float | None = None
+
+    @property
+    def limit_reached(self) -> float | None:
+        """The limit of money that ended the last session; None if something else did."""
+        return self.sessions[-1].get(REACHED) if self.sessions else None
+
+    @property
+    def money_reached(self) -> bool:
+        """Whether the last session ended because the money was spent, and none was added since."""
+        return self.budget_usd is not None and self.limit_reached == self.budget_usd
+
+    @property
+    def lost_calls(self) -> int:
+        """The most calls that were under way when sessions ended: they may be on the bill."""
+        return sum(session.get("in_flight") or 0 for session in self.sessions)
+
+    def is_spent(self, calls: int) -> bool:
+        """Return whether the budget is spent after ``calls`` calls."""
+        return calls >= self.budget if self.budget_usd is None else self.money_reached
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scale of each attribute, in order."""
+        unknown = self.data.get(UNKNOWN_SCALES, ())
+        return tuple(
+            Scale(*self.scale[name], is_guessed=name in unknown) for name in self.attributes
+        )
+
+    @property
+    def told_scales(self) -> tuple[Scale, ...]:
+        """The scales of reported scores, in order: 0 to 1 for preferences, whatever verdicts are worth."""
+        return (
+            self.scales
+            if self.kind.score_scale is None
+            else (self.kind.score_scale,) * len(self.scales)
+        )
+
+    @property
+    def id_prefixes(self) -> Sequence[str]:
+        """What ids of a run of scores may have before those of the files' rows: the systems, or the files."""
+        return list(self.data.get("id_prefixes", ()))
+
+    @property
+    def known_ends(self) -> tuple[Ends, ...]:
+        """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
+        return tuple(each.ends for each in self.told_scales)
+
+    @property
+    def run_id(self) -> str:
+        """The unique id of the run; "" before it is made."""
+        return str(self.data.get("run_id", ""))
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """The numbers of segments, and of judgments after them, when the last session ended; (0, 0) if not recorded."""
+        segments, behind = self.data.get("kept", (0, 0))
+        return int(segments), int(behind)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The judges as --model names them, some with their own address."""
+        model = self.settings["model"]
+        return (model,) if isinstance(model, str) else tuple(model)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The way each judge is asked to answer."""
+        answers: tuple[str, ...] = self.own_settings["answers"]
+        return answers * len(self.models) if len(answers) == 1 else answers
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The names of the judges."""
+        return tuple(map(judge_name, self.models))
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision to make; None without one."""
+        own = self.own_settings
+        if own["decide"] is None or is_of_systems(own["decide"]):
+            return None
+        return decision_of(
+            own["decide"],
+            self.attributes,
+            self.scales,
+            margin=own["margin"],
+            error_rate=own["error_rate"] if own["certify"] else None,
+        )
+
+    @property
+    def error_rate(self) -> float:
+        """The most that may be wrong of all that is certified, on average, as a share."""
+        return float(self.own_settings["error_rate"])
+
+    @property
+    def certifies(self) -> bool:
+        """Whether decisions are certified."""
+        return bool(self.own_settings["certify"])
+
+    @property
+    def target_wrong(self) -> float:
+        """The share of likely wrong decisions at which the last session ends; 0: never."""
+        return target_wrong_of({**self.own_settings, **self.last_session})
+
+    @property
+    def repeat_anyway(self) -> bool:
+        """Whether a judge that repeats itself is asked on."""
+        return bool(self.last_session.get("repeat_anyway"))
+
+    @property
+    def expected(self) -> tuple[bool, ...]:
+        """Whether the ratings of each judge are expectations."""
+        return tuple(each in {"logprobs", "decisions"} for each in self.answers)
+
+    @property
+    def has_levels_of_digits(self) -> bool:
+        """Whether each level that a judge may write is one token: a digit, or a verdict's letter."""
+        return all(scale.is_of_digits for scale in self.scales)
+
+    @property
+    def may_use_logprobs(self) -> bool:
+        """Whether a run by text could have been one by log probabilities."""
+        is_sampled_whole = self.settings["temperature"] == self.settings["top_p"] == 1
+        return set(self.answers) == {"text"} and self.has_levels_of_digits and is_sampled_whole
+
+    def target_of(self, settings: Settings) -> float | None:
+        """Return the error, or the share of likely wrong decisions, at which a session ends; None for none."""
+        if self.own_settings["decide"] is None:
+            return settings.target_error
+        return target_wrong_of({**self.own_settings, **recorded(settings, Scope.SESSION)})
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether two responses are compared, instead of one rated."""
+        return bool(self.settings.get("pairwise"))
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the run's question."""
+        return kind_of(pairwise=self.is_pairwise)
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The attribute of the rubric by which responses are compared in a pairwise run, if it has one."""
+        criterion = self.prompt.get("criterion")
+        return (str(criterion["attribute"]),) if criterion else ()
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """The settings of the run by name; one that is not recorded has its default."""
+        of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
+        return of_run | checked(
+            {name: value for name, value in self.settings.items() if name in of_run}, "settings"
+        )
+
+    @property
+    def last_session(self) -> dict[str, Any]:
+        """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
+        session = self.sessions[-1] if self.sessions else {}
+        taken_over = {
+            name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept
+        }
+        before = {"base_url": self.settings["base_url"], "model": self.settings["model"]}
+        return checked(
+            before | {name: value for name, value in session.items() if name in taken_over},
+            "its last session",
+            tidied=False,
+        )
+
+    def says(self, session: Mapping[str, Any]) -> bool:
+        """Return whether the last session had the settings of ``session`` that the next one would take over."""
+        last = self.last_session
+        kept = {name: value for name, value in session.items() if TABLE[name].kept}
+        return bool(self.sessions) and all(
+            last.get(name, TABLE[name].default) == each for name, each in kept.items()
+        )
+
+    def write(self, run: Path) -> None:
+        """Write manifest.json to ``run``, in one step. StorageError if the disk refuses."""
+        with writing(run / FILE), whole_file(run / FILE) as file:
+            content = {
+                name: value
+                for name, value in asdict(self).items()
+                if (name, value) != ("budget_usd", None)
+            }
+            file.write(sealed(content))
+
+    def with_session(self, **session: Any) -> Manifest:
+        """Return the manifest with another session, stamped with the time."""
+        return replace(self, sessions=(*self.sessions, {"started_at": now(), **session}))
+
+    def with_session_end(self, **end: Any) -> Manifest:
+        """Return the manifest with the end of the last session, stamped with the time."""
+        *earlier, last = self.sessions
+        return replace(self, sessions=(*earlier, {**last, "ended_at": now(), **end}))
+
+    def with_last_session(self, **changed: Any) -> Manifest:
+        """Return the manifest with changed settings of the last session, if there is one."""
+        return replace(
+            self,
+            sessions=(*self.sessions[:-1], *({**each, **changed} for each in self.sessions[-1:])),
+        )
+
+    def with_data(self, **facts: Any) -> Manifest:
+        """Return the manifest with more facts in ``data``."""
+        return replace(self, data={**self.data, **facts})
+
+
+def sealed(content: Mapping[str, Any]) -> bytes:
+    """Return the file of a manifest's ``content``, with its checksum."""
+    checked_by = {CHECKSUM: crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))}
+    return orjson.dumps({**content, **checked_by}, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def read_manifest(run: Path) -> Manifest:
+    """Read the manifest of the run directory ``run``.
+
+    Raises:
+        RunError: there is none, it is damaged, or another version of robin made it, which this one does not read.
+    """
+    path = run / FILE
+    try:
+        content = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
+        near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
+        raise RunError(
+            f"{run}: not a run directory (no {FILE}); name a folder that robin judge made{near}"
+        ) from None
+    except NotADirectoryError:
+        raise RunError(
+            f"{run}: a file, not a run directory; name a folder that robin judge made"
+        ) from None
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror})") from error
+    except orjson.JSONDecodeError as error:
+        raise RunError(f"{path}: damaged ({error}); restore the file from a copy") from None
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise RunError(f"{path}: not a manifest that robin wrote")
+    _check_version(path, content)
+    checksum = content.pop(CHECKSUM, None)
+    if checksum != crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)):
+        raise RunError(
+            f"{path}: damaged or changed (its checksum is of other content); restore the file from a copy"
+        )
+    try:
+        return _manifest(content)
+    except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
+        raise RunError(
+            f"{path}: a field is missing or not known ({error}); restore the file from a copy"
+        ) from None
+
+
+def _check_version(path: Path, content: dict[str, Any]) -> None:
+    """Raise RunError for a run of an unreleased version, or of a newer one."""
+    versions = content.get("versions")
+    made_by = versions.get("robin") if isinstance(versions, dict) else None
+    if not isinstance(made_by, str):
+        raise RunError(
+            f"{path}: a field is missing or not known (the version of robin, at `$.versions`); restore the file from a copy"
+        )
+    if content["format"] == FORMAT and _release(made_by) >= _FIRST:
+        return
+    if _release(made_by) > _release(__version__):
+        raise RunError(
+            f"{path}: format {content['format']}, made by robin {shown(made_by, 20)}; this is {__version__}: upgrade robin"
+        )
+    raise RunError(
+        f"{path}: made by robin {shown(made_by, 20)} in a format that was never released, which robin {__version__} does not "
+        f'read. Its ratings: pd.read_parquet("{path.parent / SEGMENTS}")'
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def _manifest(content: dict[str, Any]) -> Manifest:
+    convert(content, Content)
+    if "template" in content["prompt"] and "rubrics" not in content["prompt"]:
+        raise ValueError("prompt: a template without rubrics")
+    settings, sessions = content["settings"], content["sessions"]
+    _check_settings(settings, "settings", _NEEDED)
+    for number, session in enumerate(sessions, 1):
+        _check_settings(session, f"session {number}")
+    _check_settings(
+        {
+            "budget": content.get("budget"),
+            "max_cost": content.get("budget_usd"),
+            "seed": content.get("seed"),
+        },
+        "manifest",
+    )
+    _check_scales(content["scale"], content["attributes"], content["prompt"].get("rubrics"))
+    models = settings["model"] if isinstance(settings["model"], list) else [settings["model"]]
+    for name, several in (("attributes", content["attributes"]), ("model", models)):
+        if not several or len(set(several)) < len(several):
+            raise ValueError(f"{name}: none, or one of them twice")
+    for session in sessions:
+        datetime.fromisoformat(session["started_at"])
+        if session.get("model") and set(map(judge_name, session["model"])) != set(
+            map(judge_name, models)
+        ):
+            raise ValueError("sessions: judges that are not this run's")
+    found = Manifest(
+        **{
+            **content,
+            "attributes": tuple(content["attributes"]),
+            "sessions": tuple(sessions),
+            "scale": {name: tuple(ends) for name, ends in content["scale"].items()},
+        }
+    )
+    _ = found.decision  # refuses what cannot be decided
+    if len(found.kind.variants) > 1 and len(found.attributes) > 1:
+        raise ValueError("attributes: a pairwise run has one")
+    return found
+
+
+def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[str] = ()) -> None:
+    """Check recorded settings as flags are checked. ValueError or InputError for a bad one."""
+    for name in needed:
+        if settings.get(name) is None:
+            raise ValueError(f"{place}: no {name}")
+    if unknown := settings.keys() - TABLE.keys() - _Session.__annotations__.keys():
+        raise ValueError(f"{place}: unknown {min(unknown)}")
+    known = {name: value for name, value in settings.items() if name in TABLE}
+    for name, value in known.items():
+        if value is None and TABLE[name].default is not None and not TABLE[name].several:
+            raise ValueError(f"{place}: no {name}")
+    checked(known, place, tidied=False)
+
+
+def _check_scales(
+    scale: dict[str, list[int]], attributes: list[str], rubrics: list[dict[str, Any]] | None
+) -> None:
+    each_ends = [scale[attribute] for attribute in attributes]
+    for low, high in each_ends:
+        if not 0 < high - low < MOST_LEVELS or abs(low) > _FARTHEST:
+            raise ValueError(f"scale: {low} to {high} is not a scale")
+    asked = [
+        (each["attribute"], [each["scale"]["low"], each["scale"]["high"]]) for each in rubrics or ()
+    ]
+    if rubrics is not None and asked != list(zip(attributes, each_ends, strict=True)):
+        raise ValueError("prompt: its rubrics are not those of the attributes")
+
+
+class _Data(TypedDict):
+    source: str
+    sha256: str
+    pairs: int
+    skipped: NotRequired[int]
+    columns: NotRequired[dict[str, str]]
+    systems: NotRequired[Annotated[int, Meta(ge=1)]]
+    left_out: NotRequired[dict[str, int]]
+    first_left_out: NotRequired[list[str]]
+    files: NotRequired[list[tuple[str, str]]]
+    run_id: Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]  # files are named by it
+    longer_answers: NotRequired[list[str]]  # judges whose answers may be longer than was asked for
+    kept: NotRequired[tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]]
+
+
+class _Prompt(TypedDict):
+    sha256: str
+    rubric_files: NotRequired[list[str]]
+    template_file: NotRequired[str | None]
+    template: NotRequired[str]
+    request: NotRequired[str]
+    rubrics: NotRequired[list[Rubric]]
+    criterion: NotRequired[Rubric]
+    images: NotRequired[str]
+
+
+class _Session(TypedDict):
+    started_at: str
+    ended_at: NotRequired[str]
+    in_flight: NotRequired[int | None]
+    models: NotRequired[list[str]]  # as endpoints name those that answered
+    refused: NotRequired[int]
+    waited_s: NotRequired[float]
+    max_cost_reached: NotRequired[float]
+
+
+class Content(Struct, forbid_unknown_fields=True):
+    """The schema of manifest.json, which somebody else may have written. The table of settings checks the settings."""
+
+    settings: dict[str, Any]
+    budget: int
+    attributes: list[str]
+    scale: dict[str, tuple[int, int]]
+    data: _Data
+    prompt: _Prompt
+    seed: int | None
+    sessions: list[_Session]
+    created_at: str
+    versions: dict[str, str]
+    format: int
+    budget_usd: float | None = None
+
+
+def _of_decision(manifest: Manifest) -> dict[str, Any]:
+    """Return the margins and the error rate of a run's decision, with defaults; nothing without a decision."""
+    if (decision := manifest.decision) is None:
+        return {}
+    margins = dict(zip(manifest.attributes, decision.margins, strict=True))
+    margin = decision.margins[0] if len(set(decision.margins)) == 1 else margins
+    return {"margin": margin, "error_rate": decision.error_rate}
+
+
+def settings_of(run: Path) -> dict[str, Any]:
+    """Return the settings of ``run`` as a report shows them. RunError as :func:`read_manifest`."""
+    manifest = read_manifest(run)
+    return {
+        "run": name_of(run),
+        "budget": manifest.budget,
+        **({} if manifest.budget_usd is None else {"budget_usd": manifest.budget_usd}),
+        "attributes": ", ".join(manifest.attributes),
+        "scale": {
+            name: f"{ends.low:g}-{ends.high:g}"
+            for name, ends in zip(manifest.attributes, manifest.known_ends, strict=True)
+            if ends.are_known
+        },
+        **manifest.settings,
+        **_of_decision(manifest),
+        "ci_low, ci_high of scores": "95 % interval that holds on average over pairs. In version 0.1 it held for each pair, as "
+        "guaranteed_low, guaranteed_high of --guaranteed do.",
+        "seed": manifest.seed,
+        "data": manifest.data["source"],
+        "data (SHA-256)": manifest.data["sha256"],
+        "prompt (SHA-256)": manifest.prompt["sha256"],
+        "made": _time(manifest.created_at),
+        **{f"version of {name}": version for name, version in manifest.versions.items()},
+    }
+
+
+def _time(text: str) -> datetime | str:
+    """Return the time that :func:`now` wrote; any other text unchanged."""
+    try:
+        time = datetime.fromisoformat(text)
+    except (ValueError, TypeError):
+        return text
+    return time if time.tzinfo else text
+
+
+def newest_run() -> Path:
+    """Return the newest run in ``runs/`` that can be read. InputError if there is none."""
+    folder = Path("runs")
+    made: list[tuple[str, Path]] = []
+    for path in folder.glob(f"*/{FILE}"):
+        with suppress(RunError):
+            made.append((read_manifest(path.parent).created_at, path.parent))
+    if not made:
+        raise InputError(
+            f"no run is named, and {folder}/ holds none; name one, or make one with robin judge"
+        )
+    return max(made)[1]
+
+
+def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
+    """Return a line for each setting in which ``wanted`` differs from the run ``recorded``, with both values."""
+    before, after = _identity(recorded), _identity(wanted)
+    return [
+        f"{name}: the run has {before.get(name)}, now {after.get(name)}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _identity(manifest: Manifest) -> dict[str, Any]:
+    """Return the facts that identify a run, by name."""
+    return {  # addresses may differ from session to session
+        **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
+        **{name: value for name, value in manifest.settings.items() if name != "base_url"},
+        "model": ", ".join(manifest.judges),
+        "answers": ", ".join(manifest.own_settings["answers"]),
+        "attributes": ", ".join(manifest.attributes),
+        "scale": ", ".join(map(str, dict.fromkeys(manifest.scales))),
+        "seed": manifest.seed,
+        "data (SHA-256)": manifest.data["sha256"],
+        "prompt (SHA-256)": manifest.prompt["sha256"],
+    }

@@ -1,0 +1,64 @@
+"""The choice of a session's carrier: calls are made here, by workers elsewhere, or in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from robin_cli.judges.functions import Function
+from robin_cli.judges.metering import Price
+from robin_cli.run.batches import Ledger
+from robin_cli.run.store import RunStore
+from robin_cli.session.books import Books, Carrier
+from robin_cli.session.connection import endpoints_of
+from robin_cli.session.elsewhere import carrier_of_ray
+from robin_cli.session.engine import Engine
+from robin_cli.settings.table import Settings
+
+
+class Closing(Protocol):
+    """An object with connections to close."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carrying:
+    """The way in which the calls of a session are made.
+
+    Attributes:
+        begin: makes the carrier for the books.
+        closing: objects to close after the session.
+        prices: the price of each judge, None if unknown.
+        rounds: the number of rounds; None if each call is chosen by all answers so far.
+    """
+
+    begin: Callable[[Books], Carrier]
+    closing: Sequence[Closing]
+    prices: Sequence[Price | None]
+    rounds: int | None = None
+
+
+def carrying_of(
+    store: RunStore,
+    settings: Settings,
+    ledger: Ledger,
+    keys: Mapping[str, str],
+    note: Callable[[str], None],
+    function: Function | None,
+    rounds: int,
+) -> Carrying:
+    """Return the way in which the calls of a session are made."""
+    if settings.batch:
+        from robin_cli.session.in_rounds import rounds_of
+
+        return rounds_of(store, settings, keys, note, ledger, rounds)
+    if settings.ray is not None:
+        with carrier_of_ray().loaded("--ray", passing=OSError) as elsewhere:
+            found: Carrying = elsewhere.carrying(settings, store, keys, note)
+        return found
+    judges, prices = endpoints_of(settings, store.manifest, keys, note, function)
+    return Carrying(partial(Engine, judges=judges), judges, prices)

@@ -1,0 +1,148 @@
+"""The desk of a session: it makes questions of calls and judgments of answers, and watches over the judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from robin_cli.ask.answers import AnswerReader
+from robin_cli.ask.asking import Questions
+from robin_cli.ask.rubrics import PromptSet
+from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.records import Judgment
+from robin_cli.model.space import ArmSpace
+from robin_cli.run.fold import Fold
+from robin_cli.run.segments import judgments_by_arm
+from robin_cli.run.store import RunStore
+from robin_cli.session.diagnostics import Diagnostics
+from robin_cli.session.health import Fuse
+from robin_cli.session.logprob_trial import LogprobTrial
+from robin_cli.session.planner import Ticket
+
+_MOST_DRAWS = 2**31
+
+
+class RunDesk:
+    """Makes questions of tickets and judgments of replies, and stores judgments in the run.
+
+    Args:
+        fold: the fold of the judgments on disk.
+        notify: gets lines about a judge for the user.
+
+    Attributes:
+        names: the judges' names for messages; [""] for a single judge.
+    """
+
+    def __init__(
+        self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
+    ) -> None:
+        manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
+        self._asks_together = list(map(prompts.asks_together, manifest.answers))
+        self._store, self._space, self._arms = store, space, fold.arms
+        self._reasons = fold.reasons  # by arm, why its last answer had no rating
+        self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
+        self._reader = AnswerReader(
+            space,
+            prompts.kind,
+            answers=manifest.answers,
+            asks_all=prompts.asks_all,
+            notify=notify,
+        )
+        self._trial = None
+        if manifest.may_use_logprobs:
+            self._trial = LogprobTrial(space, prompts.kind.form, manifest.budget, notify)
+        self.names = names = space.judges if len(space.judges) > 1 else [""]
+        self._diagnostics = [
+            Diagnostics(
+                # a decision model draws nothing: its answers may be equal
+                temperature=manifest.settings["temperature"] * (answers != "decisions"),
+                arms=int((space.judge == 0).sum()),
+                notify=lambda line, who=f"{name}: " if name else "": notify(who + line),  # type: ignore[misc]
+                run=store.path,
+                noun=noun,
+            )
+            for name, answers in zip(names, manifest.answers, strict=True)
+        ]
+        self._fuses = [Fuse(name, noun) for name in names]
+
+    def judge_of(self, arm: int) -> int:
+        """Return the number of an arm's judge."""
+        return self._space.judge.item(arm)
+
+    def pair_of(self, arm: int) -> int:
+        """Return the number of an arm's pair."""
+        return self._space.pair.item(arm)
+
+    def write(self, judgments: Sequence[Judgment]) -> None:
+        """Hand judgments to the operating system."""
+        self._store.write(judgments)
+
+    def record_under_way(self, calls: int) -> None:
+        """Record in the run that up to ``calls`` calls are under way."""
+        self._store.set_manifest(self._store.manifest.with_last_session(in_flight=calls))
+
+    def sync(self) -> None:
+        """Wait until all that was written is on disk; called in a thread."""
+        self._store.sync()
+
+    def retired(self) -> Mapping[str, int]:
+        """Return the number of arms that were given up, by reason."""
+        return Counter(why for arm, why in self._reasons.items() if self._arms.retired(arm))
+
+    def asked_along(self, arm: int) -> Sequence[int]:
+        """Return the arms that a request for ``arm`` may ask too, itself included."""
+        return self._space.asked_along(arm) if self._asks_together[self.judge_of(arm)] else (arm,)
+
+    def question(self, ticket: Ticket) -> Question:
+        """Return the question for a ticket."""
+        return self._questions.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
+
+    def question_about(self, tickets: Sequence[Ticket]) -> Question:
+        """Return the question for tickets of one pair and judge, one for each attribute."""
+        pair, arms = self.pair_of(tickets[0].arm), [ticket.arm for ticket in tickets]
+        return self._questions.question(self._store.pairs[pair], *tickets[0], arms)
+
+    def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
+        """Return the judgments in a reply, or the one that records a failure."""
+        if self._trial is not None:
+            self._trial.look(ticket.arm, outcome)
+        return self._reader.judgments(ticket.arm, ticket.draw, outcome)
+
+    def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
+        """Return the judgments of a reply that cannot be read."""
+        return self._reader.unread(ticket.arm, ticket.draw, reply)
+
+    def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Look at judgments that are on disk. EndpointError if a judge never gives a rating."""
+        judge = self._space.judge.item(arm)
+        if (reason := judgments[-1].reason) is not None:
+            self._reasons[arm] = reason
+        if reason == "truncated" and not judgments[-1].counts:
+            self._record_longer(judgments[-1].judge)
+        for judgment in judgments:
+            self._diagnostics[judge].look(arm, judgment)
+        if self._fuses:
+            self._fuses[judge].look(judgments)
+
+    def _record_longer(self, judge: str) -> None:
+        """Make later sessions allow longer answers from the start."""
+        known = self._store.manifest.data.get("longer_answers", [])
+        if judge not in known:
+            self._store.set_manifest(self._store.manifest.with_data(longer_answers=[*known, judge]))
+
+
+def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
+    """Return a function that tells whether a call, by arm and draw, has a judgment on disk."""
+    found = [
+        np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())
+        for arm, judgments in judgments_by_arm(store.path, space, ["draw"])
+    ]
+    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+
+    def is_judged(arm: int, draw: int) -> bool:
+        at = int(np.searchsorted(keys, arm * _MOST_DRAWS + draw))
+        return at < len(keys) and int(keys[at]) == arm * _MOST_DRAWS + draw
+
+    return is_judged

@@ -1,0 +1,219 @@
+"""The inputs of a run, from settings or a manifest: pairs and prompts; and the manifest of a new run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from robin_cli.ask.rubrics import PromptSet
+from robin_cli.data.comparisons import load_comparisons
+from robin_cli.data.fields import NOT_READ, RESPONSES
+from robin_cli.data.formats import sheets
+from robin_cli.data.pairs import Dataset, load_pairs
+from robin_cli.goals.base import Goal
+from robin_cli.goals.checks import check_answers, check_shown, check_target
+from robin_cli.model.errors import RunError, did_you_mean
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
+from robin_cli.model.space import ArmSpace
+from robin_cli.run.manifest import FILE, Manifest, ends_of, read_manifest
+from robin_cli.settings.addresses import judges_of, shared_addresses
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import Settings, recorded
+from robin_cli.stats.agreement import off_scale
+
+Notify = Callable[[str], None]
+
+
+def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) -> ArmSpace:
+    """Return the arms by pair, variant, attribute and judge."""
+    judges = tuple(judge.name for judge in judges_of(settings))
+    return ArmSpace(pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
+
+
+def checked_data(
+    dataset: Dataset, settings: Settings, prompts: PromptSet, notify: Notify
+) -> Dataset:
+    """Return ``dataset`` with human ratings by attribute. InputError if it does not fit ``settings``."""
+    prompts.images = dataset.images
+    prompts.check_references(dataset.pairs)
+    prompts.check_responses_shown(dataset.pairs[0])
+    dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
+    check_target(settings, prompts.scales)
+    check_answers(settings, prompts)
+    check_human(dataset, prompts, notify)
+    return dataset
+
+
+def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
+    """Notify the user of human ratings on another scale: after the run it is too late to name another field."""
+    for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
+        if why := off_scale(dataset.pairs.human(name), prompts.kind.score_scale or scale):
+            notify(
+                f"{name}: {why}, so agreement with them will not be reported; name the field with ratings on that "
+                f"scale: --columns {shlex.quote(name)}=NAME"
+            )
+
+
+def recorded_prompts(manifest: Manifest) -> PromptSet:
+    """Return the prompts of a run, from its own copy. RunError if it has none."""
+    if "template" not in manifest.prompt:
+        raise RunError(
+            f"{FILE}: has no template and rubrics; restore the file from a copy, or start a new run"
+        )
+    return PromptSet.from_record(manifest.prompt, pairwise=manifest.is_pairwise)
+
+
+def pairs_of(
+    settings: Settings,
+    prompts: PromptSet,
+    notify: Notify,
+    read: Callable[..., Dataset] | None = None,
+) -> Dataset:
+    """Load the pairs that ``settings`` name, or the comparisons, with human ratings for the attributes of ``prompts``.
+
+    Args:
+        read: loads pairs that are not in files, with the options of :func:`load_pairs`, or of :func:`load_comparisons` in a
+            pairwise run.
+
+    Raises:
+        InputError: there are none, or they cannot be read.
+    """
+    dataset = _read_data(settings, prompts, read)
+    for note in dataset.notes:
+        notify(note)
+    check_shown(settings.show, lambda: dataset.pairs.columns.column_names)
+    of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
+    ours = (
+        "prompt",
+        "response",
+        "id",
+        "reference",
+        "image",
+        SYSTEM_COLUMN,
+        *of_two_names,
+        *prompts.human_ratings,
+    )
+    for name in (
+        name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ
+    ):
+        if near := did_you_mean(name, ours):
+            notify(
+                f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}'
+            )
+    if dataset.skipped:
+        read_rows = dataset.skipped + dataset.merged + len(dataset.pairs)
+        rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {read_rows:,}"
+        why = ", ".join(f"{count:,} {reason}" for reason, count in dataset.left_out.items())
+        notify(
+            f"{dataset.source}: {rows} left out (--skip-bad-rows): {why}. The scores are of the other rows: if those left out "
+            "are refused or broken answers, the mean is too high"
+        )
+        for row in dataset.first_left_out:
+            notify(f"left out: {row}")
+    for line in dataset.columns_left_out:
+        notify(f"{dataset.source}: {line}")
+    if empty := dataset.pairs.empty:
+        among = number_of(len(dataset.pairs), "comparison" if settings.pairwise else "pair")
+        notify(
+            f"{dataset.source}: empty responses in {empty:,} of {among}, judged as they are. If they are missing, remove "
+            "these rows"
+        )
+    if dataset.merged:
+        notify(
+            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further workers' ratings of the same "
+            "summaries; the human ratings are the workers' means"
+        )
+    return dataset
+
+
+def _read_data(
+    settings: Settings, prompts: PromptSet, read: Callable[..., Dataset] | None
+) -> Dataset:
+    options: dict[str, Any] = {
+        "columns": settings.columns or None,
+        "skip_bad_rows": settings.skip_bad_rows,
+        "limit": settings.limit,
+    }
+    if settings.pairwise:
+        options |= {"wants_best": settings.decide is not None}
+        return (read or partial(load_comparisons, settings.data))(**options)
+    options |= {"ratings": prompts.human_ratings, "group": settings.group}
+    return (read or partial(load_pairs, settings.data))(**options)
+
+
+def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
+    """Return the files that the pairs of a run were read from, each with its SHA-256 at that time."""
+    files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
+    return [(sheets.file_of(str(name)), str(recorded)) for name, recorded in files]
+
+
+def files_read_by(run: Path) -> list[str]:
+    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError if there is no run.
+
+    A relative name may have been given in any folder above the run, so the name in each of them is returned.
+    """
+    names = [name for name, _ in sources_of(read_manifest(run))]
+    return [
+        *names,
+        *(
+            str(folder / name)
+            for folder in run.absolute().parents
+            for name in names
+            if "://" not in name
+        ),
+    ]
+
+
+def manifest_of(
+    settings: Settings,
+    dataset: Dataset,
+    prompts: PromptSet,
+    goal: Goal,
+    budget_usd: float | None = None,
+) -> Manifest:
+    """Return the manifest of a new run.
+
+    Args:
+        budget_usd: the budget if it is of money; the ``budget`` of ``settings`` is then about the calls that it pays for.
+
+    Raises:
+        InputError: there is no model, or the budget is too small, see :meth:`Goal.check_reach`.
+    """
+    judges = judges_of(settings)
+    own = {
+        "base_url": list(settings.base_url or shared_addresses(settings))
+        if settings.at_endpoints
+        else [],
+        "model": settings.model[0] if len(judges) == 1 else list(settings.model),
+        **recorded(settings, Scope.RUN),
+    }
+    goal.check_reach(settings.budget or 0)
+    left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
+    return Manifest(
+        settings=own,
+        budget=settings.budget or 0,
+        attributes=prompts.attributes,
+        budget_usd=budget_usd,
+        scale=ends_of(prompts.attributes, prompts.scales),
+        data={
+            "source": dataset.source,
+            "sha256": dataset.sha256,
+            "pairs": len(dataset.pairs),
+            "skipped": dataset.skipped,
+            **(left_out if dataset.skipped else {}),
+            "columns": dict(settings.columns),
+            **goal.data,
+            **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
+        },
+        prompt={
+            "sha256": prompts.sha256,
+            "rubric_files": list(settings.rubric),
+            "template_file": settings.template,
+            **prompts.record,
+        },
+        seed=settings.seed,
+    )

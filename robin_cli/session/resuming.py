@@ -1,0 +1,308 @@
+"""Resuming of a run: its settings, its budget, and the checks that it is still the same run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from robin_cli.ask.rubrics import is_shipped_template, known_templates, load_prompts
+from robin_cli.goals.checks import check_target
+from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.run_judges import repeats_of
+from robin_cli.model.decision import is_of_systems
+from robin_cli.model.errors import InputError, RunError, StorageError, typed
+from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
+from robin_cli.run.store import RunStore
+from robin_cli.session.inputs import recorded_prompts, sources_of
+from robin_cli.session.money import with_prices_of
+from robin_cli.settings.addresses import judge_name
+from robin_cli.settings.reading import checked
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import IN_PYTHON, TABLE, Settings, recorded
+from robin_cli.settings.trust import PRICES, Source, is_made_here, named_in
+
+
+def reopen_run(path: Path, settings: Settings) -> RunStore:
+    """Open the run at ``path`` to go on with it, with a larger budget if ``settings`` name one.
+
+    Raises:
+        InputError: the budget is smaller, or in calls for a run with a budget of money, or the other way round.
+        RunError, StorageError: data or prompts have changed, or the directory cannot be used.
+    """
+    store = RunStore.open(path)
+    try:
+        _check_template(path, store.manifest, settings.template)
+        _check_unchanged(store.manifest)
+        budget_usd = None if store.manifest.budget_usd is None else settings.max_cost
+        if settings.budget is not None or budget_usd is not None:
+            _set_budget(store, settings.budget, budget_usd, recorded(settings, Scope.SESSION))
+    except BaseException:
+        with suppress(StorageError):  # the first error says more
+            store.close()
+        raise
+    return store
+
+
+def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
+    """Return the settings of the next session of the run at ``run``: its own, the ``given`` ones, else the last session's.
+
+    A ``model`` in ``given`` moves a judge to the address after its name; a judge without one stays where it was. Variables and
+    prices for each judge belong to the judges in the order of ``given``.
+
+    Raises:
+        InputError: the judges are not the run's; variables or prices do not match the judges; or as :func:`check_target`.
+        RunError: there is no run, or its last session recorded a bad address or variable.
+    """
+    manifest = read_manifest(run)
+    try:  # somebody else may have made the run, and its addresses decide where keys go
+        before = checked(manifest.last_session, "its last session")
+    except InputError as error:
+        raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
+    own = manifest.own_settings
+    check_unit(manifest, given.get("budget"), None)
+    if given.get("target_error") is not None:
+        _check_ends_at_error(own)
+    if (judge := given.get("judge", own["judge"])) != own["judge"]:
+        raise InputError(
+            f"--judge: this run's judge is {own['judge']}, not {judge}; for another judge start a new run"
+        )
+    if judge.startswith(IN_PYTHON) and "judge" not in given:
+        function = judge.removeprefix(IN_PYTHON)
+        last = function.rpartition(".")[2]
+        raise InputError(
+            f"{run}: its judge is {function}, a Python function; pass it again: "
+            f"open_run({str(run)!r}).resume(judge={last if last.isidentifier() else '…'})"
+        )
+    names = tuple(map(judge_name, before["model"]))
+    order = [judge_name(model) for model in given.get("model", ())] or list(names)
+    if twice := next((name for name in order if order.count(name) > 1), None):
+        raise InputError(
+            f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url'
+        )
+    if not set(order) <= set(names):
+        raise InputError(
+            f"--model: this run's judges are {', '.join(names)}, not {', '.join(order)}; only their addresses may change "
+            "(NAME@https://…). For other judges start a new run"
+        )
+    moved = {
+        name: model
+        for name, model in zip(order, given.get("model", ()), strict=False)
+        if model != name
+    }
+    settings = {"max_cost": manifest.budget_usd, **own, **before, **given}
+    settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
+    for name in ("api_key_env", "price_in", "price_out", "price_cached"):
+        values = given.get(name, ())
+        if len(values) > 1:
+            if len(values) != len(order) or set(order) != set(names):
+                raise InputError(
+                    f"{TABLE[name].flag}: {len(values)} for {len(names)} judges; give one for each, and each judge's --model "
+                    "in the same order"
+                )
+            settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
+    prices, notes = [name for name in PRICES if settings.get(name) and name not in given], []
+    if prices and not is_made_here(manifest.run_id):
+        settings |= dict.fromkeys(prices, ())
+        notes.append(
+            f"{run}: its prices do not count, because it was not made here; --price-in and --price-out set them"
+        )
+    source = Source(str(run), manifest.run_id, named_in(given), notes)
+    if "price_in" not in given:
+        source = replace(source, prices=f"recorded in {run}, which was made here")
+    found = Settings(**settings, source=source)
+    check_target(found, manifest.scales)
+    # Recorded prices are for calls as they were made then; prices given now are for those of now.
+    return (
+        found
+        if given.get("price_in")
+        else with_prices_of(found, was_batch=Settings(**{**own, **before}).batch)
+    )
+
+
+def _check_ends_at_error(own: Mapping[str, Any]) -> None:
+    """Raise InputError if a run with these settings has another goal than scores."""
+    if is_of_systems(own["decide"]):
+        raise InputError(
+            "--target-error: this run compares systems, and ends with its budget, not at an error; leave it out, or start a "
+            "new run"
+        )
+    if own["decide"] is not None:
+        raise InputError(
+            f"--target-error: this run decides {own['decide']}, and ends when few decisions are likely wrong, not at an error; "
+            "give --target-wrong X, or start a new run"
+        )
+
+
+def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunStore | None:
+    """Open the run at ``path`` to go on with it; None if there is none. A run of other settings without answers is removed.
+
+    Args:
+        session: the settings of the session that spends a larger budget.
+
+    Raises:
+        InputError: the run has answers and other settings.
+    """
+    if not (path / FILE).exists():
+        return None
+    store = RunStore.open(path)
+    try:
+        if store.has_answers:
+            check_unit(
+                store.manifest,
+                wanted.budget if wanted.budget_usd is None else None,
+                wanted.budget_usd,
+            )
+        differing = differences(store.manifest, wanted)
+        if differing and not store.has_answers:
+            store.make_way()
+            return None
+        if differing:
+            raise InputError(
+                f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
+                f"Go on with its own settings, robin resume {typed(path)}, or name another --run"
+            )
+        _set_budget(
+            store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd, session
+        )
+    except BaseException:
+        with suppress(StorageError):  # the first error says more
+            store.close()
+        raise
+    return store
+
+
+def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
+    """Raise InputError for a budget of calls if the run has one of money, or the other way round."""
+    own = manifest.budget_usd
+    if own is not None and budget is not None:
+        raise InputError(
+            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --max-cost {2 * own:g}"
+        )
+    if own is None and budget_usd is not None:
+        raise InputError(
+            f"--max-cost {budget_usd:g}: this run has a budget of {manifest.budget:,} calls; give that too, or raise it: "
+            f"--budget {manifest.budget}"
+        )
+
+
+def _set_budget(
+    store: RunStore, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]
+) -> None:
+    recorded, recorded_usd = store.manifest.budget, store.manifest.budget_usd
+    check_unit(store.manifest, budget, budget_usd)
+    if budget_usd is not None and recorded_usd is not None:
+        if budget_usd < recorded_usd:
+            raise InputError(
+                f"--max-cost {budget_usd:g}: the run {store.path} has a budget of ${recorded_usd:g}; it can be raised, not "
+                "lowered"
+            )
+        if budget_usd > recorded_usd:
+            _check_repeats(store, session)
+            calls = min(10**9, round(recorded * budget_usd / recorded_usd))
+            store.announce(session, budget=calls, budget_usd=budget_usd)
+        return
+    assert budget is not None  # noqa: S101  # it is one of the two
+    if budget < recorded:
+        raise InputError(
+            f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered: give "
+            f"--budget {recorded} or more, or begin another run with --run DIR"
+        )
+    if budget > recorded:
+        _check_repeats(store, session)
+        store.announce(session, budget=budget)
+
+
+def _check_repeats(store: RunStore, session: Mapping[str, Any]) -> None:
+    """Raise InputError if a larger budget would go to judges that repeat themselves."""
+    if session.get("repeat_anyway") or store.manifest.repeat_anyway:
+        return
+    goal = goal_of_run(store)
+    repeats = repeats_of(store.manifest, goal)
+    if repeats is not None and repeats.end_the_run(store.fold().arms):
+        raise InputError(
+            f"{store.path}: the judge repeats itself, so more calls would bring the same {goal.noun}s. Add --repeat-anyway to "
+            "make them nevertheless; or ask another judge, or people"
+        )
+
+
+def _check_template(run: Path, manifest: Manifest, named: str | None) -> None:
+    """Check that the template of a run is robin's, or of a run made here, or the one in the file that the user ``named``.
+
+    Raises:
+        InputError: it is none of these, or the file cannot be read or holds another.
+    """
+    template = str(manifest.prompt.get("template", ""))
+    digest = hashlib.sha256(template.encode()).hexdigest()
+    if named is not None:
+        try:
+            is_same = hashlib.sha256(Path(named).read_bytes()).hexdigest() == digest
+        except OSError as error:
+            raise InputError(f"--template {named}: cannot be read ({error.strerror})") from error
+        if not is_same:
+            raise InputError(
+                f"--template {named}: is not the template of {run}, whose SHA-256 is {digest}; name that one"
+            )
+    elif template and not is_shipped_template(digest) and not is_made_here(manifest.run_id):
+        raise InputError(
+            f"{run / FILE}: its template is not one of robin's, and this run was not made here. Read the template, and name "
+            f"its file, whose SHA-256 is {digest}: --template FILE"
+        )
+
+
+def _check_unchanged(manifest: Manifest) -> None:
+    if recorded_prompts(manifest).sha256 != manifest.prompt["sha256"]:
+        raise RunError(
+            f"{FILE}: its template and rubrics are not those that the run was made with (their SHA-256 differs); restore the "
+            "file from a copy, or start a new run"
+        )
+    if is_made_here(manifest.run_id) and _prompts_now(manifest) != manifest.prompt["sha256"]:
+        raise RunError(
+            f"the prompts changed since this run was made (by robin {manifest.versions.get('robin')}): going on would mix two "
+            "experiments; restore the rubric and template files, use that version of robin, or start a new run"
+        )
+    for name, digest in sources_of(manifest):
+        _check_file(Path(name), digest)
+
+
+def _check_file(source: Path, recorded: str) -> None:
+    """Raise RunError if a file changed since it was read; a missing or special file is ignored."""
+    if not source.is_file():
+        return
+    way_on = "To go on with the run's own copy of the pairs, move that file away"
+    try:
+        with source.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise RunError(
+            f"{source}: cannot be read ({error.strerror}), and may have changed since this run was made; make it readable. "
+            f"{way_on}"
+        ) from error
+    if digest != recorded:
+        raise RunError(
+            f"{source}: changed since this run was made; restore it, or start a new run with another --run. {way_on}"
+        )
+
+
+def _prompts_now(manifest: Manifest) -> str:
+    """Return the hash of a run's prompts as its files are today; if a file is missing, that of the run's own copy."""
+    files, template = manifest.prompt.get("rubric_files", ()), manifest.prompt.get("template_file")
+    own = [*files, *([template] if template and template not in known_templates() else [])]
+    if not all(Path(file).is_file() for file in own):
+        return recorded_prompts(manifest).sha256
+    try:
+        return load_prompts(
+            manifest.criteria if len(manifest.kind.variants) > 1 else manifest.attributes,
+            files,
+            template,
+            manifest.answers,
+            pairwise=manifest.is_pairwise,
+            ties=not manifest.own_settings["no_ties"],
+        ).sha256
+    except InputError as error:
+        raise RunError(
+            f"{error}. To go on with the run's own copy of its prompts, move that file away"
+        ) from error

@@ -1,0 +1,103 @@
+"""The scheduler of a run, and the planner of a session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from robin_cli.goals.base import Goal
+from robin_cli.goals.watching import Watch
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import InputError
+from robin_cli.policies.base import Choice
+from robin_cli.policies.registry import chosen, policy_named
+from robin_cli.run.fold import Fold
+from robin_cli.run.reader import check_spent
+from robin_cli.run.store import RunStore
+from robin_cli.session.asking import reopen_arms
+from robin_cli.session.looking_again import look_again
+from robin_cli.session.planner import Planner
+from robin_cli.session.round_sizes import first_depth
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE, Settings
+
+
+def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Settings, Choice | None]:
+    """Return ``settings`` with the run's scheduler, and the choice if the scheduler named there only chooses one.
+
+    Raises:
+        InputError: settings that the scheduler refuses, or variances that it does not use.
+    """
+    own = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN}
+    choice = chosen(settings.scheduler, goal.setup(own, budget))
+    if policy_named(settings.scheduler).asks_on:
+        settings = replace(settings, repeat_anyway=True)
+    settings = settings if choice is None else replace(settings, scheduler=choice.name)
+    if settings.variances and not policy_named(settings.scheduler).needs_variances:
+        raise InputError(
+            f"--variances {settings.variances}: --scheduler {settings.scheduler} learns the variances from the run itself; "
+            "leave --variances out, or take --scheduler robin, which knows them beforehand (robin plan takes --variances "
+            "with every scheduler)"
+        )
+    return settings, choice
+
+
+def planner_of(
+    store: RunStore,
+    fold: Fold,
+    goal: Goal,
+    watch: Watch,
+    rounds: int | None,
+    prices: FloatArray | None,
+    *,
+    may_end_early: bool = False,
+) -> tuple[Planner, int]:
+    """Make the planner of a session.
+
+    Args:
+        rounds: the number of rounds; None if each call is chosen by all answers so far.
+        prices: of the judges, see :class:`Setup`.
+        may_end_early: see :class:`Planner`.
+
+    Returns:
+        The planner, and the number of ratings per arm that are asked before any are looked at: in rounds, in the first.
+
+    Raises:
+        RunError: more is spent than the budget.
+    """
+    manifest, space = store.manifest, store.space
+    by_money = manifest.budget_usd is not None
+    check_spent(store.path, manifest, fold.arms.spent)
+    reopen_arms(fold.writable, space.judge, fold.set_aside)
+    policy = goal.policy(manifest, store.variances, prices)
+    if (
+        policy.refits and fold.fitted
+    ):  # on the ratings of its last fit, as in a run that never stopped
+        policy = policy.fitted(*fold.fitted)
+    looked = (
+        0
+        if watch.verdicts is None or rounds is not None
+        else look_again(store, fold, goal, watch.verdicts)
+    )
+    # ratings that go out at once
+    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up
+    repeats = watch.repeats
+    if rounds is not None:
+        count, most = max(1, rounds), None if repeats is None else repeats.first
+        first = first_depth(manifest.budget, len(space), count, warm_up=first, most=most)
+    planner = Planner(
+        fold.writable,
+        policy,
+        budget=None if by_money else manifest.budget,
+        judge=space.judge,
+        stop=watch.stop,
+        verdicts=watch.verdicts,
+        decides=watch.decides,
+        round_depth=None if rounds is None else first,
+        first_fit=space.first_fit,
+        together=space.together,
+        looked=looked,
+        may_end_early=may_end_early,
+        first_visit=1 if any(manifest.expected) else goal.first_visit,
+        repeats=repeats,
+    )
+    return planner, first

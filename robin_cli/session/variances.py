@@ -1,0 +1,133 @@
+"""Variances for --scheduler robin, and counts of ratings for a forecast, from an earlier run or a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from robin_cli.data.pools import Pool, panel_pool
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import things_rated
+from robin_cli.model.space import ArmSpace
+from robin_cli.run.manifest import FILE as MANIFEST
+from robin_cli.run.manifest import read_manifest
+from robin_cli.run.pools import load_pools
+
+
+def earlier_variances(
+    source: str | Path, space: ArmSpace, notify: Callable[[str], None]
+) -> FloatArray:
+    """Return the 1/n variance of each arm in ``source``, a run or a pool, shape (K,).
+
+    An arm with fewer than two ratings gets the mean of the other arms, and a note reports how many did. A judge that
+    ``source`` does not know gets the mean over its judges.
+
+    Raises:
+        InputError: ``source`` cannot be read, has another scale, or has none of the arms.
+    """
+    _check_scales(source, space)
+    variances = np.full(len(space), np.nan)
+    for facet, pools in zip(space.arms_of_pair(0), _pools_of(source, space), strict=True):
+        found = [_by_pair(pool) for pool in pools]
+        pair_means = [
+            [each[pair_id] for each in found if pair_id in each] for pair_id in space.pair_ids
+        ]
+        arms = space.arm_at(np.arange(len(pair_means)), space.attribute[facet], space.judge[facet])
+        variances[arms] = [np.mean(each) if each else np.nan for each in pair_means]
+    unknown = int(np.isnan(variances).sum())
+    if unknown == len(variances):
+        raise InputError(
+            f"--variances {source}: has no pair of this data with two ratings or more; are they the same pairs?"
+        )
+    if unknown:
+        what = things_rated(len(space), len(space.attributes), len(space.judges))
+        notify(
+            f"{source}: {unknown} of {what} have fewer than two ratings there and get the others' mean"
+        )
+    units = space.units**2
+    return np.where(np.isnan(variances), np.nanmean(variances / units) * units, variances)
+
+
+def known_counts(source: str | Path, space: ArmSpace) -> list[IntArray]:
+    """Return how often each pair got each rating in ``source``, a run or a pool: shape (pairs, levels) by attribute and judge.
+
+    A judge that ``source`` does not know gets the ratings of its first judge.
+
+    Raises:
+        InputError: ``source`` cannot be read, has another scale, or has none of the pairs.
+    """
+    _check_scales(source, space)
+    found = []
+    for place, (pool, *_) in enumerate(_pools_of(source, space)):
+        scale = space.scale_of(place)
+        known = dict(zip(pool.pair_ids, pool.ratings, strict=True))
+        counts = np.zeros((len(space.pair_ids), scale.levels), dtype=np.int64)
+        for row, pair_id in enumerate(space.pair_ids):
+            ratings = known.get(pair_id)
+            if ratings is None:
+                continue
+            counts[row] = np.bincount(ratings - scale.low, minlength=scale.levels)
+        if not counts.any():
+            raise InputError(
+                f"--variances {source}: has no ratings of these pairs; are they the same pairs?"
+            )
+        found.append(counts)
+    return found
+
+
+def _check_scales(source: str | Path, space: ArmSpace) -> None:
+    """Raise InputError if ``source`` was rated on another scale: its variances would have other units."""
+    if not (Path(source) / MANIFEST).is_file():
+        return
+    manifest = read_manifest(Path(source))
+    by_attribute = dict(zip(manifest.attributes, manifest.scales, strict=True))
+    for attribute, scale in zip(space.attributes, space.scales, strict=True):
+        theirs = by_attribute.get(attribute, manifest.scales[0])
+        if theirs != scale:
+            raise InputError(
+                f"--variances {source}: was rated on the scale {theirs}, {attribute} is on {scale} here; name a run "
+                "on the same scale"
+            )
+
+
+def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
+    """Return the pools for each attribute and judge: the judge's own, else the attribute's, else those of its other judges.
+
+    A single pool serves for all.
+    """
+    pools = load_pools(source, grouped=False)
+    found = []
+    for arm in space.arms_of_pair(0):
+        attribute, scale = space.attribute_of(arm), space.scale_of(arm)
+        names = (
+            panel_pool(space.judge_of(arm), attribute),
+            attribute,
+            *(pools if len(pools) == 1 else ()),
+        )
+        own = [pools[name] for name in names if name in pools][:1]
+        chosen = own or [
+            pool for name, pool in pools.items() if name.endswith(panel_pool("", attribute))
+        ]
+        if not chosen:
+            raise InputError(
+                f'--variances {source}: has no ratings of "{space.label(arm)}"; it has {", ".join(pools)}'
+            )
+        for pool in chosen:
+            if (
+                min(map(np.min, pool.ratings)) < scale.low
+                or max(map(np.max, pool.ratings)) > scale.high
+            ):
+                raise InputError(
+                    f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}"
+                )
+        found.append(chosen)
+    return found
+
+
+def _by_pair(pool: Pool) -> dict[str, float]:
+    """Return the variance of each pair with two ratings or more."""
+    rated = zip(pool.pair_ids, pool.ratings, strict=True)
+    return {pair_id: float(np.var(each)) for pair_id, each in rated if len(each) >= 2}

@@ -1,0 +1,167 @@
+"""Work on an open run: its sessions, from the first check to the record of the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from robin_cli.judges.functions import Function
+from robin_cli.model.errors import EndpointError, StorageError, typed
+from robin_cli.model.records import counted, number_of
+from robin_cli.run.batches import Ledger
+from robin_cli.run.manifest import REACHED
+from robin_cli.run.store import RunStore
+from robin_cli.session.carrying import Closing, carrying_of
+from robin_cli.session.cautions import cautions
+from robin_cli.session.in_rounds import as_submitted
+from robin_cli.session.labelled import keep_labels, labels_at_start
+from robin_cli.session.session import Outcome, Session
+from robin_cli.session.stop import Stop, end_all
+from robin_cli.settings.addresses import api_keys, judges_of, keep_hosts
+from robin_cli.settings.setting import Scope
+from robin_cli.settings.table import TABLE, Settings, recorded
+
+_CLOSING_S = 10.0
+"""How long a judge may take to close its connections."""
+
+Around = Callable[[Session, Stop], AbstractContextManager[None]]
+"""A context around the work of a session, for displays and signals. It is entered inside the event loop."""
+
+
+async def work(
+    store: RunStore,
+    settings: Settings,
+    *,
+    notify: Callable[[str], None],
+    around: Around,
+    function: Function | None = None,
+) -> Outcome:
+    """Spend the rest of the budget of an open run, until it is finished; return how it ended, or that it was finished before.
+
+    Args:
+        notify: gets lines for the user.
+        function: the judge, if it is a Python function.
+
+    Raises:
+        InputError: as :func:`api_keys`.
+        EndpointError, LimitReached, StorageError: as :meth:`Session.work`; received answers are kept.
+    """
+
+    def note(line: str) -> None:
+        notify(f"note: {line}")
+
+    if store.manifest.repeat_anyway:
+        settings = replace(settings, repeat_anyway=True)
+    ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
+    keep_hosts(store.manifest.run_id, settings)
+    if ledger.open and not settings.batch:  # first finish the batches under way
+        before = await _session(store, settings, ledger, note, around, function, finish_only=True)
+        if before.interrupted:
+            return before
+    return await _session(store, settings, ledger, note, around, function)
+
+
+async def _session(
+    store: RunStore,
+    settings: Settings,
+    ledger: Ledger,
+    note: Callable[[str], None],
+    around: Around,
+    function: Function | None,
+    *,
+    finish_only: bool = False,
+) -> Outcome:
+    """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
+    # before they change: the next session takes these over
+    session_settings = recorded(settings, Scope.SESSION)
+    if finish_only:
+        settings = as_submitted(settings)
+    stop, keys = Stop(), api_keys(settings)
+    rounds = 0 if finish_only else settings.rounds
+    carrying = carrying_of(store, settings, ledger, keys, note, function, rounds)
+    try:
+        session = Session(store, carrying, stop, settings, note)
+        already = session.outcome(worked=False)
+        given = None if finish_only else labels_at_start(store, settings)
+        if already.finished and not ledger.open:
+            _record_target(store, settings)
+            keep_labels(store, given)
+            return already
+        for caution in () if finish_only else cautions(store, session.goal, settings, keys):
+            note(caution)
+        if settings.max_cost is not None:
+            for judge, price in zip(judges_of(settings), carrying.prices, strict=True):
+                if price is not None:
+                    note(f"{judge.name} costs {price.text(settings.source.prices)}")
+            if lost := store.manifest.lost_calls:
+                note(
+                    f"--max-cost: {number_of(lost, 'answer')} of earlier sessions may be lost, and count "
+                    f"${session.lost_usd:.4f}"
+                )
+        store.begin(session_settings)
+        keep_labels(store, given)
+        return await _worked(store, session, stop, around)
+    finally:
+        await _close(carrying.closing, note)
+
+
+async def _worked(store: RunStore, session: Session, stop: Stop, around: Around) -> Outcome:
+    """Do the session's work, and record its end in the run, also after an error."""
+    try:
+        with around(session, stop):
+            outcome = await session.work()
+    except BaseException:
+        with suppress(StorageError):  # the first error says more
+            _record_end(store, session)
+        raise
+    _record_end(store, session)
+    return outcome
+
+
+def _record_end(store: RunStore, session: Session) -> None:
+    """Record the end of the session, how long it waited, and the limit of money that ended it."""
+    stats = session.stats
+    reached = {REACHED: session.money.limit} if session.money.reached else {}
+    waits = {"refused": stats.refused, "waited_s": round(stats.waited_s, 1)}
+    store.end(in_flight=stats.dropped, **waits, **reached)
+
+
+def _record_target(store: RunStore, settings: Settings) -> None:
+    """Record the target at which the run is finished, if it is not the last session's."""
+    target = {
+        name: getattr(settings, name)
+        for name in ("target_error", "target_wrong", "agree", "confidence", "repeat_anyway")
+    }
+    if any(
+        store.manifest.last_session.get(name, TABLE[name].default) != value
+        for name, value in target.items()
+    ):
+        store.set_manifest(store.manifest.with_last_session(**target))
+
+
+async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> None:
+    """Close all ``judges``. A failure is only reported: the answers are kept already."""
+    for closing in [asyncio.create_task(judge.aclose()) for judge in judges]:
+        await asyncio.wait({closing}, timeout=_CLOSING_S)
+        if not closing.done():
+            notify(f"a judge did not close within {_CLOSING_S:g} s; it is abandoned")
+            await end_all([closing])
+        elif not closing.cancelled() and (error := closing.exception()) is not None:
+            notify(" ".join(str(error).split()) or type(error).__name__)
+
+
+def check_rated(outcome: Outcome, run: Path) -> None:
+    """Raise EndpointError if a session brought no rating although its run has none yet, or is not finished."""
+    if not outcome.stats.ratings and not (outcome.finished and outcome.is_rated):
+        noun, stats = outcome.goal.noun, outcome.stats
+        reason = (
+            stats.last_failure
+            or counted(stats.unparsed, noun)
+            or f"given up: {counted(outcome.retired, noun)}"
+        )
+        raise EndpointError(
+            f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments lists all answers"
+        )

@@ -1,0 +1,434 @@
+"""Draw any chart with matplotlib, as an image file or as SVG inside a page with the page's colours."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal
+from xml.etree import ElementTree
+
+import numpy as np
+
+from robin_cli.show.charts import MANY, SIZE, Chart, Panel, Series
+from robin_cli.show.text import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as Drawn
+    from matplotlib.figure import Figure
+
+INK, FAINT = "#24292f", "#d0d7de"
+MARKS = ("#0b62c4", "#c4520b", "#1a7f37", "#8250df", "#6e7781")
+"""Colours that can be told apart on white, by people who do not see red and green apart as well."""
+_IN_PAGE = {INK: "var(--ink)", FAINT: "var(--line)"} | {
+    each: f"var(--mark-{at})" for at, each in enumerate(MARKS)
+}
+"""What a page calls them: its style sheet has others for the dark, and for paper."""
+_PANEL_HEIGHT = 1.8
+_SQUARE = 2.6
+_OTHER_SCRIPTS = tuple(f"Noto Sans {name}" for name in ("CJK SC", "CJK JP", "CJK KR", "SC"))
+_OTHER_SCRIPTS += ("WenQuanYi Micro Hei", "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo")
+_OTHER_SCRIPTS += ("Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS")
+"""Fonts with Chinese, Japanese or Korean letters, of which a machine may have some: matplotlib brings none."""
+_STYLE: Any = {
+    "svg.hashsalt": "robin",  # by which a drawing of the same figures is the same file
+    "pdf.fonttype": 42,  # letters that can be selected, and fonts that are embedded
+    "font.sans-serif": ["DejaVu Sans", "Arial", *_OTHER_SCRIPTS],
+    "font.size": 10.5,
+    "axes.unicode_minus": False,  # the minus of every other number
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
+    ),
+}
+_CELLS = 28
+"""Cells from end to end where a density is drawn."""
+_TITLE = 68
+"""Letters of a title that one line of a chart of the usual size holds."""
+_FEW_MARKS = 5.0
+"""An axis that ends at less than so many times its beginning has hardly one of 1, 2, 5, 10, … on it."""
+_SVG = "{http://www.w3.org/2000/svg}"
+ElementTree.register_namespace("", _SVG.strip("{}"))  # which a page needs no prefix for
+_DRAWN = frozenset({f"{_SVG}use", f"{_SVG}path"})
+_NOT_DATED: Mapping[str, Any] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None},
+}
+_NAME = 60
+"""Letters of a name in a line of a figure."""
+_ROOM, _BETWEEN, _REST = 1.6, 0.1, 0.5
+"""Inches of a figure that names have beside their marks, between one another, and that an axis has for its label."""
+_FEW_NAMES = 3
+_MANY_NAMES = 12
+_STRONGEST = 0.62
+"""How much of the colour a cell has at most: numbers are read upon it."""
+
+
+Marks = list[tuple["Artist", Sequence[str]]]
+"""What was drawn, and what each mark of it says to a reader who points at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Return a chart as SVG for a page; ``wide``: it takes the full width."""
+
+    title: str
+    says: str
+    svg: str
+    wide: bool
+
+
+def picture(chart: Chart, number: int) -> Picture:
+    """Draw a chart for a page; ``number``: its number on the page."""
+    said: dict[str, Sequence[str]] = {}
+    root = ElementTree.fromstring(drawn(chart, "svg", said=said))  # noqa: S314  # drawn here
+    _set_for_page(root, f"c{number}-", said)
+    root.attrib |= {"role": "img", "aria-label": chart.says}
+    return Picture(
+        chart.title,
+        chart.says,
+        ElementTree.tostring(root, encoding="unicode"),
+        wide=chart.size[0] > SIZE[0],
+    )
+
+
+def _set_for_page(
+    root: ElementTree.Element, prefix: str, said: Mapping[str, Sequence[str]]
+) -> None:
+    """Give an SVG a page's colours, its own ids, short numbers, and titles; no styles, which the page forbids."""
+    for name in ("width", "height"):
+        del root.attrib[name]
+    for child in [
+        *root.findall(f"{_SVG}metadata"),
+        *(each for each in root if each.find(f"{_SVG}style") is not None),
+    ]:
+        root.remove(child)
+    for group in root.iter(f"{_SVG}g"):
+        marks = (each for each in group.iter() if each.tag in _DRAWN and "id" not in each.attrib)
+        for mark, text in zip(marks, said.get(group.attrib.pop("id", ""), ()), strict=False):
+            ElementTree.SubElement(mark, f"{_SVG}title").text = text
+    for element in root.iter():
+        styles = dict(
+            each.split(": ", 1) for each in element.attrib.pop("style", "").split("; ") if each
+        )
+        styles.pop("font-family", None)
+        values = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+        element.attrib.clear()
+        values |= {name: _IN_PAGE.get(value, value) for name, value in styles.items()}
+        for name, value in values.items():
+            named = (
+                prefix + value
+                if name == "id"
+                else re.sub(r"(?<=#)(?=[a-z][0-9a-f]{10})", prefix, value)
+            )
+            element.set(name, re.sub(r"(\.\d\d)\d+", r"\1", " ".join(named.split())))
+        if element.text is not None and not element.text.strip():
+            element.text = None
+        element.tail = None
+
+
+def _points(axes: Axes, each: Series) -> Marks:
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+    if len(each.x) <= MANY:
+        found = axes.scatter(
+            each.x, each.y, s=16, alpha=0.7, linewidths=0, color=MARKS[each.colour]
+        )
+        return [(found, each.texts)]
+    red, green, blue, _ = to_rgba(MARKS[each.colour])
+    colours = LinearSegmentedColormap.from_list(
+        "density", [(red, green, blue, 0.12), (red, green, blue, 1.0)]
+    )
+    ends = (*axes.get_xlim(), *axes.get_ylim())
+    how: Any = {"mincnt": 1, "bins": "log", "cmap": colours, "linewidths": 0}
+    axes.hexbin(each.x, each.y, gridsize=_CELLS, extent=ends, **how)
+    return []
+
+
+def _line(axes: Axes, each: Series) -> Marks:
+    known = ~np.isnan(each.y)
+    (line,) = axes.plot(
+        each.x[known],
+        each.y[known],
+        each.style,
+        color=MARKS[each.colour],
+        markersize=4,
+        label=each.name,
+    )
+    if len(each.low):
+        axes.vlines(each.x, each.low, each.high, color=MARKS[each.colour], linewidth=1)
+    of = f"{each.name}: " * bool(each.name)
+    points = zip(each.x[known], each.y[known], strict=True)
+    return [
+        (
+            line,
+            [f"{of}{value:.3g} after {at:,.0f}" for at, value in points]
+            if "o" in each.style
+            else [],
+        )
+    ]
+
+
+def _steps(axes: Axes, each: Series) -> Marks:
+    edges = list(zip(each.x[:-1], each.x[1:], strict=True))
+    bars = axes.bar(
+        each.x[:-1], each.y, np.diff(each.x), align="edge", color=MARKS[each.colour], alpha=0.8
+    )
+    return [
+        (bar, [f"{low:.3g} to {high:.3g}: {count:,}"])
+        for bar, (low, high), count in zip(bars, edges, each.y.tolist(), strict=True)
+    ]
+
+
+def _intervals(axes: Axes, each: Series) -> Marks:
+    colour, is_known = MARKS[each.colour], ~np.isnan(each.low)
+    (axes.vlines if each.upright else axes.hlines)(
+        (each.x if each.upright else each.y)[is_known],
+        each.low[is_known],
+        each.high[is_known],
+        color=colour,
+        linewidth=1.5 if each.upright else 2,
+    )
+    values, marks = each.y if each.upright else each.x, Marks()
+    for some, fill in ((~is_known, "none"), (is_known, "full")):
+        (found,) = axes.plot(each.x[some], each.y[some], "o", color=colour, fillstyle=fill)
+        told = zip(values[some], each.low[some], each.high[some], strict=True)
+        marks.append(
+            (
+                found,
+                [
+                    f"{value:.2f}, 95 % interval {low:.2f} to {high:.2f}"
+                    for value, low, high in told
+                ],
+            )
+        )
+    offset: Any = {"xytext": (6, 4)} if each.upright else {"xytext": (0, 6), "ha": "center"}
+    for place, text in zip(zip(each.x, each.y, strict=True), each.texts, strict=False):
+        axes.annotate(text, place, textcoords="offset points", **offset)
+    return marks
+
+
+def _shares(axes: Axes, each: Series) -> Marks:
+    from matplotlib.colors import to_rgba
+
+    worse, better = (to_rgba(MARKS[at])[:3] for at in (1, 0))
+    rates, count, marks = np.asarray(each.y), len(each.y), Marks()
+    names = [name.get_text() for name in axes.get_yticklabels()]
+    inside: Any = {"in_layout": False}  # within the axes: takes long to measure, and moves nothing
+    letters: Any = {"ha": "center", "va": "center", "fontsize": 10 if count <= _MANY_NAMES else 8}
+    letters |= inside
+    for row, column in np.ndindex(rates.shape):
+        share = float(rates[row, column])
+        if np.isnan(share):
+            continue
+        edges = np.array([-0.5, 0.5, 0.5, -0.5])
+        colour = (*(better if share > 0.5 else worse), _STRONGEST * abs(2.0 * share - 1.0))
+        (cell,) = axes.fill(
+            column + edges, row + edges[[0, 0, 1, 1]], color=colour, linewidth=0, **inside
+        )
+        marks.append(
+            (cell, [f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"])
+        )
+        is_bold = each.is_bold is not None and each.is_bold[row, column]
+        axes.text(
+            column, row, f"{100 * share:.0f}", fontweight="bold" if is_bold else "normal", **letters
+        )
+    for at in range(count):
+        axes.text(at, at, "·", ha="center", va="center")
+    for name in axes.get_xticklabels() if count > _FEW_NAMES else ():
+        name.set(rotation=40, ha="right", rotation_mode="anchor")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return marks
+
+
+_KINDS: Mapping[str, Callable[[Axes, Series], Marks]] = {
+    "points": _points,
+    "line": _line,
+    "steps": _steps,
+    "intervals": _intervals,
+    "shares": _shares,
+}
+
+
+def _draw(axes: Axes, panel: Panel, written_out: Mapping[str, str]) -> Marks:
+    dashed: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+    _set_axis(axes, "x", panel, dashed, written_out)
+    _set_axis(axes, "y", panel, dashed, written_out)
+    if panel.diagonal is not None:
+        axes.plot(panel.diagonal, panel.diagonal, **dashed)
+        if panel.x.limits == panel.y.limits is not None:
+            axes.set_aspect("equal")
+    marks = [mark for each in panel.series for mark in _KINDS[each.kind](axes, each)]
+    if panel.y.limits is not None:  # an open end is where the data ends, which is known only now
+        axes.set_ylim(*panel.y.limits)
+    heading, texts = panel.y.beyond
+    for at, text in [*enumerate(texts), *([(-0.8, heading)] if texts else [])]:
+        axes.text(1.02, at, text, transform=axes.get_yaxis_transform(), va="center")
+    for axis, drawn_axis in ((panel.x, axes.xaxis), (panel.y, axes.yaxis)):
+        if axis.is_log:
+            log_axis(drawn_axis)
+    return marks
+
+
+def _set_axis(
+    axes: Axes,
+    letter: Literal["x", "y"],
+    panel: Panel,
+    dashed: Mapping[str, Any],
+    written_out: Mapping[str, str],
+) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis, drawn = (panel.x, axes.xaxis) if letter == "x" else (panel.y, axes.yaxis)
+    axes.set(
+        **{
+            f"{letter}label": title_of(axis.label),
+            f"{letter}scale": "log" if axis.is_log else "linear",
+        }
+    )
+    if axis.limits is not None and None not in axis.limits:  # a density goes from end to end
+        axes.set(**{f"{letter}lim": axis.limits})
+    if axis.rule is not None:
+        (axes.axvline if letter == "x" else axes.axhline)(axis.rule, **dashed)
+    if axis.names:
+        texts = [written_out.get(each, each).split("\n") for each in axis.names]
+        names = [[part for line in each for part in wrap(title_of(line), _NAME)] for each in texts]
+        drawn.set_ticks(np.arange(len(names)), list(map("\n".join, names)))
+        axes.grid(visible=False, axis=letter)
+    elif panel.diagonal is not None and axis.limits is not None:
+        drawn.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+
+
+def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = None) -> bytes:
+    """Draw a chart as the bytes of a file, svg, pdf or png; with a white background, except for a page.
+
+    A file has its fonts within, or its letters as outlines, and names written out. Letters that no font of this machine has
+    are boxes, except in SVG, whose letters are then text.
+
+    Args:
+        said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    is_file = said is None
+    is_text = not is_file or (form == "svg" and bool(letters_without_font(chart)))
+    style: Any = {"font.family": ["sans-serif", *_other_fonts()]}
+    style["svg.fonttype"] = "none" if is_text else "path"
+    with warnings.catch_warnings(), mpl.rc_context(_STYLE | style):
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # letters_without_font says so
+        count, panels = len(chart.panels), list(chart.panels.values())
+        a_line = min(chart.a_line, count)
+        lines = -(-count // a_line)
+        least = (_PANEL_HEIGHT if chart.a_line == 1 else _SQUARE) * lines
+        width, height = chart.size
+        ground = "white" if is_file else "none"
+        written_out = chart.written_out if is_file else {}
+        figure = Figure(figsize=(width, max(height, least)), layout="constrained", facecolor=ground)
+        places = figure.subplots(lines, a_line, squeeze=False).ravel()
+        for axes in places[count:]:
+            axes.remove()
+        named: dict[str, Artist] = {}
+        for place, (axes, (name, panel)) in enumerate(
+            zip(places, chart.panels.items(), strict=False)
+        ):
+            for mark, texts in _draw(axes, panel, written_out):
+                if said is not None:
+                    mark.set_gid(f"said-{len(said)}")
+                    said[f"said-{len(said)}"] = texts
+            named |= {
+                label: handle
+                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+            }
+            axes.set_title(
+                "\n".join(
+                    wrap(
+                        title_of(name if count > 1 else ""), int(_TITLE * width / SIZE[0]) // a_line
+                    )
+                )
+            )
+            if place + a_line < count and panels[place + a_line].x.label == panel.x.label:
+                axes.set_xlabel("")
+            if place % a_line and panels[place - 1].y.label == panel.y.label:
+                axes.set_ylabel("")
+        if named:  # below all, so that it never lies on a curve
+            figure.legend(
+                [*named.values()],
+                [*named],
+                loc="outside lower left",
+                ncols=len(named),
+                frameon=False,
+            )
+        _make_room(figure, panels, lines, a_line)
+        file = io.BytesIO()
+        how: Any = {"metadata": _NOT_DATED.get(form)}
+        if is_file:
+            figure.savefig(file, format=form, dpi=110, bbox_inches="tight", **how)
+        else:  # savefig would draw it twice, to the same bytes
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(file, **how)
+    return file.getvalue()
+
+
+def letters_without_font(chart: Chart) -> str:
+    """Return the letters of a chart's names that no font of this machine has: in a PDF they are boxes."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    names = ("DejaVu Sans", *_other_fonts())
+    fonts = [get_font(findfont(FontProperties(family=name))) for name in names]
+    axes = [(panel.x, panel.y) for panel in chart.panels.values()]
+    letters = sorted(set(f"{[*chart.panels]}{axes}{chart.written_out}"))  # as Python prints them
+    return "".join(char for char in letters if not any(f.get_char_index(ord(char)) for f in fonts))
+
+
+def _other_fonts() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    return [name for name in _OTHER_SCRIPTS if name in fontManager.get_font_names()]
+
+
+def _make_room(figure: Figure, panels: Sequence[Panel], lines: int, a_line: int) -> None:
+    """Enlarge a figure where the names would leave its marks no room; ``lines``, ``a_line``: of panels."""
+    width = figure.get_figwidth()
+    for axes in (axes for axes, panel in zip(figure.axes, panels, strict=True) if panel.y.names):
+        side, below = (
+            np.array([name.get_window_extent().size for name in axis.get_ticklabels()]) / figure.dpi
+            for axis in (axes.yaxis, axes.xaxis)
+        )
+        room = len(side) * (side[:, 1].max() + _BETWEEN) + below[:, 1].max() + _REST
+        wider = max(figure.get_figwidth(), width + a_line * (side[:, 0].max() - _ROOM))
+        figure.set_size_inches(wider, max(figure.get_figheight(), lines * room))
+
+
+def log_axis(axis: Drawn) -> None:
+    """Label 1, 2, 5, 10, … with plain numbers, or four even values if hardly any of those is in range."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(
+        LogLocator(subs=(1.0, 2.0, 5.0)) if high > _FEW_MARKS * low else MaxNLocator(4)
+    )
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")
+    )
+
+
+def title_of(name: str) -> str:
+    """Return a name from data for a chart, made harmless, and never read as a formula."""
+    return one_line(name).replace("$", r"\$")

@@ -1,0 +1,156 @@
+"""``robin export --what methods``: what a paper needs to say about a run, on one page; configs/paper has the words."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from robin_cli import __version__
+from robin_cli.data.local import shipped
+from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.policies.registry import DEFAULT
+from robin_cli.run.reader import RunData, read_run
+from robin_cli.session.inputs import recorded_prompts
+from robin_cli.show.papers import LATEX, MARKDOWN, Part, page_of
+from robin_cli.show.status import READ, Status, standing
+
+_ASKED = ("answers", "temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body", "seed")
+_CALLS = ("without a rating", "without a verdict", "failed calls", "cost")
+
+
+def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = False) -> str:
+    """Return the page on the run at ``path``, as Markdown or LaTeX.
+
+    Args:
+        labels: a file of people's labels, in place of the human ratings of the data.
+
+    Raises:
+        RunError, StorageError: the run cannot be read.
+        InputError: it is a file of scores, or the labels cannot be used.
+    """
+    run = read_run(path, (*READ, "model", "fingerprint", "received_at"))
+    if not (texts := prompt_of(run)):
+        raise InputError(
+            f"{run.name}: scores without a judge's prompt; name the run that made them"
+        )
+    status = standing(run, working=False, given=given_labels(labels, run))
+    words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
+    spent = _allocation(run, words["allocation"])
+    made = {name: words["intervals"][name] for name in _intervals(status)}
+    forms = {*run.manifest.answers, *["pairwise"] * run.manifest.is_pairwise}
+    judge = dict(_judge(run)) | {
+        name: each for name, each in words["answers"].items() if name in forms
+    }
+    said = " ".join([*judge.values(), *spent.values(), *made.values()])
+    keys = set(re.findall(r"\[([a-z-]+)\]", said))
+    robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
+    cited = [robin, *(each for key, each in words["references"].items() if key in keys)]
+    parts = [
+        Part("Data", dict(_data(run))),
+        Part("Judge", judge),
+        Part("Calls", calls_of(status)),
+        Part("Allocation", spent),
+        Part("Intervals", made),
+        Part("Prompt", texts=texts),
+        Part("References", texts={"BibTeX": "\n".join(cited)}),
+    ]
+    return page_of("Methods", parts, LATEX if as_latex else MARKDOWN)
+
+
+def _allocation(run: RunData, words: Mapping[str, str]) -> dict[str, str]:
+    """Return the goal and its limits, and the rule by which calls are chosen, in ``words``."""
+    asked = {**run.manifest.settings, **run.manifest.last_session}
+    scheduler, decide = asked["scheduler"], asked.get("decide")
+    spent = {"goal": f"--decide {decide}"} if decide else {}
+    for name in ("margin", "target_wrong", "target_error", "error_rate"):
+        if asked.get(name) is not None:
+            spent[f"--{name.replace('_', '-')}"] = f"{asked[name]:g}"
+    of_goal = "ranking" if not decide else decide if decide in words else "thresholds"
+    rule = words.get(of_goal if scheduler == DEFAULT else scheduler)
+    return {**spent, f"scheduler {scheduler}": rule or "A policy of another package."}
+
+
+def settings_sheet(path: Path) -> Mapping[str, str]:
+    """Return the calls, dates and prompt of a run for the sheet of its settings; nothing of a file of scores."""
+    run = read_run(path, (*READ, "received_at"))
+    texts = prompt_of(run)
+    return {**calls_of(standing(run, working=False)), **texts} if texts else {}
+
+
+def _data(run: RunData) -> Iterator[tuple[str, str]]:
+    data = run.manifest.data
+    yield "source", data["source"]
+    yield "SHA-256", data["sha256"]
+    prompts = number_of(len(np.unique(run.prompts)), "prompt")
+    yield "size", f"{number_of(len(run.pair_ids), 'pair')} of {prompts}"
+    yield "rows left out", f"{data.get('skipped', 0):,}"
+
+
+def _judge(run: RunData) -> Iterator[tuple[str, str]]:
+    manifest, answers = run.manifest, run.judgments
+    answers = answers.filter(pc.not_equal(answers["status"], "failed"))
+    yield "asked", ", ".join(manifest.judges)
+    yield "served", _counts(answers["model"])
+    yield "fingerprints", _counts(answers["fingerprint"]) or "none sent"
+    asked = {**manifest.own_settings, **manifest.last_session, "seed": manifest.seed}
+    said = [name for name in _ASKED if asked.get(name) not in (None, {})]
+    if set(asked["answers"]) == {"decisions"}:
+        said = [name for name in said if name in {"answers", "extra_body"}]
+    asked |= {"answers": " and ".join(asked["answers"])}
+    yield "settings", ", ".join(f"{name} {asked[name]}" for name in said)
+    ends = zip(manifest.attributes, manifest.known_ends, strict=True)
+    yield "scale", ", ".join(f"{name} {each}" for name, each in ends if each.are_known)
+    yield "software", ", ".join(f"{name} {each}" for name, each in manifest.versions.items())
+
+
+def _counts(values: pa.ChunkedArray) -> str:
+    counts = values.drop_null().value_counts().to_pylist()
+    return ", ".join(f"{each['values']} ({number_of(each['counts'], 'answer')})" for each in counts)
+
+
+def calls_of(status: Status) -> dict[str, str]:
+    """Return the calls of a run in words, by name, and their dates."""
+    lines, times = status.lines, status.found.run.judgments["received_at"]
+    first, last = pc.min_max(times).as_py().values()
+    dates = (
+        {} if first is None else {"dates": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"}
+    )
+    told = {name: lines[name] for name in _CALLS if name in lines}
+    return {"calls": lines.get("budget", "none")} | told | dates
+
+
+def prompt_of(run: RunData) -> dict[str, str]:
+    """Return the template and the rubrics to the letter, by name; none for a file of scores."""
+    record = run.manifest.prompt
+    if "template" not in record:
+        return {}
+    prompts = recorded_prompts(run.manifest)
+    criterion = [] if prompts.criterion is None else [prompts.criterion]
+    rubrics = {
+        f"rubric of {each.attribute}": each.text for each in (*prompts.rubrics.values(), *criterion)
+    }
+    return {"prompt": record["template"] + record.get("request", ""), **rubrics}
+
+
+def _intervals(status: Status) -> Iterator[str]:
+    """Yield the names of the intervals that the run has."""
+    run, people = status.found.run, status.found.people
+    if "ranking" in status.found.tables:
+        yield "preferences"
+    else:
+        yield from ("scores", "guaranteed", "means")
+        yield from ["systems"] * (SYSTEM_COLUMN in run.column_names)
+        yield from ["decisions"] * (run.task is not None)
+    yield from ["labels"] * any(each.corrected for each in people.means)
+    yield from ["agreement"] * bool(people.agreement or people.among)
+    known = any(not math.isnan(found[0].value) for found in people.reliability.values())
+    yield from ["reliability"] * known

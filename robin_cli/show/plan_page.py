@@ -1,0 +1,163 @@
+"""A plan for people: its answer, the table of budgets, and the details."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.text import Text
+
+from robin_cli.model.records import number_of
+from robin_cli.policies.registry import BASELINE
+from robin_cli.show.columns import PLANNED
+from robin_cli.show.plan import Plan
+from robin_cli.show.tables import Column, Table
+from robin_cli.show.terminal import print_table, stdout_console
+from robin_cli.show.text import plain
+from robin_cli.show.words import duration, error_text, share_text, significant, target_text
+from robin_cli.simulate.forecast import RUNS, SHARE_WITHIN, Needed
+
+_HEADERS = {
+    "worst_error": "worst score",
+    "mean_error": "average",
+    "calls": "spent",
+    "wrong": "wrong %",
+    "likely_wrong": "likely wrong %",
+}
+
+
+def print_page(plan: Plan, *, details: bool) -> None:
+    """Print a plan at the terminal; ``details``: all that it knows."""
+    console = stdout_console()
+    lines = [*_goal_line(plan), _headline(plan), *_assumptions(plan)]
+    console.print(Text(plain("\n".join(lines))))
+    print_table(console, plan_table(plan, details=details))
+    notes = ["", *_notes(plan), "Nothing was sent."]
+    price = [f"Price: {plan.facts['price']}."] * (plan.config.max_cost is not None)
+    lines = notes if details else [*price, "--details says more. Nothing was sent."]
+    console.print(Text(plain("\n".join(lines))))
+
+
+def plan_table(plan: Plan, *, details: bool = False) -> Table:
+    """Return a row for each budget; people see an even spread with ``details``."""
+    rows = plan.rows
+    names = [name for name in _HEADERS if name in rows[0]]
+    even = names if details and plan.scheduler != BASELINE else []
+    texts = {
+        "calls": [f"{row['budget']:,}" for row in rows],
+        "money": [_money(row) if details else _short(row["cost_usd_about"]) for row in rows],
+        "time": [duration(row["seconds"]) for row in rows],
+        **{_HEADERS[name]: [_figure(plan, name, row[name]) for row in rows] for name in names},
+        **{
+            f"evenly: {_HEADERS[name]}": [_figure(plan, name, row[f"even_{name}"]) for row in rows]
+            for name in even
+        },
+    }
+    columns = [
+        Column(f"{label} for people", form="word", label=label, hide="empty", for_people=True)
+        for label in texts
+    ]
+    values = {name: [row[name] for row in rows] for name in rows[0]}
+    people = {column.name: texts[column.label] for column in columns}
+    return PLANNED.of({**values, **people}, *columns, terminal=list(people))
+
+
+def _figure(plan: Plan, name: str, value: float) -> str:
+    if name.endswith("error"):
+        return error_text(value, as_share=plan.space.has_several_scales)
+    return f"{value:,.0f}" if name == "calls" else significant(100 * value, 2)
+
+
+def _goal_line(plan: Plan) -> list[str]:
+    """Return how many calls reach the goal, if there is one."""
+    if plan.needed is None:
+        return []
+    mine, evenly = plan.needed
+    beside = "" if plan.scheduler == BASELINE else f" (spread evenly: {_calls_text(evenly)})"
+    if plan.config.target_error is None:
+        often = f", or fewer, in {10 * SHARE_WITHIN:.0f} of 10 runs" * (mine.relation == "about")
+        takes = f"takes {_calls_text(mine)}{often}{beside}"
+        target = plan.goal.target_wrong
+        what = (
+            f"have {share_text(target)} of the decisions likely wrong" if target else "certify all"
+        )
+        return [f"To {what} ({plan.config.decide}) {takes}."]
+    error = target_text(plan.config.target_error, as_share=plan.space.has_several_scales)
+    return [
+        f"For an expected error of {error} of the worst score you need {_calls_text(mine)}{beside}."
+    ]
+
+
+def _calls_text(needed: Needed) -> str:
+    return f"{needed.relation} {number_of(needed.calls, 'call')}"
+
+
+def _headline(plan: Plan) -> str:
+    """Return what the budget takes, and what it brings."""
+    row = next(row for row in plan.rows if row["budget"] == plan.budget)
+    calls = f"{number_of(plan.budget, 'call')}{' at most' * plan.goal.ends}"
+    time = f"take {'at most' if plan.config.batch else 'about'} {duration(row['seconds'])}"
+    cost = _money(row)
+    takes = f"cost about {cost} and {time}" if cost else time
+    unknown = "" if cost else "; their price is not known (--price-in, --price-out)"
+    limit = "" if row["within_max_cost"] in {None, True} else " --max-cost does not pay for them."
+    then = f" Then {row['known_then']} (in {RUNS} simulated runs)." if row["known_then"] else ""
+    return f"{calls} {takes}{unknown}.{limit}{then}"
+
+
+def _assumptions(plan: Plan) -> list[str]:
+    """Return what is planned, and what the plan assumes where nothing is measured."""
+    space, cost = plan.space, plan.cost
+    judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
+    what = f"{number_of(len(space.pair_ids), plan.goal.rows[:-1])} ({', '.join(space.attributes)}){judges}"
+    calls = f"{plan.budget / len(space):.1f} calls per {plan.goal.results[:-1]}"
+    lines = [f"{what}, {calls}, by {plan.scheduler}."]
+    assumed = []
+    if plan.is_simulated and plan.config.variances is None:
+        assumed.append(f"ratings vary {plan.prior}")
+    elif plan.is_simulated:
+        lines.append(f"Ratings vary {plan.prior}.")
+    if set(plan.config.answers) & {"logprobs", "decisions"}:
+        assumed.append("ratings as by text, while a run by expectations ends once 59 repeats agree")
+    if cost.completion is None and cost.price:
+        assumed.append("answers have 100 tokens")
+    if cost.pace.startswith("assumed: ") and not plan.config.batch:
+        assumed.append(cost.pace.removeprefix("assumed: "))
+    return [*lines, f"Assumed: {'; '.join(assumed)}."] if assumed else lines
+
+
+def _notes(plan: Plan) -> list[str]:
+    """Return the requests, tokens and prices, the reason for the scheduler, and the extent of the simulation."""
+    facts, config = plan.facts, plan.config
+    out = facts["completion_tokens"]
+    answers = f"at most {facts['completion_tokens_at_most']:,}" if out is None else f"{out:,}"
+    per_prompt = facts["ratings_per_prompt"]
+    several = f" of {per_prompt:.1f} ratings, if the endpoint takes n" if per_prompt > 1 else ""
+    lines = [
+        f"Requests: {facts['requests']:,}{several}; time: {facts['seconds_from']}.",
+        f"Tokens: about {facts['prompt_tokens']:,} in, {answers} out; {facts['tokens_from']}.",
+        f"Price: {facts['price'] or 'not known (--price-in, --price-out)'}.",
+    ]
+    if config.batch:
+        rounds = number_of(config.rounds, "round")
+        lines.append(f"--batch: {rounds} of up to 24 hours. The forecast is that of single calls.")
+    if plan.because:
+        lines.append(f"--scheduler {config.scheduler}: {plan.scheduler}; {plan.because}.")
+    if plan.is_simulated:
+        some = f"{facts['simulated_arms']:,} of {number_of(facts['arms'], 'score')}"
+        lines.append(f"Simulated: {RUNS} runs of {some}; figures have two digits.")
+    return lines
+
+
+def _money(row: Mapping[str, Any]) -> str:
+    """Return a row's cost and its range; "" without a price."""
+    low, about, high = (row[f"cost_usd_{end}"] for end in ("at_least", "about", "at_most"))
+    if low is None or low == high:
+        return _short(about)
+    return f"{_short(about)} ({_short(low)}–{_short(high)[1:]})"
+
+
+def _short(amount: float | None) -> str:
+    if amount is None:
+        return ""
+    return f"${amount:,.0f}" if amount >= 10 else f"${amount:.2g}"

@@ -1,0 +1,1 @@
+"""Statistics: scores, intervals, decisions, comparisons, rankings, agreement with people."""

@@ -1,0 +1,447 @@
+"""Agreement of scores with human ratings, and with themselves: coefficients, each with an interval over prompts.
+
+Responses to one prompt are alike. So a bootstrap over pairs overstates their number, and its intervals are too short. Prompts
+are resampled instead, each with all its pairs (a cluster bootstrap: Davison and Hinkley, "Bootstrap methods and their
+application", 1997, section 3.8). benchmarks/agreement.py measures the coverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import Ends, Scale
+from robin_cli.stats.clustered import student_factor
+from robin_cli.stats.counting import distinct
+from robin_cli.stats.intervals import ALPHA
+from robin_cli.stats.moderated import WEIGHT
+
+CORRELATIONS = ("pearson", "spearman", "kendall")
+ROUNDED = ("kappa", "alpha_ordinal")
+"""Coefficients of values that are rounded to levels."""
+COEFFICIENTS = ("alpha", *CORRELATIONS, *ROUNDED)
+OF_PREFERENCES = (*COEFFICIENTS, "same")
+AMONG = ("alpha", "alpha_ordinal")
+FEWEST_VALUED = 3
+"""Prompts that a coefficient needs: two pairs always correlate with 1 or −1."""
+MOST_HALVES = 0.1
+"""The largest share of pairs whose level rounding decides."""
+FEWEST_PROMPTS = 20
+"""Prompts that an interval needs. At 20, with four responses each, 95 % intervals hold the truth in 87 to 97 % of cases
+(simulated, benchmarks/agreement.py); with fewer, coverage is too low."""
+
+_ALIKE = "too many of the resamples are of pairs that are all alike"
+_ONE_LEVEL = "all values round to one level"
+_ROUNDING = 1e-9
+"""Rounding may put a mean of a half just below it."""
+
+MOST_RESAMPLED = 20_000
+"""The most prompts that are resampled: with a million a status took a minute and gigabytes."""
+
+_FEW = 200
+
+Statistic = Callable[..., tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One coefficient between scores and human ratings, among people or judges, or of the scores alone.
+
+    Attributes:
+        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b, which takes ties into
+            account), kappa (Cohen's κ with quadratic weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of
+            values rounded to levels of the scale. Preferences have the levels B, neither and A, and ``same`` is the share of
+            comparisons with the same level. :func:`reliability` has others.
+        value: at most 1; nan with fewer than FEWEST_VALUED prompts, a constant side, or human ratings off the scale. A
+            coefficient in ROUNDED is also nan if rounding decides more than MOST_HALVES of the pairs.
+        ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, with fewer than
+            FEWEST_PROMPTS prompts, or if most resamples leave it undefined.
+        n: pairs with a score and a human rating.
+        n_prompts: their prompts.
+        resamples: of the bootstrap.
+        why: the reason that there is no value, or no interval; '' with both.
+        rounding: how values become levels; '' if they do not.
+    """
+
+    coefficient: str
+    value: float
+    ci_low: float
+    ci_high: float
+    n: int
+    n_prompts: int
+    resamples: int
+    why: str = ""
+    rounding: str = ""
+
+
+def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
+    """Return in words which human ratings, nan for absent, are off ``scale``; '' if all are on it."""
+    given = human[~np.isnan(human)]
+    scale = scale.ends if isinstance(scale, Scale) else scale
+    off = (given < scale.low) | (given > scale.high)
+    if not off.any():
+        return ""
+    ends = f"{given.min():g} to {given.max():g}"
+    return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale} (they go from {ends})"
+
+
+def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEWEST_PROMPTS) -> str:
+    """Return why pairs of these prompts give no coefficient, in words; '' if they do. ``sides``: values by singular noun."""
+    prompts = distinct(prompt)
+    if prompts < fewest:
+        return f"{fewest} prompts with a {' and a '.join(sides)} are needed; this run has {prompts}"
+    return next(
+        (f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), ""
+    )
+
+
+def refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
+    """Return coefficients of these names without a value, because of ``why``; of pairs of these prompts."""
+    n, prompts = len(prompt), distinct(prompt)
+    return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
+
+
+def agreement(
+    scores: FloatArray,
+    human: FloatArray,
+    prompt: IntArray,
+    scale: Scale,
+    *,
+    of_two: bool = False,
+    rounds: bool = False,
+    seed: int = 0,
+    resamples: int | None = None,
+) -> list[Agreement]:
+    """Return all COEFFICIENTS between ``scores`` and ``human``, shape (K,) each, nan for absent; or all OF_PREFERENCES.
+
+    The intervals show how a coefficient varies over other prompts like these, with equally noisy scores.
+
+    Args:
+        prompt: number of each pair's prompt, shape (K,).
+        scale: the scale of the scores; human ratings off it are refused.
+        of_two: whether both are preferences for the first of two responses, 0 to 1.
+        rounds: whether κ and ordinal α are stated however many values are halves.
+        resamples: number of resamples; None for :func:`resamples_for`.
+    """
+    values = np.stack([scores, human], axis=1)
+    both = ~np.isnan(values).any(axis=1)
+    values, prompt = values[both], prompt[both]
+    names = OF_PREFERENCES if of_two else COEFFICIENTS
+    sides = dict(zip(("score", "human rating"), values.T, strict=True))
+    if why := off_scale(human, scale) or refusal(prompt, sides, FEWEST_VALUED):
+        return refused(names, why, prompt)
+    levels = sides_of(values) if of_two else levels_of(values)
+    statistic = partial(coefficients, of_two=of_two)
+    found = estimated(names, statistic, (values, levels), prompt, seed=seed, resamples=resamples)
+    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+
+
+def among(
+    values: FloatArray,
+    prompt: IntArray,
+    *,
+    of_two: bool = False,
+    rounds: bool = False,
+    resamples: int | None = None,
+) -> list[Agreement]:
+    """Return AMONG several people or judges, over the pairs that at least two of them rated.
+
+    Args:
+        values: shape (K, raters), nan for none.
+        prompt, of_two, rounds, resamples: as for :func:`agreement`.
+    """
+    several = (~np.isnan(values)).sum(axis=1) >= 2
+    values, prompt = values[several], prompt[several]
+    if why := refusal(prompt, {"shared rating": values[~np.isnan(values)]}, FEWEST_VALUED):
+        return refused(AMONG, why, prompt)
+    levels = sides_of(values) if of_two else levels_of(values)
+    found = estimated(AMONG, _alphas, (values, levels), prompt, resamples=resamples)
+    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+
+
+def _alphas(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
+    return krippendorff(values), krippendorff_ordinal(levels)
+
+
+def _of_rounded(each: Agreement, values: FloatArray, *, rounds: bool) -> Agreement:
+    """Return a coefficient with its rounding; without a value where this decides too many pairs of ``values``."""
+    if each.coefficient not in ROUNDED:
+        return each
+    is_half = np.abs(values - np.floor(values) - 0.5) < _ROUNDING
+    share = is_half.any(axis=1).mean()
+    if share <= MOST_HALVES or rounds:
+        why = _ONE_LEVEL if np.isnan(each.value) else each.why
+        return replace(each, why=why, rounding="half up")
+    why = f"{100 * share:.0f} % of the pairs have a value halfway between two levels; --what agreement --round rounds up"
+    return replace(each, value=np.nan, ci_low=np.nan, ci_high=np.nan, why=why, rounding="half up")
+
+
+def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
+    """Return the values of CORRELATIONS; nan for absent in ``x`` and ``y``, and below FEWEST_PROMPTS pairs with both."""
+    both = ~(np.isnan(x) | np.isnan(y))
+    if both.sum() < FEWEST_PROMPTS:
+        return (np.nan,) * len(CORRELATIONS)
+    return _correlations(x[both], y[both])
+
+
+def levels_of(values: FloatArray) -> FloatArray:
+    """Return the nearest level of a scale to each of ``values``; halves go up."""
+    return np.asarray(np.floor(values + 0.5 + _ROUNDING))
+
+
+def sides_of(preferences: FloatArray) -> FloatArray:
+    """Return the preferred response: 2 for A, 0 for B, 1 for neither; unlike rounding, it is symmetric in A and B."""
+    return np.asarray(np.sign(np.round(preferences - 0.5, 9)) + 1.0)
+
+
+def estimated(
+    names: Sequence[str],
+    statistic: Statistic,
+    columns: Sequence[FloatArray | IntArray],
+    prompt: IntArray,
+    *,
+    known_by: int | None = None,
+    seed: int = 0,
+    resamples: int | None = None,
+) -> list[Agreement]:
+    """Return a value of ``statistic`` for each of ``names``, computed from ``columns``, with an interval over prompts.
+
+    With more than MOST_RESAMPLED prompts, a random sample of as many is resampled, and the interval is shortened by
+    √(MOST_RESAMPLED / prompts), as a standard error goes with 1/√P. Below FEWEST_PROMPTS there is no interval.
+
+    Args:
+        columns: of K pairs, shape (K, …) each; the arguments of ``statistic``.
+        known_by: number of prompts that show how the statistic varies, if it is fewer than all.
+        prompt, seed, resamples: as for :func:`agreement`.
+    """
+    n, prompts = len(prompt), distinct(prompt)
+    values, rng = statistic(*columns), np.random.default_rng(seed)
+    known, few = prompts if known_by is None else known_by, ""
+    if known < FEWEST_PROMPTS:
+        twice = " with a pair that was asked twice" if known < prompts else ""
+        few = f"no interval below {FEWEST_PROMPTS} prompts{twice}; this run has {known}"
+        resamples = 0
+    # then the ends are quantiles of the resamples themselves
+    middle, width = ((0.0,) * len(names), 0.0)
+    if prompts > MOST_RESAMPLED:
+        some = np.flatnonzero(
+            np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False))
+        )
+        columns, prompt = [column[some] for column in columns], prompt[some]
+        middle, width = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
+    count = resamples_for(len(prompt)) if resamples is None else resamples
+    picks = resampled(prompt, count, rng)
+    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(
+        count, len(names)
+    )
+    tail = _tail(max(2, known))
+    found = []
+    for position, (name, value) in enumerate(zip(names, values, strict=True)):
+        sample = drawn[~np.isnan(drawn[:, position]), position]
+        defined = len(sample) > count / 2
+        ends = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
+        low, high = (value + width * (end - middle[position]) for end in ends) if width else ends
+        why, ends = few or ("" if defined else _ALIKE), (float(low), float(high))
+        found.append(Agreement(name, float(value), *ends, n, prompts, count, why))
+    return found
+
+
+def resamples_for(pairs: int) -> int:
+    """Return 1,000, or fewer with more than 5,000 pairs, as each takes time: 100 from 50,000 on."""
+    return max(100, min(1000, 5_000_000 // pairs))
+
+
+def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield the rows of ``count`` resamples: each draws as many prompts as there are, with replacement, and all their rows."""
+    sizes = np.unique(prompt, return_counts=True)[1]
+    rows, starts = np.argsort(prompt, kind="stable"), np.cumsum(sizes) - sizes
+    for _ in range(count):
+        drawn = rng.integers(len(sizes), size=len(sizes))
+        ends = np.cumsum(sizes[drawn])
+        yield rows[
+            np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])
+        ]
+
+
+def _tail(prompts: int) -> float:
+    """Return the share of resamples beyond each end of an interval: Φ(−√(P/(P − 1)) t), t with P − 1 degrees of freedom.
+
+    Plain percentiles are too narrow with few prompts, like z in place of t (Hesterberg, "What teachers should know about the
+    bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
+    """
+    from scipy.special import ndtr
+
+    return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * student_factor(prompts, ALPHA)))
+
+
+def coefficients(
+    values: FloatArray, levels: FloatArray, *, of_two: bool = False
+) -> tuple[float, ...]:
+    """Return the values of COEFFICIENTS, of scores and human ratings, shape (K, 2), and of their levels; nan if undefined."""
+    same = [float((levels[:, 0] == levels[:, 1]).mean())] * of_two
+    rounded = _kappa(*levels.T), krippendorff_ordinal(levels)
+    return krippendorff(values), *_correlations(*values.T), *rounded, *same
+
+
+def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
+    if np.ptp(x) == 0 or np.ptp(y) == 0:  # no correlation is defined
+        return (np.nan,) * len(CORRELATIONS)
+    pearson = float(np.corrcoef(x, y)[0, 1])
+    spearman = float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
+    return pearson, spearman, _kendall(x, y)
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Return the rank of each of ``values``; equal ones share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - 0.5 * (counts - 1))[place])
+
+
+def _kendall(x: FloatArray, y: FloatArray) -> float:
+    """Return τ_b, neither side being constant; of few pairs by every two of them, as scipy takes a millisecond a call."""
+    if len(x) > _FEW:
+        from scipy import stats
+
+        return float(stats.kendalltau(x, y).statistic)
+    of_x, of_y = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
+    untied = np.count_nonzero(of_x) * np.count_nonzero(of_y)
+    return float((of_x * of_y).sum() / np.sqrt(untied))
+
+
+def _kappa(a: FloatArray, b: FloatArray) -> float:
+    """Return Cohen's κ with quadratic weights ("Weighted kappa", Psychol. Bull. 70, 1968), nan if all are of one level.
+
+    κ = 1 − Σ (a_i − b_i)² / (Σ_i Σ_j (a_i − b_j)² / n), and the double sum is n² (Var a + Var b + (ā − b̄)²).
+    """
+    by_chance = a.var() + b.var() + (a.mean() - b.mean()) ** 2
+    return float(1.0 - ((a - b) ** 2).mean() / by_chance) if by_chance else np.nan
+
+
+def krippendorff(labels: FloatArray) -> float:
+    """Return Krippendorff's α of the interval metric, of two or more people with gaps; nan if all labels are equal.
+
+    It is 1 − D_o/D_e. D_o is the mean squared difference within a unit, each unit's pairs of values with the weight 1/(m − 1),
+    and D_e that of any two values ("Computing Krippendorff's alpha-reliability", 2011).
+
+    Args:
+        labels: a row for each unit, a column for each person, nan for none.
+    """
+    m = (~np.isnan(labels)).sum(axis=1)
+    values = labels[m >= 2]
+    values = values - np.nanmin(values, initial=np.inf)  # exact zeros if all are equal
+    m, sums, squares = m[m >= 2], np.nansum(values, axis=1), np.nansum(values**2, axis=1)
+    n = int(m.sum())
+    within = (2.0 * (m * squares - sums**2) / (m - 1.0)).sum() / n
+    between = 2.0 * (n * squares.sum() - sums.sum() ** 2) / (n * (n - 1.0))
+    return float(1.0 - within / between) if between > 0 else np.nan
+
+
+def krippendorff_ordinal(levels: FloatArray) -> float:
+    """Return Krippendorff's α of the ordinal metric, as :func:`krippendorff`; ``levels``: whole numbers.
+
+    His distance Σ_{g=c..k} n_g − (n_c + n_k)/2 is the difference between the mid-ranks of the levels c and k among all values
+    of units with several. So it is the α of the interval metric of these ranks.
+    """
+    is_known = ~np.isnan(levels)
+    is_known &= (is_known.sum(axis=1) >= 2)[:, None]
+    ranks = np.full(levels.shape, np.nan)
+    known = (levels[is_known] - levels[is_known].min()).astype(np.int64)
+    counts = np.bincount(known)
+    ranks[is_known] = (np.cumsum(counts) - 0.5 * (counts - 1))[known]
+    return krippendorff(ranks)
+
+
+SELF = ("reliability", "ceiling", "icc")
+FEWEST_FURTHER = 30
+"""Repeated ratings of pairs that each judge's noise needs: with 20 of 400 pairs asked twice, 95 % intervals hold the truth in
+as little as 78 % of cases, with 30 in 82 to 94 % (simulated)."""
+
+
+def reliability(
+    scores: FloatArray,
+    n: IntArray,
+    variances: FloatArray,
+    prompt: IntArray,
+    *,
+    seed: int = 0,
+    resamples: int | None = None,
+) -> list[Agreement]:
+    """Return the reliability of ``scores``, shape (K,), nan for absent, the highest correlation it allows, and the judge's ICC.
+
+    With s² the variance of the scores over pairs, e the mean of their error variances, and b = max(0, s² − e) the variance of
+    the pairs themselves:
+
+    - reliability: b / s², the expected correlation between these scores and those of as many new calls (ICC(1, k) if all have
+      k ratings: Shrout and Fleiss, "Intraclass correlations", Psychol. Bull. 86, 1979);
+    - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, "The proof and
+      measurement of association between two things", Am. J. Psychol. 15, 1904);
+    - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none,
+    as
+      its single ratings are not alike.
+
+    The noise comes from these ratings alone, anew in each resample. The error variance of a judge's mean rating of a pair is
+    V/n, V = (SS + 4 g) / (n + 3), SS being the pair's sum of squares and g the mean of the variances of all pairs that the
+    judge rated at least twice. If ratings decide where the next calls go, the variance pooled over all ratings gives pairs that
+    vary more weight, and a pair's own variance is too small if it was asked little because its first ratings agreed:
+    benchmarks/agreement.py measures both. If all pairs have as many ratings, e is that of the analysis of variance. The
+    intervals are those of :func:`agreement`, as wide as for the prompts with a pair that was asked twice. No human rating is
+    needed. The ceiling limits any agreement, as noise correlates with nothing.
+
+    Args:
+        n: ratings of each of J judges, shape (K, J). The scores are the means of the judges' mean ratings.
+        variances: of these ratings (1/(n − 1)), shape (K, J); nan below two.
+        prompt, seed, resamples: as for ``agreement``.
+    """
+    rated = ~np.isnan(scores)
+    scores, n, variances, prompt = scores[rated], n[rated], variances[rated], prompt[rated]
+    names = SELF if n.shape[1] == 1 else SELF[:2]
+    if why := refusal(prompt, {"score": scores}, FEWEST_VALUED) or _unknown_noise(n):
+        return refused(names, why, prompt)
+    variances = np.where(n > 1, variances, 0.0)
+    columns = (scores, n, variances)
+    known_by = min(_prompts_asked_twice(n, prompt))
+    found = estimated(
+        names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples
+    )
+    if not variances.any():
+        why = "no two ratings of a pair differ, so their noise is unknown"
+    elif all(
+        each.ci_low == each.ci_high for each in found
+    ):  # b is 0 in nearly all resamples, which does not show its size
+        why = "noise alone explains how these scores differ, so the variance of the pairs themselves is unknown"
+    else:
+        return found
+    return [replace(each, ci_low=np.nan, ci_high=np.nan, why=why) for each in found]
+
+
+def _prompts_asked_twice(n: IntArray, prompt: IntArray) -> Sequence[int]:
+    """Return the number of prompts with a pair rated at least twice, for each judge."""
+    return [distinct(prompt[mine > 1]) for mine in n.T]
+
+
+def _unknown_noise(n: IntArray) -> str:
+    """Return the reason that a judge's noise is unknown, in words; '' if all are known."""
+    if (further := int((n - 1).sum(axis=0).min())) >= FEWEST_FURTHER:
+        return ""
+    whose = "the judge's noise" if n.shape[1] == 1 else "the noise of each judge"
+    ratings = "1 further rating" if further == 1 else f"{further} further ratings"
+    return (
+        f"too few pairs were asked twice to know {whose}: {ratings} of pairs already rated, "
+        f"{FEWEST_FURTHER} are needed"
+    )
+
+
+def _reliability(scores: FloatArray, n: IntArray, variances: FloatArray) -> tuple[float, ...]:
+    judges = n.shape[1]
+    with np.errstate(invalid="ignore"):  # a resample may have no pair with two ratings
+        typical = variances.sum(axis=0) / (n > 1).sum(axis=0)
+    within = ((n - 1) * variances + WEIGHT * typical) / (n + WEIGHT - 1.0)
+    noise = (within / n).sum(axis=1).mean() / judges**2
+    total = scores.var(ddof=1) if np.ptp(scores) else np.nan
+    between = np.maximum(0.0, total - noise)
+    of_scores = (between / total, np.sqrt(between / total))
+    return of_scores if judges > 1 else (*of_scores, between / (between + within.mean()))

@@ -1,0 +1,102 @@
+"""How sure a run is over the ratings received, and what an even spread of as many ratings would have reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray, Sums, sample_variance
+from robin_cli.model.task import Task
+from robin_cli.run.fold import values_of
+from robin_cli.run.reader import RunData
+from robin_cli.stats.likely_wrong import chances_of_some, share_of
+from robin_cli.stats.moderated import moderated
+from robin_cli.stats.worst_error import median_of_worst
+
+_POINTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A figure over ratings received.
+
+    For an even spread it is a projection: the first ratings of every arm, equally many, and more like these where it has fewer.
+
+    Attributes:
+        calls: ratings received, shape (points,), rising; empty if no arm has a rating.
+        run, even: the figure, shape (points,); nan if unknown.
+    """
+
+    calls: IntArray
+    run: FloatArray
+    even: FloatArray
+
+
+def error_curve(run: RunData) -> Curve:
+    """Return the expected error of the worst score, by the variances of all ratings; arms that were given up are left out.
+
+    In points; in shares of the scale if there are several scales.
+    """
+    space, arms = run.space, run.fold.arms
+    kept = (arms.counts > 0) & ~arms.retired_mask
+    found = moderated(space, arms.sums)
+    deviation, freedom = (np.sqrt(found.variance) / space.units)[kept], found.freedom[kept]
+
+    def error_at(sums: Sums) -> float:
+        with np.errstate(divide="ignore"):
+            return median_of_worst(space, deviation / np.sqrt(sums.n[kept]), freedom)
+
+    return _curve(run, kept, 2, error_at)
+
+
+def likely_wrong_curve(run: RunData, task: Task) -> Curve:
+    """Return the share of the decisions of ``task`` that is likely wrong."""
+    arms = run.fold.arms
+    gone, every = arms.retired_mask, np.ones(len(run.space), dtype=np.bool_)
+    return _curve(run, every, 1, lambda sums: share_of(chances_of_some(task, sums, gone)))
+
+
+def _curve(
+    run: RunData, is_kept: NDArray[np.bool_], times: int, figure: Callable[[Sums], float]
+) -> Curve:
+    """Return ``figure`` of the ratings of some arms, from so many ``times`` the arms with ratings on."""
+    space, arm, value = run.space, run.arm, values_of(run.judgments)
+    rated = np.flatnonzero(np.asarray(run.judgments["rating"].is_valid()) & is_kept[arm])
+
+    def sums_of(some: IntArray) -> Sums:
+        powers = (np.bincount(arm[some], value[some] ** power, len(space)) for power in (0, 1, 2))
+        return Sums(*(each.astype(np.float64) for each in powers))
+
+    n = np.bincount(arm[rated], minlength=len(space))
+    kept = np.flatnonzero(n)
+    calls = _looks(len(rated), times * len(kept), _POINTS)
+    by_arm, place_in_arm = np.argsort(arm[rated], kind="stable"), np.empty(len(rated), np.int64)
+    place_in_arm[by_arm] = np.arange(len(rated)) - np.repeat(np.cumsum(n) - n, n)
+    found = np.empty((2, len(calls)))
+    for place, count in enumerate(calls.tolist()):
+        each, more = divmod(count, len(kept))
+        wanted = (n > 0) * each
+        wanted[kept[:more]] += 1
+        even = _extended(sums_of(rated[place_in_arm < wanted[arm[rated]]]), wanted)
+        found[:, place] = figure(sums_of(rated[:count])), figure(even)
+    return Curve(calls, *found)
+
+
+def _extended(sums: Sums, n: IntArray) -> Sums:
+    """Return the sums of ``n`` ratings of each arm, shape (K,), with the mean and the variance of those that it has."""
+    freedom, mean = np.maximum(sums.n - 1.0, 0.0), sums.total / np.maximum(sums.n, 1.0)
+    variance = sample_variance(*sums)
+    pooled = np.nansum(freedom * variance) / max(1.0, freedom.sum())  # for arms with one rating
+    variance = np.where(np.isnan(variance), pooled, variance)
+    each = np.where(sums.n > 0, n, 0.0)
+    return Sums(each, each * mean, each * mean**2 + np.maximum(each - 1.0, 0.0) * variance)
+
+
+def _looks(ratings: int, first: int, points: int) -> IntArray:
+    """Return the numbers of ratings to look at: from ``first`` on, evenly in their logarithms; never 0."""
+    if not ratings:
+        return np.empty(0, dtype=np.int64)
+    return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))

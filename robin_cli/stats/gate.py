@@ -1,0 +1,428 @@
+"""Verdicts on requirements of a run: met, not met, or not settled by these ratings; and what would settle it.
+
+A mean is that of the scores, with the interval over prompts of ``robin status`` (``summaries.py``). A difference of two systems
+is the mean of the prompts' differences, with the interval of ``robin compare`` (``paired.py``).
+
+A share counts the scores that meet the threshold. Its bounds hold for prompts like these, rated by this judge with as many
+calls. They are the bounds of a mean of zeros and ones; with one pair per prompt they are those of Clopper and Pearson. They do
+not hold for the share of *true* means: noise puts some scores on the wrong side.
+
+All pairs, of the run itself: met if each pair's own evidence is 1/δ, as then none of them can be wrong (an intersection-union
+test: Berger, Technometrics 24, 1982); not met if the evidence against one of K is K/δ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.decision import RELATIONS, Criterion
+from robin_cli.model.requirement import Requirement
+from robin_cli.run.reader import RunData
+from robin_cli.stats.clustered import (
+    bounds_over_prompts,
+    clusters_of,
+    mean_bounds,
+)
+from robin_cli.stats.evidence import log_evidence
+from robin_cli.stats.intervals import Part, distinct_rows, log_sum_evidence
+from robin_cli.stats.paired import prompts_needed, times_needed
+from robin_cli.stats.run_compare import Compared
+from robin_cli.stats.scores import Scores, told_parts
+from robin_cli.stats.summaries import PairMeans, pair_means
+
+State = Literal["pass", "fail", "inconclusive"]
+
+_MOST_RATINGS = 2**13
+"""The most further ratings of each pair and judge that are considered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The scores of one attribute, of K pairs; for a comparison the differences of K prompts.
+
+    Attributes:
+        scores: nan without a rating, shape (K,).
+        error_variances: those of the scores, shape (K,).
+        prompt: number of each pair's prompt, shape (K,).
+        parts: counts of each judge's ratings, and its weight in the score.
+        is_asked: whether more ratings are possible, shape (K,): not for a pair that was given up.
+        low, high: the ends of the scale.
+        calls: spent on them.
+        first: number of ratings of each pair in the scores, if not all.
+    """
+
+    scores: FloatArray
+    error_variances: FloatArray
+    prompt: IntArray
+    parts: Sequence[Part]
+    is_asked: NDArray[np.bool_]
+    low: float
+    high: float
+    calls: int
+    first: int | None = None
+
+    @property
+    def is_rated(self) -> NDArray[np.bool_]:
+        """Whether each pair has a score."""
+        return ~np.isnan(self.scores)
+
+    @property
+    def calls_a_rating(self) -> float:
+        """Calls spent per rating; 1 without any."""
+        ratings = sum(float(np.asarray(each.counts).sum()) for each in self.parts)
+        return max(1.0, self.calls / ratings) if ratings else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """About how much more would settle it: calls in all, or prompts of pairs like these; None if no number would."""
+
+    calls: float | None = None
+    prompts: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on one requirement.
+
+    Attributes:
+        estimate: the mean of the scores, or the share of them that meet the criterion; nan without a score.
+        low, high: 1 − δ interval of the required value; nan for all pairs, which are no sample.
+        pairs, prompts: numbers of those with a score.
+        unrated: pairs without one.
+        open: for all pairs, those that are not certified, by position.
+        against: for all pairs, those that are certified not to meet the criterion.
+        settling: what would settle an inconclusive one.
+        first: number of ratings of each pair in the estimate, if not all.
+    """
+
+    requirement: Requirement
+    state: State
+    estimate: float
+    low: float
+    high: float
+    pairs: int
+    prompts: int
+    unrated: int
+    open: Sequence[int] = ()
+    against: Sequence[int] = ()
+    settling: Settling | None = None
+    first: int | None = None
+
+
+def judged(
+    requirement: Requirement, measured: Measured, *, error_rate: float, settle: bool = False
+) -> Verdict:
+    """Return the verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``.
+
+    Args:
+        settle: if it is inconclusive, compute what would settle it.
+    """
+    decide, what_settles = _OF_KIND[requirement.kind]
+    verdict = decide(requirement, measured, error_rate)
+    if (
+        not settle
+        or verdict.state != "inconclusive"
+        or (not verdict.pairs and requirement.kind != "all")
+    ):
+        return verdict
+    return replace(verdict, settling=what_settles(verdict, measured, error_rate))
+
+
+def together(states: Sequence[State]) -> State:
+    """Return failed if any has, else inconclusive if any is, else passed."""
+    return next((state for state in _GRAVEST if state in states), "pass")
+
+
+_GRAVEST: tuple[State, ...] = ("fail", "inconclusive")
+
+
+def _state(relation: str, x: float, low: float, high: float) -> State:
+    """Return whether all of an interval meets a requirement, none of it does, or some."""
+    ends = [RELATIONS[relation](end, x) for end in (low, high)]
+    return "pass" if all(ends) else "inconclusive" if any(ends) else "fail"
+
+
+def _plain(requirement: Requirement, measured: Measured) -> Verdict:
+    """Return a verdict without an interval: the numbers of pairs and the estimate."""
+    is_rated = measured.is_rated
+    scores, criterion = measured.scores[is_rated], requirement.criterion
+    values = (
+        scores
+        if requirement.kind in {"mean", "compare"}
+        else RELATIONS[criterion.relation](scores, criterion.threshold)
+    )
+    return Verdict(
+        requirement,
+        "inconclusive",
+        float(values.mean()) if len(values) else math.nan,
+        math.nan,
+        math.nan,
+        pairs=len(scores),
+        prompts=len(np.unique(measured.prompt[is_rated])),
+        unrated=int((~is_rated).sum()),
+        first=measured.first,
+    )
+
+
+def _mean(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
+    plain, is_rated = _plain(requirement, measured), measured.is_rated
+    if not plain.pairs:
+        return replace(plain, low=measured.low, high=measured.high)
+    scores = measured.scores[is_rated]
+    clusters, ends = clusters_of(scores, measured.prompt[is_rated]), (measured.low, measured.high)
+    low, high = bounds_over_prompts(clusters, *ends, alpha=error_rate)
+    state = _state(requirement.criterion.relation, requirement.criterion.threshold, low, high)
+    return replace(plain, state=state, low=low, high=high)
+
+
+def _settling_mean(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
+    """Return the calls of :func:`~robin_cli.stats.paired.times_needed`, if they are enough; else the prompts."""
+    is_rated, threshold = measured.is_rated, verdict.requirement.criterion.threshold
+    clusters = clusters_of(measured.scores[is_rated], measured.prompt[is_rated])
+    if verdict.prompts < 2:
+        return Settling()
+    noise = float(measured.error_variances[is_rated].sum()) / verdict.pairs**2
+    share = min(1.0, noise / clusters.variance) if clusters.variance > 0 else 1.0
+    # of each prompt, with as much weight as it has pairs
+    residuals = (clusters.totals - clusters.mean * clusters.sizes) * verdict.prompts / verdict.pairs
+    values = np.repeat(clusters.mean - threshold + residuals, clusters.times.astype(int))
+    low = min(measured.low - threshold, values.min())
+    high = max(measured.high - threshold, values.max())
+    enough = partial(prompts_needed, low=low, high=high, alpha=error_rate)
+    times = times_needed(values, share, enough) if measured.high < math.inf else math.inf
+    if times < math.inf:
+        return Settling(calls=(times - 1.0) * measured.calls)
+    needed = enough(values)
+    return Settling() if math.isnan(needed) else Settling(prompts=needed - verdict.prompts)
+
+
+def log_evidence_for(
+    parts: Sequence[Part], criterion: Criterion, margin: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return ln of the evidence that each pair's mean rating, of all judges, meets ``criterion``, and does not; shape (K,)."""
+    above, below = _log_evidence(parts, criterion.threshold, margin)
+    return (above, below) if criterion.above else (below, above)
+
+
+def _log_evidence(
+    parts: Sequence[Part], threshold: float, margin: float
+) -> tuple[FloatArray, FloatArray]:
+    if len(parts) == 1:
+        return log_evidence(parts[0].counts, parts[0].low, parts[0].high, threshold, margin)
+    turned = [replace(each, weight=-each.weight) for each in parts]
+    return log_sum_evidence(parts, threshold - margin), log_sum_evidence(
+        turned, -threshold - margin
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Evidence for and against kinds of pairs after ``more`` ratings: ln of it, shape (len(more), kinds); each pair's kind."""
+
+    more: FloatArray
+    logs: tuple[FloatArray, FloatArray]
+    kind: IntArray
+
+    def needed(self, enough: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+        """Return the further ratings of each pair until the evidence for it, or against, is ``enough``; inf if it never is."""
+        of, against = (
+            self._crossing(each, level)[self.kind]
+            for each, level in zip(self.logs, enough, strict=True)
+        )
+        return of, against
+
+    def _crossing(self, logs: FloatArray, level: float) -> FloatArray:
+        found = np.full(logs.shape[1], np.inf)
+        found[logs[0] >= level] = 0.0
+        for before, after, start, end in zip(
+            logs, logs[1:], self.more, self.more[1:], strict=False
+        ):
+            now = np.isinf(found) & (after >= level)
+            found[now] = start + (end - start) * (level - before[now]) / (after[now] - before[now])
+        return found
+
+
+def _projected(requirement: Requirement, measured: Measured) -> _Sides:
+    """Return the evidence if ratings go on like each pair's so far, with one rating's weight of all pairs' distribution."""
+    more = np.concatenate([[0.0], 2.0 ** np.arange(math.log2(_MOST_RATINGS) + 1)])
+    # many pairs with few ratings have few different counts
+    counts = np.column_stack([*(each.counts for each in measured.parts), measured.is_asked])
+    distinct, kind = distinct_rows(counts.astype(np.float64))
+    splits = np.cumsum([np.shape(each.counts)[1] for each in measured.parts])
+    *by_part, is_asked = np.split(distinct, splits, axis=1)
+    growth = [
+        _frequencies(counts, np.asarray(each.counts).sum(axis=0)) * is_asked
+        for each, counts in zip(measured.parts, by_part, strict=True)
+    ]
+    logs = [
+        log_evidence_for(
+            [
+                replace(each, counts=counts + count * grown)
+                for each, counts, grown in zip(measured.parts, by_part, growth, strict=True)
+            ],
+            requirement.criterion,
+            requirement.margin,
+        )
+        for count in more
+    ]
+    of, against = (np.stack(side) for side in zip(*logs, strict=True))
+    return _Sides(more, (of, against), kind)
+
+
+def _frequencies(counts: FloatArray, pooled: FloatArray) -> FloatArray:
+    """Return the frequencies of each level in each pair's next ratings, shape (K, levels)."""
+    pooled = pooled / pooled.sum() if pooled.any() else np.full(len(pooled), 1 / len(pooled))
+    return np.asarray((counts + pooled) / (counts.sum(axis=1, keepdims=True) + 1.0))
+
+
+def _share(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
+    """Return the verdict by the exact bounds of the share; a pair without a score counts against either side."""
+    low, high = (
+        mean_bounds(clusters_of(meets, measured.prompt), 0.0, 1.0, alpha=error_rate)[side]
+        for side, meets in enumerate(_who_meet(requirement, measured))
+    )
+    state = _state(requirement.relation, requirement.share, low, high)
+    return replace(_plain(requirement, measured), state=state, low=low, high=high)
+
+
+def _who_meet(requirement: Requirement, measured: Measured) -> tuple[FloatArray, FloatArray]:
+    """Return 1 for each pair whose score meets the criterion, else 0; pairs without a score do not, and do."""
+    criterion, is_rated = requirement.criterion, measured.is_rated
+    meets = RELATIONS[criterion.relation](measured.scores, criterion.threshold)
+    return np.where(is_rated, meets, 0.0), np.where(is_rated, meets, 1.0)
+
+
+def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
+    """Return the calls for pairs without a score, if they settle it as the others are; else the prompts.
+
+    More calls for a pair with a score do not help: they may move a share, and do not narrow its interval.
+    """
+    requirement, bar = verdict.requirement, verdict.requirement.share
+    unknown = measured.is_asked & ~measured.is_rated
+    meets = _who_meet(requirement, measured)[verdict.estimate < bar]
+    meets[unknown] = verdict.estimate
+    clusters = clusters_of(meets, measured.prompt)
+    ends = mean_bounds(clusters, 0.0, 1.0, alpha=error_rate)
+    if unknown.any() and _state(requirement.relation, bar, *ends) != "inconclusive":
+        return Settling(calls=_calls(unknown.astype(np.float64), measured))
+    _, which, size = np.unique(measured.prompt, return_inverse=True, return_counts=True)
+    by_prompt = np.bincount(which, meets) / size - bar
+    if len(size) < 2:
+        return Settling()
+    needed = prompts_needed(by_prompt, -bar, 1.0 - bar, error_rate, is_robust=True)
+    return Settling() if math.isnan(needed) else Settling(prompts=needed - len(size))
+
+
+def _calls(ratings: FloatArray, measured: Measured) -> float:
+    """Return the calls for ``ratings`` more of each pair by each judge, for those pairs that can be asked."""
+    return float(ratings[measured.is_asked].sum()) * len(measured.parts) * measured.calls_a_rating
+
+
+def _all(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
+    plain = _plain(requirement, measured)
+    now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
+    levels = _levels_of_all(measured, error_rate)
+    is_sure, is_against = (logs >= level for logs, level in zip(now, levels, strict=True))
+    open_, against = (
+        np.flatnonzero(each).tolist() for each in (~is_sure & ~is_against, is_against)
+    )
+    if against:
+        return replace(plain, state="fail", open=open_, against=against)
+    if not open_:
+        return replace(plain, state="pass")
+    return replace(plain, open=open_)
+
+
+def _levels_of_all(measured: Measured, error_rate: float) -> tuple[float, float]:
+    """Return ln of the evidence that certifies a pair, and of that which certifies that one of all does not meet it."""
+    return -math.log(error_rate), math.log(len(measured.scores)) - math.log(error_rate)
+
+
+def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
+    """Return the calls until every open pair is certified, or until one is certified against it: the fewer."""
+    of, contrary = _projected(verdict.requirement, measured).needed(
+        _levels_of_all(measured, error_rate)
+    )
+    calls = [_calls(of, measured)] if measured.is_asked[list(verdict.open)].all() else []
+    calls.append(
+        float(contrary[measured.is_asked].min(initial=math.inf))
+        * len(measured.parts)
+        * measured.calls_a_rating
+    )
+    least = min(calls)
+    return Settling(calls=least) if math.isfinite(least) else Settling()
+
+
+_OF_KIND = {
+    "mean": (_mean, _settling_mean),
+    "compare": (_mean, _settling_mean),
+    "share": (_share, _settling_share),
+    "all": (_all, _settling_all),
+}
+
+
+def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
+    """Return the scores of ``run`` on ``attribute`` with their parts, in the order of the data.
+
+    Args:
+        scores: those of :func:`robin_cli.stats.scores.told_scores`.
+        for_mean: take the scores of :func:`~robin_cli.stats.summaries.pair_means`.
+    """
+    mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
+    ends = dict(zip(run.manifest.attributes, run.manifest.known_ends, strict=True))[attribute]
+    parts = next(
+        [
+            replace(
+                each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]
+            )
+            for each in parts
+        ]
+        for rows, parts in told_parts(run)
+        if np.isin(mine, rows).all()
+    )
+    arms, known = (
+        run.fold.arms,
+        PairMeans(scores.numbers("score")[mine], scores.numbers("std_error")[mine] ** 2),
+    )
+    if for_mean:
+        known = pair_means(run, scores, attribute)
+    return Measured(
+        scores=known.scores,
+        error_variances=np.zeros_like(known.scores) if known.is_final else known.error_variances,
+        prompt=run.prompts[run.space.pair[scores.arm[mine]]],
+        parts=parts,
+        is_asked=~scores.retired[mine],
+        low=ends.low,
+        high=ends.high,
+        calls=int(run.space.by_rater(arms.counts + arms.unparsed)[mine].sum()),
+        first=known.first,
+    )
+
+
+def measured_difference(found: Compared, attribute: str) -> Measured:
+    """Return the differences of the two systems in ``found``, prompt by prompt."""
+    one, responses = found.differences[attribute][0], found.responses[attribute]
+    reach = responses.high - responses.low
+    used = np.isin(responses.prompt, one.prompts)
+    return Measured(
+        scores=one.by_prompt,
+        error_variances=np.zeros_like(one.noise_by_prompt)
+        if found.is_final
+        else one.noise_by_prompt,
+        prompt=one.prompts,
+        parts=(),
+        is_asked=np.ones(one.n_prompts, dtype=np.bool_),
+        low=-reach,
+        high=reach,
+        calls=int(responses.ratings[used].sum()) * len(found.runs[0].space.judges),
+        first=min(filter(None, found.by_first), default=None),
+    )

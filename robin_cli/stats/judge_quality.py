@@ -1,0 +1,145 @@
+"""The quality of a judge at a decision that people also made, and the true share, corrected for both of its errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.stats.intervals import ALPHA
+from robin_cli.stats.labelled import corrected
+from robin_cli.stats.proportions import Share, design_effect, share_bounds
+
+FEWEST_FOR_SHARE = 50
+"""Labels that a corrected share needs, unless all things have one: with fewer its interval says nothing."""
+
+_UNKNOWN = Share(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeQuality:
+    """Agreement of a judge's yes and no with people's. Intervals are 1 − α, by prompt.
+
+    Attributes:
+        both, judge_alone, people_alone, neither: labelled things with a yes of both, of one of them, or of none.
+        accuracy: the share with the same answer.
+        tpr, tnr: the share of people's yes (no) that is the judge's, too.
+        precision: the share of the judge's yes that is people's, too.
+        f1: the harmonic mean of precision and tpr; from the share of ``both`` among all with a yes of either.
+        kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, "A coefficient of agreement
+            for nominal scales", 1960).
+        said: the share of all things, labelled or not, with the judge's yes.
+        corrected: the share of all things with people's yes: of labels alone if all have one, else of the judge's yes corrected
+            by them (:func:`~robin_cli.stats.labelled.corrected`); nan below 50 labels.
+    """
+
+    both: int
+    judge_alone: int
+    people_alone: int
+    neither: int
+    accuracy: Share
+    tpr: Share
+    tnr: Share
+    precision: Share
+    f1: Share
+    kappa: Share
+    said: float
+    corrected: Share
+
+    @property
+    def labelled(self) -> int:
+        """Number of things with a label."""
+        return self.both + self.judge_alone + self.people_alone + self.neither
+
+    @classmethod
+    def of(
+        cls,
+        judge: NDArray[np.bool_],
+        people: FloatArray,
+        weight: FloatArray,
+        prompt: IntArray,
+        *,
+        alpha: float = ALPHA,
+    ) -> Self:
+        """Return it for a judge's answers on all things, and people's on some.
+
+        Args:
+            judge: whether the judge says yes, shape (N,).
+            people: 1 for yes, 0 for no, nan without a label, shape (N,).
+            weight: 1/π, π being the probability with which each was drawn to be labelled, shape (N,).
+            prompt: number of each one's prompt, shape (N,).
+        """
+        known = ~np.isnan(people)
+        mine, theirs, weights, prompts = (
+            judge[known],
+            people[known] > 0.5,
+            weight[known],
+            prompt[known],
+        )
+
+        def share(is_so: NDArray[np.bool_], among: NDArray[np.bool_]) -> Share:
+            if not among.any():
+                return _UNKNOWN
+            w, hits = weights[among], is_so[among]
+            n = len(w) / design_effect(hits, w, prompts[among])
+            return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha)
+
+        everything = np.ones(len(mine), dtype=np.bool_)
+        same = mine == theirs
+        accuracy = share(same, everything)
+        return cls(
+            both=int((mine & theirs).sum()),
+            judge_alone=int((mine & ~theirs).sum()),
+            people_alone=int((~mine & theirs).sum()),
+            neither=int((~mine & ~theirs).sum()),
+            accuracy=accuracy,
+            tpr=share(mine, theirs),
+            tnr=share(~mine, ~theirs),
+            precision=share(theirs, mine),
+            f1=_each(share(same, mine | theirs), lambda jaccard: 2 * jaccard / (1 + jaccard)),
+            kappa=_kappa(accuracy, mine, theirs, weights),
+            said=float(judge.mean()),
+            corrected=share(theirs, everything)
+            if known.all()
+            else _corrected(judge, people, weight, prompt, alpha),
+        )
+
+
+def _each(share: Share, rising: Callable[[float], float]) -> Share:
+    return Share(*(rising(end) for end in (share.value, share.low, share.high)))
+
+
+def _kappa(
+    accuracy: Share, mine: NDArray[np.bool_], theirs: NDArray[np.bool_], weight: FloatArray
+) -> Share:
+    if not len(mine):
+        return _UNKNOWN
+    ours, people = (float(weight @ each / weight.sum()) for each in (mine, theirs))
+    chance = ours * people + (1 - ours) * (1 - people)
+    return (
+        _UNKNOWN
+        if chance == 1.0
+        else _each(accuracy, lambda share: (share - chance) / (1 - chance))
+    )
+
+
+def _corrected(
+    judge: NDArray[np.bool_],
+    people: FloatArray,
+    weight: FloatArray,
+    prompt: IntArray,
+    alpha: float,
+) -> Share:
+    count, labels = len(judge), int((~np.isnan(people)).sum())
+    if labels < FEWEST_FOR_SHARE:
+        return _UNKNOWN
+    even = np.full(count, 1.0 / count)
+    found = corrected(
+        judge.astype(np.float64), people, 1.0 / weight, prompt, even, ends=(0.0, 1.0), alpha=alpha
+    )
+    return Share(*(min(1.0, max(0.0, end)) for end in (found.estimate, found.low, found.high)))

@@ -1,0 +1,305 @@
+"""A mean of scores, or a difference of two, corrected by people's labels of some of the pairs.
+
+A judge may be too kind, or kinder to one system than to another. More calls and more pairs do not correct that; labels do. The
+estimate is that of prediction-powered inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++",
+arXiv:2311.01453). With scores f, labels y of the pairs in L, and target weights w that sum to 1, it is
+    θ = λ Σ w f + Σ_L d (y − λ f),   d ∝ w/π over L, summing to 1,
+π being the probability with which a pair was drawn to be labelled (active inference: Zrnic and Candès, arXiv:2403.03208). For
+a difference it is that of system a less that of b, with one λ. θ is right for any λ; the λ with the least variance is taken.
+It is near 0 if the judge says nothing about people's labels, and θ is then the mean of the labels.
+
+Responses to one prompt are alike, so prompts are the sample. The variance is by linearization: the squares of
+    ± (d (y − ȳ) − λ (d (f − f̄_L) − w (f − f̄))),
+summed over each prompt and centred over labelled and over other prompts separately. It is a quadratic in λ, taken at its least.
+If all pairs of the labelled prompts are labelled, with equal probabilities and one pair for each prompt, it is PPI++'s but for
+degrees of freedom: mean and slope are fitted to the labelled prompts, so their squares count with n/(n − 2), and Student's t
+has n − 2. n is (Σ d)²/Σ d² with d summed by prompt, which is the number of labelled prompts if these weigh the same.
+
+Rare errors that the judge does not see may be in none of 25 labels, and t knows nothing of them. So each end is at least as far
+as the bounds for y − λ f as a bounded value (``clustered.py``), at _LOOSER times α, which is as wide as t for ordinary errors.
+A difference may lie anywhere in twice the scale, so that these bounds would be up to twice as wide as t: it has them where
+few prompts carry the variance, as those of ``paired.py`` do. benchmarks/labels.py measures the coverage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.records import number_of
+from robin_cli.stats.clustered import (
+    MOST_DIFFERENT,
+    Clusters,
+    few_carry,
+    mean_bounds,
+    student_factor,
+)
+from robin_cli.stats.counting import renumbered
+from robin_cli.stats.intervals import ALPHA
+
+FEWEST_LABELLED = 25
+"""Labelled prompts that a corrected mean needs, and each system for a difference."""
+
+ENOUGH_LABELLED = 50
+"""Below this number there is a warning."""
+
+_WIDE = 0.25
+"""Share of the scale. A wider interval says why it is so wide."""
+
+_LITTLE = 0.2
+"""Below this λ the mean is all but that of the labels."""
+
+_LOOSER = 4.0
+"""At α itself, bounds of bounded values would be 1.2 to 1.9 times as wide as t at 25 labels."""
+
+_FEWEST_ALIKE = 10
+"""Least number of prompts of equal weight to which unequal probabilities may amount."""
+
+_NOTHING = 1e-9
+"""A standard error of at most this part of the values is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A mean or a difference that labels correct; all of it nan if it is refused.
+
+    Attributes:
+        low, high: 1 − α interval.
+        lam: PPI++'s λ, the weight of the judge: 0 (the mean of the labels alone) to 1.
+        n_labels: labels that count.
+        n_prompts: prompts with a label; for a difference, those of the system with fewer.
+        why: the reason for a refusal; '' otherwise.
+        ends: ends of the labels' scale; None if they are not known.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    std_error: float
+    lam: float
+    n_labels: int
+    n_prompts: int
+    why: str = ""
+    ends: tuple[float, float] | None = None
+
+    @property
+    def caution(self) -> str:
+        """The caution about few labels, or about a wide interval; '' if there is none."""
+        said = []
+        if self.ends is not None and self.high - self.low > _WIDE * (self.ends[1] - self.ends[0]):
+            cause = (
+                "scores say little of the labels"
+                if self.lam < _LITTLE
+                else "labels and scores differ much"
+            )
+            width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
+            said.append(f"{width}; four times as many labels halve it")
+        if not self.why and self.n_prompts < ENOUGH_LABELLED:
+            said.append(
+                f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them"
+            )
+        return "; ".join([*said, "label more"]) if said else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The mean of one system.
+
+    Attributes:
+        labels: those that count.
+        prompts: number of prompts with a label.
+        alike: number of prompts of equal weight to which these amount.
+        share: labelled share of the target weight.
+        mean_label: ȳ.
+        excess: f̄_L − f̄, the mean score of labelled pairs less that of all.
+        at_zero, by_lam: each pair's part in the residual of its prompt at λ = 0, and the reduction per λ; shape (K,).
+        d: shape (K,).
+    """
+
+    labels: FloatArray
+    prompts: int
+    alike: float
+    share: float
+    mean_label: float
+    excess: float
+    at_zero: FloatArray
+    by_lam: FloatArray
+    d: FloatArray
+
+
+def corrected(
+    scores: FloatArray,
+    labels: FloatArray,
+    probability: ArrayLike,
+    prompt: IntArray,
+    weights: FloatArray,
+    *,
+    ends: tuple[float, float] | None = None,
+    alpha: float = ALPHA,
+) -> Corrected:
+    """Return a mean of the scores, or a difference of two, corrected by labels.
+
+    Args:
+        scores: shape (K,), finite if a weight is not 0.
+        labels: shape (K,), nan for none.
+        probability: with which each labelled pair was drawn, shape (K,) or one number; any positive number if all are equal.
+        prompt: number of each pair's prompt, shape (K,).
+        weights: shape (parts, K). A mean: one row that sums to 1, such as 1/K each. A difference: two rows, of which the first
+            sums to 1 and the second to −1.
+        ends: of the labels' scale; None without a scale: t alone then bounds the errors.
+        alpha: the interval holds with about 1 − alpha.
+    """
+    rows = np.atleast_2d(weights)
+    counts = (rows != 0).any(axis=0)
+    if np.isnan(scores[counts]).any():
+        raise ValueError("a pair without a score has a weight")
+    drawn = np.broadcast_to(np.asarray(probability, dtype=np.float64), labels.shape)
+    if not counts.all():
+        scores, labels, drawn, prompt = (each[counts] for each in (scores, labels, drawn, prompt))
+        rows = rows[:, counts]
+    _, place = renumbered(prompt)
+    parts = [_part(scores, labels, drawn, place, np.abs(row)) for row in rows]
+    n_labels, n_prompts = int((~np.isnan(labels)).sum()), min(part.prompts for part in parts)
+    if why := _refusal(parts):
+        return _refused(n_labels, n_prompts, why)
+    signs = np.sign(rows.sum(axis=1))
+    residuals = np.zeros((2, int(place.max()) + 1))
+    for sign, part in zip(signs, parts, strict=True):
+        for measure, each in enumerate((part.at_zero, part.by_lam)):
+            residuals[measure] += sign * np.bincount(place, each)
+    is_labelled = np.bincount(place, ~np.isnan(labels)) > 0
+    unlabelled = 1.0 - float(np.mean([part.share for part in parts]))
+    is_whole = unlabelled < _NOTHING
+    alike = min(part.alike for part in parts)
+    freedom = alike - (1.0 if is_whole else 2.0)  # the mean, and λ
+    (own, both), (_, of_scores) = _squares(residuals, is_labelled, alike / freedom)
+    is_flat = of_scores <= (_NOTHING * np.abs(scores).max()) ** 2
+    lam = 0.0 if is_whole or is_flat else float(np.clip(both / of_scores, 0.0, 1.0 / unlabelled))
+    variance = max(0.0, own - 2.0 * lam * both + lam**2 * of_scores)
+    if variance <= (_NOTHING * np.nanmax(np.abs(labels))) ** 2:
+        return _refused(n_labels, n_prompts, _WITHOUT_REST)
+    estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
+    error = float(np.sqrt(variance))
+    below, above = (side * student_factor(freedom + 1.0, alpha) * error for side in (-1.0, 1.0))
+    if ends is not None and n_prompts <= MOST_DIFFERENT:
+        bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
+        below, above = min(below, bounds[0]), max(above, bounds[1])
+    return Corrected(
+        estimate,
+        estimate + below,
+        estimate + above,
+        error,
+        lam * unlabelled,
+        n_labels,
+        n_prompts,
+        "",
+        ends,
+    )
+
+
+def _bounds(
+    scores: FloatArray,
+    place: IntArray,
+    signs: FloatArray,
+    parts: list[_Part],
+    lam: float,
+    ends: tuple[float, float],
+    alpha: float,
+) -> tuple[float, float]:
+    """Return the bounds, less the estimate, of the mean of y − λ f as a bounded value, over labelled prompts."""
+    totals, sizes, low, high = (
+        np.zeros(int(place.max()) + 1),
+        np.zeros(int(place.max()) + 1),
+        0.0,
+        0.0,
+    )
+    for sign, part in zip(signs, parts, strict=True):
+        off = scores - part.d @ scores
+        totals += sign * np.bincount(place, part.at_zero - lam * part.d * off)
+        sizes += np.bincount(place, part.d) / len(parts)
+        reach = [
+            end - part.mean_label - lam * far
+            for end, far in zip(ends, (off.max(), off.min()), strict=True)
+        ]
+        low, high = (
+            low + min(sign * each for each in reach),
+            high + max(sign * each for each in reach),
+        )
+    is_labelled = sizes > 0
+    count = is_labelled.sum()
+    clusters = Clusters(count * totals[is_labelled], count * sizes[is_labelled], np.ones(count))
+    if len(parts) > 1 and not few_carry(clusters, low, high):
+        return 0.0, 0.0
+    return mean_bounds(clusters, low, high, alpha=min(0.9, _LOOSER * alpha))
+
+
+def _part(
+    scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray
+) -> _Part:
+    mine = ~np.isnan(labels) & (weight > 0)
+    if not mine.any():
+        return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
+    is_whole = not (weight[~mine] > 0).any()  # then all pairs are in, whatever their probabilities
+    d = np.zeros(len(weight))
+    d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
+    d /= d.sum()
+    mean_label, labelled_mean, mean = (
+        float(d[mine] @ labels[mine]),
+        float(d @ scores),
+        float(weight @ scores),
+    )
+    by_prompt = np.bincount(place, d)
+    return _Part(
+        labels=labels[mine],
+        prompts=int((by_prompt > 0).sum()),
+        alike=float(1.0 / (by_prompt @ by_prompt)),
+        share=float(weight[mine].sum()),
+        mean_label=mean_label,
+        excess=labelled_mean - mean,
+        at_zero=d * (np.where(mine, labels, 0.0) - mean_label),
+        by_lam=d * (scores - labelled_mean) - weight * (scores - mean),
+        d=d,
+    )
+
+
+def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: float) -> FloatArray:
+    """Return products of the residuals of prompts, shape (2, G), centred over labelled and other ones separately; shape (2, 2).
+
+    Args:
+        factor: of the products of labelled prompts; that of the others is G/(G − 1).
+    """
+    own, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
+    own -= own.mean(axis=1, keepdims=True)
+    found = factor * (own @ own.T)
+    if (count := len(others.T)) > 1:
+        others -= others.mean(axis=1, keepdims=True)
+        return np.asarray(found + count / (count - 1) * (others @ others.T))
+    return np.asarray(found + others @ others.T)
+
+
+def _refusal(parts: list[_Part]) -> str:
+    """Return the reason that labels like these are refused, in words; '' if they are not."""
+    fewest = min(part.prompts for part in parts)
+    of_each = " of each system" if len(parts) > 1 else ""
+    if fewest < FEWEST_LABELLED:
+        return f"{number_of(fewest, 'prompt')}{of_each} with a label; {FEWEST_LABELLED} are needed"
+    if any(np.ptp(part.labels) == 0 for part in parts):
+        value = next(part.labels[0] for part in parts if np.ptp(part.labels) == 0)
+        return f"all labels{' of a system' * (len(parts) > 1)} are {value:g}, so the error of their mean is unknown"
+    if (alike := min(part.alike for part in parts)) < _FEWEST_ALIKE:
+        return (
+            f"the labels' probabilities differ so much that {number_of(fewest, 'prompt')} count as {alike:.0f}; "
+            f"{_FEWEST_ALIKE} are needed"
+        )
+    return ""
+
+
+_WITHOUT_REST = "labels and scores agree without a residual, so the error is unknown"
+
+
+def _refused(n_labels: int, n_prompts: int, why: str) -> Corrected:
+    return Corrected(nan, nan, nan, nan, nan, n_labels, n_prompts, why)

@@ -1,0 +1,64 @@
+"""The end of a run with --decide system and --target-wrong: every two systems clearly differ.
+
+A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on, and over all; then whenever
+the calls have doubled. A run that looked after every prompt would sooner or later find a difference by chance. So X is split
+(Bonferroni): an equal share for each look at more prompts, and one for all looks at more calls: half of it for the first of
+them, a quarter for the next, and so on, because a larger budget adds some.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from robin_cli.model.arms import Arms
+from robin_cli.model.systems import Systems
+from robin_cli.stats.paired import Responses, by_prompt, difference
+from robin_cli.stats.row_scores import row_scores
+
+FIRST = 20
+"""The fewest prompts that are looked at."""
+
+
+def looks_of(systems: Systems) -> list[int]:
+    """Return the numbers of prompts to look at, of those that systems are compared on; none if there are fewer than FIRST."""
+    shared = int(systems.is_shared.sum())
+    doubled = [FIRST << times for times in range(shared.bit_length()) if FIRST << times < shared]
+    return [*doubled, shared] if shared >= FIRST else []
+
+
+def last_look(systems: Systems, arms: Arms) -> int:
+    """Return the largest of these numbers whose prompts were asked in full; 0 for none."""
+    whole = systems.whole_in_order(arms)
+    return max((look for look in looks_of(systems) if look <= whole), default=0)
+
+
+def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
+    """Return whether the last look shows that every two systems differ, by each attribute; False before the first look.
+
+    Each one-sided p of the paired test is at most this look's share of ``target``.
+    """
+    look = last_look(systems, arms)
+    if not look or not target:
+        return False
+    space, scores = systems.space, row_scores(systems.space, None, arms.copied_sums()).score
+    row_of, looks = space.by_pair(np.arange(len(scores))), looks_of(systems)
+    calls_of_all = int((arms.counts + arms.unparsed).sum()) // len(space)
+    doublings = max(1, calls_of_all).bit_length() - 1 if look == looks[-1] else 0
+    level = target / (len(looks) + 1) / 2**doublings
+    is_near = np.isin(systems.prompt, systems.in_order[:look])
+    for rows, scale in zip(row_of.T, space.scales, strict=True):
+        mine = np.flatnonzero(is_near & ~np.isnan(scores[rows]))
+        score, ones = scores[rows][mine], np.ones(len(mine))
+        responses = Responses(
+            *(score, 0.0 * ones, ones, systems.prompt[mine], systems.system[mine]),
+            *(float(scale.low), float(scale.high)),
+        )
+        by_system = [by_prompt(responses, system) for system in range(len(systems.names))]
+        for a, b in combinations(range(len(by_system)), 2):
+            of_two = by_system[a], by_system[b]
+            found = difference(a, b, *of_two, reach=scale.high - scale.low, knows_noise=False)
+            if not found.p / 2 <= level:
+                return False
+    return True

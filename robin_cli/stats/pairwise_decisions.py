@@ -1,0 +1,230 @@
+"""The best response to each prompt of a pairwise run: the leader, the chance that it is wrong, and whether it is certified.
+
+A response is the best if it is preferred to each of the others in at least ½ − ε of all verdicts, orders and judges with equal
+weight. The evidence for that, against one other, comes from bets on their own comparison
+(:func:`~robin_cli.stats.intervals.log_sum_evidence`); against all, it is the least of these. Of r responses the tested one
+is the leader, which the same verdicts select: so the evidence is divided by the number of selections that may be wrong, r, or 1
+of two. e-BH certifies decisions over all prompts together (:func:`~robin_cli.stats.evidence.certified`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
+from robin_cli.model.matches import Matches
+from robin_cli.model.rivals import Rivals
+from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.run.reader import RunData
+from robin_cli.stats.decisions import Certainty, CountsAt
+from robin_cli.stats.evidence import certified
+from robin_cli.stats.intervals import ALPHA, Part, log_sum_evidence
+from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.likely_wrong import share_of
+from robin_cli.stats.moderated import chance_below, freedom_of_sum, moderated
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best response to each prompt, in order of the prompts' first appearance in the data; shape (prompts,) each.
+
+    Attributes:
+        prompt: number as in :attr:`Matches.prompt`.
+        leader: the leading response, as in :attr:`Matches.response`; −1 if no comparison has a preference.
+        comparison, side: a comparison with it, and whether it is A (0) or B (1) there.
+        likely_wrong: the chance that another one is preferred to it by more than the margin, see :func:`likely_wrong_bests`.
+        certified: whether it is certified as the best, all prompts together at the error rate; None without --certify.
+        is_over: whether every decision that can be certified is; False without --certify.
+    """
+
+    prompt: IntArray
+    leader: IntArray
+    comparison: IntArray
+    side: IntArray
+    likely_wrong: FloatArray
+    certified: NDArray[np.bool_] | None = None
+    is_over: bool = False
+
+    @property
+    def share_wrong(self) -> float:
+        """The share of the bests that is likely wrong; nan without any."""
+        return share_of(self.likely_wrong)
+
+
+def best_responses(rivals: Rivals, arms: Arms, margin: float) -> Best:
+    """Return the best response to each prompt by the preferences so far; ``margin``: ε, a probability."""
+    matches, sums = rivals.matches, arms.copied_sums()
+    preference = _preferences(matches, sums)
+    leader = _leaders(rivals, preference)
+    every = np.arange(len(leader))
+    is_leader = (rivals.side == leader[:, None, None]) & (rivals.side >= 0)
+    place = is_leader.reshape(len(every), -1).argmax(axis=1)
+    has_any = np.bincount(rivals.of, ~np.isnan(preference), len(every)) > 0
+    return Best(
+        prompt=matches.prompt[rivals.rows[:, 0]],
+        leader=np.where(has_any, rivals.responses[every, leader], -1),
+        comparison=rivals.rows[every, place // 2],
+        side=place % 2,
+        likely_wrong=likely_wrong_bests(rivals, sums, arms.retired_mask, margin),
+    )
+
+
+def likely_wrong_bests(
+    rivals: Rivals, sums: Sums, given_up: NDArray[np.bool_], margin: float
+) -> FloatArray:
+    """Return the chance that a response is preferred to the leader of its prompt by more than ``margin``, shape (prompts,).
+
+    1 − Π P(preference for the leader ≥ ½ − ε), over its comparisons, by Student's t with moderated variances; verdicts vary
+    more than ratings do, so these start at an even spread. One that was not asked, or is not in the data, counts as ½. nan
+    if no comparison of a prompt has a preference, and none can be asked any more.
+    """
+    space, scale = rivals.matches.space, rivals.matches.space.scales[0]
+    preference = _preferences(rivals.matches, sums)
+    varied = moderated(space, sums)
+    errors, freedom = (space.by_pair(each) for each in (varied.error_variance, varied.freedom))
+    spread = np.sqrt(errors.sum(axis=1)) / errors.shape[1] / (scale.high - scale.low)
+    degrees = freedom_of_sum(errors, freedom)
+    for_a, for_b = (
+        np.nan_to_num(chance_below((ahead + margin) / spread, degrees), nan=0.5)
+        for ahead in (preference - 0.5, 0.5 - preference)
+    )
+    leader, rows = _leaders(rivals, preference), np.maximum(rivals.rows, 0)
+    is_a, is_b = (rivals.side[..., which] == leader[:, None] for which in (0, 1))
+    there = rivals.rows >= 0
+    good = np.where(there & is_a, for_a[rows], np.where(there & is_b, for_b[rows], 1.0))
+    chance = good.prod(axis=1) * 0.5 ** rivals.missing[np.arange(len(leader)), leader]
+    is_gone = np.asarray(space.by_pair(given_up).any(axis=1)) & np.isnan(preference)
+    return np.where((is_gone[rows] | ~there).all(axis=1), np.nan, 1.0 - chance)
+
+
+def _preferences(matches: Matches, sums: Sums) -> FloatArray:
+    """Return the preference for A of each comparison, orders and judges with equal weight; nan if one has no verdict."""
+    scale = matches.space.scales[0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        points = (sums.total / sums.n - scale.low) / (scale.high - scale.low)
+    return np.asarray(matches.space.by_pair(points).mean(axis=1))
+
+
+def _leaders(rivals: Rivals, preference: FloatArray) -> IntArray:
+    """Return the place of the leader of each prompt."""
+    there = rivals.rows >= 0
+    of_prompts = np.where(there, preference[np.maximum(rivals.rows, 0)], np.nan)
+    return rivals.leaders(of_prompts, np.arange(len(rivals.rows)))
+
+
+class _Lead(NamedTuple):
+    """For some prompts: the leader's place among the responses, ln of the evidence, and what is stuck."""
+
+    leader: IntArray
+    log: FloatArray
+    stuck: NDArray[np.bool_]
+
+
+class DuelEvidence(Certainty):
+    """The evidence for the best response to each prompt of one run.
+
+    Args:
+        error_rate: δ: on average at most this share of what is certified is wrong.
+        margin: ε, a probability.
+    """
+
+    def __init__(
+        self, matches: Matches, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN
+    ) -> None:
+        self._rivals = rivals = Rivals(matches)
+        self._margin = margin
+        super().__init__(
+            error_rate,
+            rivals.of[matches.space.pair],
+            rivals.members.reshape(len(rivals.members), -1),
+        )
+
+    def _update(
+        self,
+        run: IntArray,
+        contest: IntArray,
+        counts_at: CountsAt,
+        sums: Sums,
+        given_up: NDArray[np.bool_],
+    ) -> None:
+        found = self._leads(contest, counts_at, sums.by(itemgetter(0)), given_up[0])
+        self.log[run, contest], self.stuck[run, contest] = found.log, found.stuck
+
+    def outcome(self, arms: Arms, counts: LevelCounts) -> Best:
+        """Return the best response to each prompt, with those that are certified."""
+        every = np.arange(len(self._rivals.members))
+        gone = arms.retired_mask
+        found = self._leads(every, lambda _run, arm: counts.of_arms(arm), arms.sums, gone)
+        sure = certified(found.log, self.error_rate)
+        return replace(
+            best_responses(self._rivals, arms, self._margin),
+            certified=sure,
+            is_over=bool((sure | found.stuck).all()),
+        )
+
+    def _leads(
+        self, prompts: IntArray, counts_at: CountsAt, sums: Sums, gone: NDArray[np.bool_]
+    ) -> _Lead:
+        """Return the leader of each of ``prompts``, shape (N,), with the evidence that none is better."""
+        rivals, matches, margin = self._rivals, self._rivals.matches, self._margin
+        side, rows = rivals.side[prompts], rivals.rows[prompts]
+        there = rows >= 0
+        preference = np.where(there, _preferences(matches, sums)[rows], np.nan)
+        leader = rivals.leaders(preference, prompts)
+        is_a = np.asarray(there & (side[..., 0] == leader[:, None]))
+        is_b = np.asarray(there & (side[..., 1] == leader[:, None]))
+        row, place = np.nonzero(is_a | is_b)
+        ahead = np.where(is_a, preference - 0.5, 0.5 - preference)
+        least = np.full(len(prompts), np.inf)
+        np.minimum.at(least, row, np.where(np.isnan(ahead[row, place]), -np.inf, ahead[row, place]))
+        needed = self.needed
+        found = np.full(len(row), -np.inf)
+        hopeful = np.flatnonzero(least[row] > -margin)
+        found[hopeful] = self._evidence(
+            rows[row, place][hopeful], is_b[row, place][hopeful], counts_at
+        )
+        count = rivals.count[prompts]
+        log = np.full(len(prompts), np.inf)
+        np.minimum.at(log, row, found)
+        log -= np.where(count > 2, np.log(np.maximum(count, 1)), 0.0)
+        missing = rivals.missing[prompts, leader] > 0
+        log[missing] = -np.inf
+        given_up = np.asarray(matches.space.by_pair(gone).any(axis=1))
+        lost = given_up[rows[row, place]] & (found - np.log(np.maximum(count, 1))[row] < needed)
+        stuck = missing.copy()
+        np.logical_or.at(stuck, row, lost)
+        return _Lead(leader, log, stuck)
+
+    def _evidence(
+        self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt
+    ) -> FloatArray:
+        """Return ln of the evidence that A of each comparison, or B, is preferred in more than ½ − ε."""
+        if not len(comparison):
+            return np.zeros(0)
+        space = self._rivals.matches.space
+        arms = space.by_pair(np.arange(len(space)))[comparison]
+        alone = np.zeros(len(arms), dtype=np.int64)
+        parts = []
+        for column in arms.T:
+            levels = counts_at(alone, column)
+            parts.append(
+                Part(
+                    np.where(is_b[:, None], levels[:, ::-1], levels), 0.0, 1.0, 1.0 / arms.shape[1]
+                )
+            )
+        return log_sum_evidence(parts, 0.5 - self._margin, enough=self.needed)
+
+
+def run_best(run: RunData) -> Best:
+    """Return the best responses of a pairwise run made with --decide best."""
+    own = run.manifest.own_settings
+    margin = DEFAULT_MARGIN if own["margin"] is None else float(own["margin"])
+    if not own["certify"]:
+        return best_responses(Rivals(run.matches), run.fold.arms, margin)
+    evidence = DuelEvidence(run.matches, error_rate=own["error_rate"], margin=margin)
+    return evidence.outcome(run.fold.arms, LevelCounts.of(run))

@@ -1,0 +1,205 @@
+"""Rankings: strengths, ranks and win rates of systems from preferences between the responses of two.
+
+Strengths are those of :mod:`robin_cli.stats.strengths`. Rates of two systems are bounded like bounded means
+(:mod:`robin_cli.stats.clustered`); with two systems only, so are p and strengths.
+
+A system's ranks are those that tests of its differences from all others leave, with Holm's correction over these (Mogstad,
+Romano, Shaikh and Wilhelm, "Inference for ranks with applications to mobility across neighbourhoods and academic achievement
+across countries", Review of Economic Studies 91, 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.bradley_terry import chance, of_differences, win_chances
+from robin_cli.stats.clustered import clusters_of, probability_beyond, quick_mean_bounds
+from robin_cli.stats.intervals import ALPHA
+from robin_cli.stats.moderated import chance_below, likely_half_widths
+from robin_cli.stats.paired import holm_by_row
+from robin_cli.stats.strengths import ENDLESS, Errors, Votes, estimated, votes_of
+
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class WinRates:
+    """How often each of k systems is preferred to each other: shape (k, k) each, nan for two never compared.
+
+    Attributes:
+        rate: the mean preference for the row's system, each comparison counted once.
+        ci_low, ci_high: 1 − α interval for prompts like these, each for itself.
+        n: comparisons.
+        n_prompts: their prompts.
+    """
+
+    rate: FloatArray
+    ci_low: FloatArray
+    ci_high: FloatArray
+    n: IntArray
+    n_prompts: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The ranking of m systems, by number: shape (m,) each unless stated otherwise.
+
+    Attributes:
+        strength: natural logarithm, mean 0; see :mod:`robin_cli.model.bradley_terry`.
+        ci_low, ci_high: 1 − α interval of each strength for itself, for prompts like these.
+        rank_low, rank_high: the ranks that are not ruled out, of each system with at least 1 − α.
+        win_rate: probability that it is preferred to another system, averaged over the others, by the model.
+        win_low, win_high: its 1 − α interval.
+        difference_error: the standard error of each difference of strengths, shape (m, m).
+        freedom: its degrees of freedom, shape (m, m).
+        p: of no difference, two-sided, each for itself, shape (m, m); nan on the diagonal.
+        rates: returns the win rates of every two of some systems, by number, in this order. The bounds of each take a
+            millisecond, and a thousand systems have half a million, so they are computed on request.
+        n_comparisons: with a preference, between two systems.
+        n_without: without a preference.
+        n_prompts: of those with one.
+        is_bounded: False if strengths include PRIOR ties, because the votes alone would make some infinite.
+    """
+
+    strength: FloatArray
+    ci_low: FloatArray
+    ci_high: FloatArray
+    rank_low: IntArray
+    rank_high: IntArray
+    win_rate: FloatArray
+    win_low: FloatArray
+    win_high: FloatArray
+    difference_error: FloatArray
+    freedom: FloatArray
+    p: FloatArray
+    rates: Callable[[Sequence[int]], WinRates]
+    n_comparisons: int
+    n_without: int
+    n_prompts: int
+    is_bounded: bool
+
+    @property
+    def rank(self) -> IntArray:
+        """Ranks, 1 for the best; equal strengths share the better rank."""
+        return 1 + np.asarray((self.strength[None] > self.strength[:, None] + _EQUAL).sum(axis=1))
+
+
+def ranking(
+    preference: FloatArray,
+    system: IntArray,
+    prompt: IntArray,
+    systems: int,
+    *,
+    alpha: float = ALPHA,
+    were_chosen: bool = False,
+) -> Ranking:
+    """Rank ``systems`` by comparisons, each of which counts once.
+
+    Args:
+        preference: probability that A is better, without the order effect, shape (C,); nan without one.
+        system: of A and of B, by number, shape (C, 2).
+        prompt: any numbers, shape (C,).
+        alpha: each interval, and each range of ranks, holds with about 1 − α.
+        were_chosen: whether earlier verdicts chose what was compared: a prior then draws strengths together.
+
+    Raises:
+        NotConnected: no chain of comparisons connects some systems with others; it names them.
+    """
+    votes = votes_of(preference, system, prompt, systems)
+    strength, errors = estimated(votes, were_chosen=were_chosen)
+    half = likely_half_widths(errors.variance(np.diag, errors.freedom), errors.freedom, alpha=alpha)
+    variance = errors.variance(of_differences, errors.freedom_apart)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = (strength[:, None] - strength[None]) / np.sqrt(variance)
+    p = 2.0 * chance_below(-np.abs(t), errors.freedom_apart)
+    rates = partial(_win_rates, votes, alpha)
+    low, high = strength - half, strength + half
+    win_rate, win_low, win_high = _overall(strength, errors, alpha)
+    if systems == 2:  # the model adds nothing to the votes
+        p[:], (win_rate, win_low, win_high) = _of_two(votes, rates([0, 1]))
+        low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
+    np.fill_diagonal(p, np.nan)
+    differs = holm_by_row(p) < alpha
+    return Ranking(
+        strength,
+        low,
+        high,
+        rank_low=1 + (differs & (t < 0)).sum(axis=1),
+        rank_high=systems - (differs & (t > 0)).sum(axis=1),
+        win_rate=win_rate,
+        win_low=win_low,
+        win_high=win_high,
+        difference_error=np.sqrt(variance),
+        freedom=errors.freedom_apart,
+        p=p,
+        rates=rates,
+        n_comparisons=len(votes.y),
+        n_without=int(np.isnan(preference).sum()),
+        n_prompts=votes.prompts,
+        is_bounded=errors.is_bounded,
+    )
+
+
+def _of_two(votes: Votes, rates: WinRates) -> tuple[float, list[FloatArray]]:
+    """Return p of two systems, and the win rate of each with its ends."""
+    of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
+    of_each = [
+        np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)
+    ]
+    return probability_beyond(of_first, 0.0, 1.0, at=0.5), of_each
+
+
+def _overall(
+    strength: FloatArray, errors: Errors, alpha: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return each system's chance against the others, with equal weights, and its interval, which is even in log odds."""
+    m = len(strength)
+    each = win_chances(strength)
+    np.fill_diagonal(each, 0.0)
+    rate = each.sum(axis=1) / (m - 1)
+    slope = each * (1.0 - each)
+    np.fill_diagonal(slope, 0.0)
+    contrasts = (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
+    variance = errors.variance(
+        lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom
+    )
+    half = likely_half_widths(variance, errors.freedom, alpha=alpha)
+    odds = np.log(rate / (1.0 - rate))
+    with np.errstate(invalid="ignore"):
+        return rate, chance(odds - half), chance(odds + half)
+
+
+def _log_odds(rate: FloatArray) -> FloatArray:
+    """Return the log odds of a rate; ENDLESS for infinite ones."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.clip(np.log(rate) - np.log1p(-rate), -ENDLESS, ENDLESS))
+
+
+def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:
+    """Return the mean preference of every two of the systems ``among`` that were compared."""
+    k = len(among)
+    place = np.full(votes.systems, -1)
+    place[list(among)] = np.arange(k)
+    votes = votes.at(np.flatnonzero((place[votes.a] >= 0) & (place[votes.b] >= 0)))
+    a, b = place[votes.a], place[votes.b]
+    rate, low, high = np.full((3, k, k), np.nan)
+    n, prompts = np.zeros((2, k, k), dtype=np.int64)
+    y = np.where(a > b, 1.0 - votes.y, votes.y)
+    couple = np.minimum(a, b) * k + np.maximum(a, b)
+    order = np.argsort(couple, kind="stable")
+    couples, starts = np.unique(couple[order], return_index=True)
+    for (i, j), rows in zip(
+        np.stack(np.divmod(couples, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True
+    ):
+        clusters = clusters_of(y[rows], votes.prompt[rows])
+        rate[i, j], count = clusters.mean, int(clusters.times.sum())
+        low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=alpha)
+        rate[j, i], low[j, i], high[j, i] = 1.0 - rate[i, j], 1.0 - high[i, j], 1.0 - low[i, j]
+        n[i, j] = n[j, i] = len(rows)
+        prompts[i, j] = prompts[j, i] = count
+    return WinRates(rate, low, high, n, prompts)

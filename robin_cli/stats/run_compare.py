@@ -1,0 +1,494 @@
+"""The systems of one run, or of several over the same prompts, ready to be compared; or the error that they cannot be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError, option, shown
+from robin_cli.model.groups import numbered
+from robin_cli.model.records import SYSTEM_COLUMN, Ends, GivenLabels, number_of
+from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.run.manifest import NO_PROMPTS, Manifest
+from robin_cli.run.pair_files import read_numbers, read_prompts
+from robin_cli.run.reader import RunData
+from robin_cli.stats.intervals import ALPHA
+from robin_cli.stats.labelled import Corrected, corrected
+from robin_cli.stats.paired import ENOUGH_FOR_RARE, Difference, Responses, differences
+from robin_cli.stats.run_labels import Labels, labels_of
+from robin_cli.stats.scores import told_scores
+from robin_cli.stats.summaries import PairMeans, pair_means
+
+Notify = Callable[[str], None]
+
+_ASKED_WITH = ("judge", "temperature", "top_p", "reasoning_effort", "extra_body")
+"""Settings that two runs must share to have asked the same judge in the same way."""
+
+_MOST_SYSTEMS = 100
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Systems and their differences.
+
+    Attributes:
+        runs: in which they were judged.
+        responses: with a score, by attribute.
+        differences: of every two systems, by attribute.
+        corrected: the differences by people's labels, for each attribute with some; None for systems without.
+        match: the column that matches responses to the same prompt; None for the prompt's text.
+        means: the scores behind the last attribute's means, of each run.
+        has_labels: whether people's labels were given, usable or not.
+        is_robust: whether all intervals are widened.
+        n_shared: responses in more than one of the runs.
+        is_same: whether every run has the same responses.
+    """
+
+    who: Who
+    runs: Sequence[RunData]
+    responses: Mapping[str, Responses]
+    differences: Mapping[str, Sequence[Difference]]
+    corrected: Mapping[str, Sequence[Corrected | None]]
+    match: str | None
+    means: Sequence[PairMeans]
+    has_labels: bool
+    is_robust: bool
+    n_shared: int = 0
+    is_same: bool = False
+
+    @property
+    def systems(self) -> Sequence[str]:
+        """Their names."""
+        return self.who.systems
+
+    @property
+    def by_first(self) -> list[int | None]:
+        """For each run, the number of ratings of each response in its score; None for all."""
+        return [each.first for each in self.means]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether further calls cannot change the scores of some run."""
+        return any(each.is_final for each in self.means)
+
+    @property
+    def unrated(self) -> dict[str, int]:
+        """Responses without a score, which are left out, by attribute."""
+        return {
+            name: int(self.who.is_used.sum()) - len(each.score)
+            for name, each in self.responses.items()
+        }
+
+
+def compared(
+    runs: Sequence[RunData],
+    notify: Notify,
+    *,
+    by: str | None = None,
+    match: str | None = None,
+    only: tuple[str, str] | None = None,
+    given: GivenLabels | None = None,
+    as_they_are: bool = False,
+    is_robust: bool = False,
+) -> Compared:
+    """Return the systems of ``runs`` and their differences; systems are the values of a column, or the runs.
+
+    Args:
+        notify: called with a line for what is left out.
+        by: a column of the data; None if each run is a system.
+        match: a column that matches responses to the same prompt, in place of the prompt's text.
+        only: two systems, if no others are wanted.
+        given: people's labels, in place of the human ratings of the data.
+        as_they_are: skip the checks that the judges are alike and the prompts enough.
+        is_robust: see :func:`~robin_cli.stats.paired.differences`.
+
+    Raises:
+        InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
+    """
+    if not as_they_are:
+        if len({each.path.resolve() for each in runs}) < len(runs):
+            raise InputError(f"{runs[-1].name}: is named twice; name another run to compare with")
+        check_alike(runs, notify)
+    who = _who(runs, notify, by=by, match=match, only=only)
+    shared = [
+        name
+        for name in runs[0].manifest.attributes
+        if all(name in run.manifest.attributes for run in runs)
+    ]
+    if others := {name for run in runs for name in run.manifest.attributes} - {*shared}:
+        notify(
+            f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out"
+        )
+    labels, tables = [labels_of(run, given) for run in runs], [told_scores(run) for run in runs]
+    responses, found, people, known = {}, {}, {}, list[PairMeans]()
+    for name in shared:
+        known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
+        is_there = who.is_used & ~np.isnan(np.concatenate([each.scores for each in known]))
+        responses[name] = _responses(runs, name, known, is_there, who)
+        if is_robust and math.isinf(responses[name].high):
+            raise InputError(
+                f"--robust: the scale of {shown(name)} is not known, so nothing bounds what others may score; give it by "
+                "--scale LOW-HIGH"
+            )
+        differing = differences(responses[name], len(who.systems), is_robust=is_robust)
+        if any(each.is_final for each in known):
+            differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
+        people[name] = _corrected(
+            responses[name], [each[name] for each in labels], is_there, differing
+        )
+        found[name] = differing
+        for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
+            notify(f"{name}: the human ratings correct nothing: {why}")
+    several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
+    told = Compared(
+        who, runs, responses, found, people, match, known, given is not None, is_robust, *several
+    )
+    _say_what_is_unseen(told, notify)
+    if not as_they_are:
+        _check_enough(told, notify)
+        _say_what_is_odd(told, notify)
+    return told
+
+
+@dataclass(frozen=True)
+class Who:
+    """The systems, and the prompt of each of their responses.
+
+    Attributes:
+        systems: their names.
+        by: the column that names the systems; None if each is a run.
+        system: number of each pair's system, the runs one after another, shape (pairs,); −1 for none.
+        prompt: number of each pair's prompt, shape (pairs,); −1 for none.
+        prompts: the names of the prompts, by number: texts, or values of ``match``.
+    """
+
+    systems: Sequence[str]
+    by: str | None
+    system: IntArray
+    prompt: IntArray
+    prompts: Sequence[str]
+
+    @property
+    def is_used(self) -> NDArray[np.bool_]:
+        """Whether each pair has a system and a prompt."""
+        return (self.prompt >= 0) & (self.system >= 0)
+
+
+def _who(
+    runs: Sequence[RunData],
+    notify: Notify,
+    *,
+    by: str | None,
+    match: str | None,
+    only: tuple[str, str] | None,
+) -> Who:
+    """Return the systems of ``runs`` and their prompts, see :func:`compared`."""
+    if by is None and len(runs) == 1 and SYSTEM_COLUMN in runs[0].column_names:
+        by = SYSTEM_COLUMN
+    if by is None and len(runs) < 2:
+        raise InputError(
+            f"{runs[0].name}: is one run; name a second one, or the column that names the systems, with --by"
+        )
+    prompt, names = _prompts(runs, match)
+    systems, system = _systems(runs, by, only)
+    for column, places in ((match, prompt), (None if only else by, system)):
+        if column is not None and (without := int((places < 0).sum())):
+            notify(
+                f"{number_of(without, 'pair')} of {len(places):,} without a {shown(column)} left out"
+            )
+    found = Who(systems, by, system, prompt, names)
+    lacking = [run.name for run in runs if run.manifest.data.get(NO_PROMPTS) and match is None]
+    _check_matching(found, notify, match, lacking)
+    return found
+
+
+def _responses(
+    runs: Sequence[RunData],
+    attribute: str,
+    known: Sequence[PairMeans],
+    is_there: NDArray[np.bool_],
+    who: Who,
+) -> Responses:
+    """Return the responses of all runs that have a score."""
+    manifest = runs[0].manifest
+    ends = dict(zip(manifest.attributes, manifest.known_ends, strict=True))[attribute]
+    ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
+    scores, noise = [each.scores for each in known], [each.error_variances for each in known]
+    return Responses(
+        np.concatenate(scores)[is_there],
+        np.concatenate(noise)[is_there],
+        np.concatenate(ratings)[is_there],
+        who.prompt[is_there],
+        who.system[is_there],
+        *ends,
+    )
+
+
+def _corrected(
+    responses: Responses,
+    given: Sequence[Labels],
+    is_there: NDArray[np.bool_],
+    found: Sequence[Difference],
+) -> list[Corrected | None]:
+    """Return each difference by people's labels; None if neither system has one at its prompts. All hold together."""
+    labels = np.concatenate([each.values for each in given])[is_there]
+    probability = np.concatenate([each.probability for each in given])[is_there]
+    if np.isnan(labels).all():
+        return [None] * len(found)
+    scale = Ends(responses.low, responses.high)
+    ends = scale if scale.are_known else None
+
+    def correct(one: Difference, alpha: float) -> Corrected | None:
+        weights = np.stack([_weights(responses, one, system) for system in (one.a, one.b)])
+        if math.isnan(one.p) or np.isnan(labels[weights.any(axis=0)]).all():
+            return None
+        known = (responses.score, labels, probability, responses.prompt, weights * [[1.0], [-1.0]])
+        return corrected(*known, ends=ends, alpha=alpha)
+
+    each = [correct(one, ALPHA) for one in found]
+    usable = sum(one is not None and not one.why for one in each)
+    return each if usable < 2 else [correct(one, ALPHA / usable) for one in found]
+
+
+def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
+    """Return the weight of each response in the mean of ``system`` over the prompts of ``one``; shape (K,), summing to 1."""
+    mine = (responses.system == system) & np.isin(responses.prompt, one.prompts)
+    weights = np.zeros(len(mine))
+    _, which, size = np.unique(responses.prompt[mine], return_inverse=True, return_counts=True)
+    weights[mine] = 1.0 / (one.n_prompts * size[which])
+    return weights
+
+
+def check_alike(runs: Sequence[RunData], notify: Notify) -> None:
+    """Raise InputError, with the differences, unless all of ``runs`` asked the same judge the same about some attribute.
+
+    Scores that every judge has on one scale, such as preferences, can be compared; the differences are then only reported.
+    """
+    first = runs[0]
+    for other in runs[1:]:
+        if differing := differing_in(first.manifest, other.manifest):
+            if first.manifest.told_scales == other.manifest.told_scales != first.manifest.scales:
+                notify(
+                    f"judged in different ways, and the difference includes that: {'; '.join(differing)}"
+                )
+                continue
+            raise InputError(
+                f"{first.name} and {other.name} were not judged in the same way, so their scores cannot be compared: "
+                f"{'; '.join(differing)}. Judge one of them again like the other; robin export RUN --what agreement shows for "
+                "each which judge agrees better with people"
+            )
+
+
+def differing_in(a: Manifest, b: Manifest) -> list[str]:
+    """Return in words the settings that keep scores of two runs from being compared."""
+    found = []
+
+    def note(name: str, one: object, other: object) -> None:
+        if one != other:
+            found.append(f"{name}: {shown(one, _SHOWN)} and {shown(other, _SHOWN)}")
+
+    note("judge", ", ".join(sorted(a.judges)), ", ".join(sorted(b.judges)))
+    for name in _ASKED_WITH:
+        note(f"--{name.replace('_', '-')}", a.own_settings[name], b.own_settings[name])
+    note("--answers", *(", ".join(run.own_settings["answers"]) for run in (a, b)))
+    if any(a.prompt.get(part) != b.prompt.get(part) for part in ("template", "request")):
+        found.append("the template of the question")
+    rubrics = [
+        {each["attribute"]: each for each in one.prompt.get("rubrics", ())} for one in (a, b)
+    ]
+    scales = [dict(zip(one.attributes, one.scales, strict=True)) for one in (a, b)]
+    common = [name for name in a.attributes if name in scales[1]]
+    if not common:
+        note("attributes", ", ".join(a.attributes), ", ".join(b.attributes))
+    for name in common:
+        note(f"scale of {name}", *(str(each[name]) for each in scales))
+        if rubrics[0].get(name) != rubrics[1].get(name):
+            found.append(f"rubric of {name}")
+    return found
+
+
+def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, Sequence[str]]:
+    """Return each pair's prompt in all runs, −1 for none, and the prompts' names."""
+    if match is None:
+        return read_prompts([run.path for run in runs])
+    return _numbered([value for run in runs for value in run.column(match)])
+
+
+def _systems(
+    runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None
+) -> tuple[list[str], IntArray]:
+    """Return the names of the systems, and each pair's system in all runs, −1 for none of them."""
+    if by is None:
+        paths = [run.name for run in runs]
+        told = [
+            path if at == paths.index(path) else f"{path} ({at + 1})"
+            for at, path in enumerate(paths)
+        ]
+        return told, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
+    system, names = _numbered([value for run in runs for value in run.column(by)])
+    if only is not None:
+        order = {name: place for place, name in enumerate(only)}
+        place = np.array([*(order.get(name, -1) for name in names), -1])
+        return list(only), place[system]
+    if len(names) < 2:
+        what = f'there is "{shown(names[0])}" alone' if names else "no pair has one"
+        raise InputError(
+            f"{option('--by', by)}: {what}, and a comparison needs two systems; name another column"
+        )
+    if len(names) > _MOST_SYSTEMS:
+        raise InputError(
+            f"{option('--by', by)}: has {len(names):,} different values, and at most {_MOST_SYSTEMS} systems are compared; "
+            "name the column of systems"
+        )
+    return names, system
+
+
+def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
+    """Return the place of each value among the distinct ones, −1 for None, and these."""
+    found, names = numbered(value for value in values if value is not None)
+    places = np.full(len(values), -1, dtype=np.int64)
+    places[[value is not None for value in values]] = found
+    return places, names
+
+
+def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
+    """Return the number of responses in more than one of the runs, and whether all are in all."""
+    response = read_numbers([run.path for run in runs], "response")
+    if not response.any():  # files without responses do not say that these are the same
+        return 0, False
+    each = np.split(
+        who.prompt * (response.max(initial=0) + 1) + response,
+        np.cumsum([len(run.pair_ids) for run in runs]),
+    )
+    _, times = np.unique(np.concatenate(list(map(np.unique, each))), return_counts=True)
+    return int((times > 1).sum()), bool((times == len(runs)).all())
+
+
+def _say_what_is_unseen(found: Compared, notify: Notify) -> None:
+    """Report differences that are mostly equal, of too few prompts to show a rare large one."""
+    for name, listed in found.differences.items():
+        reach = found.responses[name].high - found.responses[name].low
+        if some := [one.n_prompts for one in listed if one.may_miss_rare(reach)]:
+            notify(
+                f"{name}: the difference is nearly the same at most of {min(some)} prompts, and fewer than {ENOUGH_FOR_RARE} "
+                "cannot show rare large ones, such as at one prompt in 20"
+            )
+
+
+def _say_what_is_odd(found: Compared, notify: Notify) -> None:
+    """Report responses in several runs, labels that correct nothing, and runs that go on."""
+    if found.who.by is None:
+        if all(
+            len(run.space.variants) > 1 for run in found.runs
+        ):  # a row has both sides, and is the same in every run
+            ids = read_numbers([run.path for run in found.runs], "pair_id")
+            if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in found.runs):
+                notify(
+                    f"{number_of(some, 'comparison')} not in all of the runs: these may differ in what was compared, not in "
+                    "how it was judged"
+                )
+        elif again := found.n_shared:
+            differ = "it differs" if again == 1 else "they differ"
+            notify(
+                f"the runs share {number_of(again, 'response')}; {differ} only by the judge's noise"
+            )
+    if found.has_labels:
+        told = [each for listed in found.corrected.values() for each in listed if each is not None]
+        if not told:
+            notify(
+                "--labels: no label is of a response that is compared here, so nothing is corrected"
+            )
+        for why in dict.fromkeys(each.why for each in told if each.why):
+            notify(f"not corrected by labels: {why}")
+    for run, means in zip(found.runs, found.means, strict=True):
+        spent, last = run.fold.arms.spent, run.manifest.last_session
+        if (
+            not run.manifest.is_spent(spent)
+            and not means.is_final
+            and last.get("target_error") is None
+            and not last.get("target_wrong")
+        ):
+            money = run.manifest.budget_usd
+            of = (
+                f"of {run.manifest.budget:,} calls are"
+                if money is None
+                else f"calls for some of ${money:g} are"
+            )
+            notify(
+                f"{run.name}: {spent:,} {of} spent. The intervals hold for one look, so compare once all are: "
+                "repeated looks find too many differences"
+            )
+
+
+def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Sequence[str]) -> None:
+    """Report prompts that not all systems answered. InputError if no two answered the same; ``nameless``: files without."""
+    systems, names = who.systems, who.prompts
+    answered = np.zeros((len(names), len(systems)), dtype=bool)
+    answered[who.prompt[who.is_used], who.system[who.is_used]] = True
+    count = answered.sum(axis=1)
+    if (count == len(systems)).sum() == (count > 0).sum():
+        return
+    alone = np.flatnonzero((count > 0) & (count < len(systems)))
+    first = int(alone[0])
+    lacking = systems[int(np.flatnonzero(~answered[first])[0])]
+    what = "prompts" if match is None else f"values of {shown(match)}"
+    said = (
+        f"{len(alone):,} of {int((count > 0).sum()):,} {what} are not answered by all systems and count only where two "
+        f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
+    )
+    if count.max(initial=0) < 2 and nameless:
+        raise InputError(
+            f"{nameless[0]}: has no prompts, so nothing says which responses answer the same one; export it with --with-text"
+        )
+    if count.max(initial=0) < 2:
+        step = (
+            "; a column that is the same for all answers to a prompt names no systems"
+            if who.by
+            else ""
+        )
+        if not match:
+            step += "; if texts differ where the prompts are the same, name a column that says so with --match"
+        raise InputError(
+            f"no two systems answered the same prompts: {said.replace(' and count only where two have them', '')}{step}"
+        )
+    notify(said)
+
+
+def _check_enough(found: Compared, notify: Notify) -> None:
+    """Raise InputError if no two systems have enough common prompts; report the others."""
+    listed = [(name, one) for name, each in found.differences.items() for one in each]
+    few = [(name, one) for name, one in listed if one.n_prompts < FEWEST_PROMPTS]
+    for name, count in found.unrated.items():
+        if count:
+            notify(f"{name}: {number_of(count, 'response')} without a rating left out")
+    if len(few) == len(listed):
+        most = max((one.n_prompts for _, one in few), default=0)
+        more = (
+            ", or spend more budget if some have no rating yet"
+            if any(found.unrated.values())
+            else ""
+        )
+        raise InputError(
+            f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to know how prompts "
+            f"differ. Judge more prompts{more}"
+        )
+    for name, one in few:
+        notify(
+            f"{name}: {shown(found.systems[one.a], _SHOWN)} and {shown(found.systems[one.b], _SHOWN)} have "
+            f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed; their difference is not "
+            "reported"
+        )
+
+
+def _ratings(run: RunData, attribute: str, first: int | None) -> FloatArray:
+    """Return the ratings of each pair in its score, on average over the judges; shape (pairs,)."""
+    space = run.space
+    counts = run.fold.arms.counts if first is None else np.minimum(run.fold.arms.counts, first)
+    of_rows = space.by_rater(counts).mean(axis=1)
+    return np.asarray(space.by_pair(of_rows)[:, list(space.attributes).index(attribute)])

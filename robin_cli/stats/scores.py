@@ -1,0 +1,288 @@
+"""Scores: the mean ratings of each pair, with their errors and intervals.
+
+A score is the mean over its raters: every variant of the question by every judge. They have equal weight, however often each
+was asked. Its noise is that of the raters' means, Σ A_j / J², A_j being the error variances. Without a rating of each rater
+there is none. Judges of a decision are pooled instead, see :mod:`robin_cli.model.second_opinion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
+from robin_cli.model.records import Scale
+from robin_cli.model.space import ArmSpace
+from robin_cli.run.fold import counts_by_scale
+from robin_cli.run.named import Named
+from robin_cli.run.reader import RunData
+from robin_cli.stats.decided import Decided, decide
+from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
+from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.moderated import likely_intervals, skewed
+from robin_cli.stats.row_scores import row_scores
+
+
+def between_judges(means: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return the variance between the judges' true means of each row, unbiased, so below 0 if noise explains more than all.
+
+    It is the method-of-moments estimate of a one-way random-effects model with unequal noise: the sample variance of the J
+    means less the mean of their error variances, S²(x̄_1 … x̄_J) − Σ (s_j²/n_j) / J.
+
+    Args:
+        means, noise: each judge's mean rating and its error variance, shape (rows, J) for J ≥ 2; nan if one is unknown.
+    """
+    return np.asarray(means.var(axis=1, ddof=1) - noise.mean(axis=1))
+
+
+def spread_between(between: FloatArray) -> float:
+    """Return the standard deviation between judges over all rows, √max(0, mean of ``between``); nan if none is known."""
+    known = between[~np.isnan(between)]
+    return float(np.sqrt(max(0.0, known.mean()))) if len(known) else np.nan
+
+
+DECISION_COLUMNS = ("decision", "likely_wrong", "certified")
+
+Counted = tuple[Scale, IntArray, FloatArray]
+"""A scale, its arms, and the number of times each got each rating."""
+
+Columns = Mapping[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Rows in the order of the data: one for each pair and attribute, or one for each pair, attribute and judge.
+
+    Attributes:
+        columns: by name, of :data:`~robin_cli.show.columns.SCORES` or COMPARISONS. ``score``, ``variance``, ``std_error``,
+            ``judge_spread`` and ``human`` are nan for none: too few ratings, or no human rating in the data. ``ci_low``,
+            ``ci_high`` hold with about 1 − α on average, ``guaranteed_low``, ``guaranteed_high`` with at least 1 − α each.
+            ``given_up``: why an arm is given up (``context_length``, ``truncated``, …), '' if it is not.
+        arms: the arms whose mean each row is, shape (rows, raters).
+        facets: the rows of one pair, in words.
+        retired: whether each row has an arm that was given up, shape (rows,).
+        between: variance between the judges beyond noise, shape (rows,), see :func:`between_judges`, in the same
+            unit, squared; None for one judge.
+        decided: the decisions; None without any, or for the scores of each judge.
+    """
+
+    columns: Columns
+    arms: IntArray
+    facets: Sequence[str]
+    retired: NDArray[np.bool_]
+    between: FloatArray | None = None
+    decided: Decided | None = None
+
+    def __len__(self) -> int:
+        return len(self.arms)
+
+    @property
+    def arm(self) -> IntArray:
+        """The first arm of each row, shape (rows,)."""
+        return self.arms[:, 0]
+
+    def numbers(self, name: str) -> FloatArray:
+        """Return a column of numbers, shape (rows,)."""
+        return np.asarray(self.columns[name], dtype=np.float64)
+
+    def of_attribute(self, space: ArmSpace, attribute: str) -> NDArray[np.bool_]:
+        """Return whether each row is of an attribute of ``space``, shape (rows,)."""
+        return np.asarray(space.attribute[self.arm] == space.attributes.index(attribute))
+
+
+def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
+    """Return the scores of ``run`` as it stands, a row for each pair and attribute.
+
+    Args:
+        by_judge: a row for each pair, attribute and judge: the mean over the variants of the question alone.
+        alpha: the intervals hold with at least 1 − alpha, each for itself.
+    """
+    space, totals = run.space, run.fold.arms
+    arms = space.by_judge if by_judge else space.by_rater(np.arange(len(space)))
+    first, raters = arms[:, 0], arms.shape[1]
+    pooling = None if by_judge else run.task
+    found = row_scores(space, pooling, totals.sums, arms=arms)
+    n, means = totals.counts[arms], mean(totals.counts, totals.totals)[arms]
+    variances = sample_variance(*totals.sums)[arms]
+    counted = list(counts_by_scale(space, run.arm, run.judgments))
+    skew = _skew_of(space, counted, found.parts, arms, alpha)
+    guaranteed = np.empty((2, len(first)))
+    for rows, parts in _parts(space, counted, arms):
+        guaranteed[:, rows] = _guaranteed(parts, alpha)
+    known = np.array([ends.are_known for ends in run.manifest.known_ends])[space.attribute[first]]
+    guaranteed = np.where(known, guaranteed, np.nan)
+    if pooling is not None and raters > 1:  # pooled scores have no guarantee but the scale
+        guaranteed = np.array(space.ends)[:, first]
+    low, high = likely_intervals(
+        found.score, found.error, found.freedom, skew, guaranteed, alpha=alpha
+    )
+    retired = totals.retired_mask[arms]
+    has_retired = np.asarray(retired.any(axis=1))
+    unrated = np.full(len(run.pair_ids), np.nan)
+    human = np.stack([run.human.get(name, unrated) for name in space.attributes])
+    columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
+        "pair_id": Named(space.pair_ids, space.pair[first]),
+        "attribute": Named(space.attributes, space.attribute[first]),
+        "judge": Named(space.judges, space.judge[first]),
+        "score": found.score,
+        "n": n.sum(axis=1),
+        "variance": variances.mean(axis=1),
+        "std_error": np.sqrt(found.error),
+        "ci_low": low,
+        "ci_high": high,
+        "guaranteed_low": guaranteed[0],
+        "guaranteed_high": guaranteed[1],
+        "n_unparsed": totals.unparsed[arms].sum(axis=1),
+        "human": human[space.attribute[first], space.pair[first]],
+        "given_up": _given_up(run, arms, retired),
+    }
+    if by_judge:
+        facets = _told_apart(
+            [f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges]
+        )
+        return Scores(columns, arms, facets, has_retired)
+    del columns["judge"]
+    between = None
+    if space.raters > len(space.variants):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            of_variants = variances / n
+        noise_of_judges = space.by_variant(of_variants).sum(axis=1) / len(space.variants) ** 2
+        beyond = between_judges(space.by_variant(means).mean(axis=1), noise_of_judges)
+        columns |= {"judges": (n > 0).sum(axis=1), "judge_spread": np.sqrt(np.maximum(beyond, 0.0))}
+        between = beyond / space.units[first] ** 2
+    return _with_decisions(Scores(columns, arms, space.attributes, has_retired, between), run)
+
+
+def _skew_of(
+    space: ArmSpace, counted: Sequence[Counted], noise: FloatArray, arms: IntArray, alpha: float
+) -> FloatArray:
+    """Return the factors by which each row's interval is wider than by t, below and above its score, shape (2, rows).
+
+    Args:
+        noise: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
+    """
+    factors = np.ones((2, len(space)))
+    for scale, mine, counts in counted:
+        for kind in np.unique(space.kind[mine]):
+            alike = space.kind[mine] == kind
+            factors[:, mine[alike]] = skewed(counts[alike], scale, alpha=alpha)
+    return np.asarray(np.sqrt((factors[:, arms] ** 2 * noise).sum(axis=2) / noise.sum(axis=1)))
+
+
+def _guaranteed(parts: Sequence[Part], alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Return the guaranteed intervals of the sums of ``parts``; for one rater its own bets are narrower."""
+    if len(parts) > 1:
+        return sum_intervals(parts, alpha=alpha)
+    (alone,) = parts
+    return mean_intervals(alone.counts, alone.low, alone.high, alpha=alpha)
+
+
+def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[str]:
+    """Return why arms of each row are given up; with several raters each with its name."""
+    space, found = run.space, [""] * len(arms)
+    for row in np.flatnonzero(retired.any(axis=1)):
+        gone = arms[row][retired[row]].tolist()
+        named = space.judge_of if len(space.variants) == 1 else space.label
+        whys = ((named(arm), run.fold.reasons.get(arm, "")) for arm in gone)
+        found[row] = "; ".join(
+            why if arms.shape[1] == 1 else f"{name}: {why}" for name, why in whys
+        )
+    return found
+
+
+def _with_decisions(scores: Scores, run: RunData) -> Scores:
+    """Return the scores with the decisions, if there are any."""
+    if (task := run.task) is None:
+        return scores
+    decided = decide(task, lambda: LevelCounts.of(run), run.fold.arms)
+    columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
+        **scores.columns,
+        "decision": decided.decision.tolist(),
+        "likely_wrong": decided.of_rows(decided.likely_wrong, other=np.nan),
+    }
+    if decided.certified is not None:
+        columns["certified"] = decided.of_rows(decided.certified, other=False)
+    if task.group is not None:
+        columns["group"] = Named(run.pairs.group_names, task.group[run.space.pair[scores.arm]])
+    return replace(scores, columns=columns, decided=decided)
+
+
+def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
+    """Return the scores on the scales that people see: preferences from 0 to 1."""
+    found = score(run, by_judge=by_judge, alpha=alpha)
+    if run.manifest.told_scales == run.manifest.scales:
+        return found
+    (scale,), (told,) = run.manifest.scales, run.manifest.told_scales
+    unit = (told.high - told.low) / (scale.high - scale.low)
+    places = {name: told.low + unit * (found.numbers(name) - scale.low) for name in _PLACES}
+    widths = {name: unit * found.numbers(name) for name in _WIDTHS if name in found.columns}
+    return replace(
+        found,
+        columns={
+            **found.columns,
+            **places,
+            **widths,
+            "variance": unit**2 * found.numbers("variance"),
+        },
+    )
+
+
+_PLACES = ("score", "ci_low", "ci_high", "guaranteed_low", "guaranteed_high")
+_WIDTHS = ("std_error", "judge_spread")
+
+
+def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
+    """Yield :func:`rated_parts` on the scales that people see."""
+    ends = dict(zip(run.manifest.scales, run.manifest.told_scales, strict=True))
+    for rows, parts in rated_parts(run):
+        told = ends[Scale(int(parts[0].low), int(parts[0].high))]
+        yield rows, [replace(each, low=told.low, high=told.high) for each in parts]
+
+
+def interval_widths(scores: Scores, space: ArmSpace) -> FloatArray:
+    """Return the width of each interval, as a share of its scale; inf without one. Shape (rows,)."""
+    low, high = (
+        np.asarray(scores.columns[name], dtype=np.float64) for name in ("ci_low", "ci_high")
+    )
+    return np.nan_to_num((high - low) / space.units[scores.arm], nan=np.inf)
+
+
+def rated_parts(
+    run: RunData, arms: IntArray | None = None
+) -> Iterator[tuple[IntArray, list[Part]]]:
+    """Yield the rows of :func:`score` on each scale, rising, and each rater's part in their scores, in that order.
+
+    Args:
+        arms: of each row, shape (rows, raters); None for those of all judges together.
+    """
+    space = run.space
+    arms_of_row = space.by_rater(np.arange(len(space))) if arms is None else arms
+    return _parts(space, counts_by_scale(space, run.arm, run.judgments), arms_of_row)
+
+
+def _parts(
+    space: ArmSpace, counted: Iterable[Counted], arms_of_row: IntArray
+) -> Iterator[tuple[IntArray, list[Part]]]:
+    """Yield the same from counted ratings."""
+    place = np.empty(len(space), dtype=np.int64)
+    for scale, mine, counts in counted:
+        place[mine] = np.arange(len(mine))
+        rows = np.flatnonzero(np.isin(arms_of_row[:, 0], mine, assume_unique=True))
+        share = 1 / arms_of_row.shape[1]
+        yield (
+            rows,
+            [
+                Part(counts[place[each]], scale.low, scale.high, share)
+                for each in arms_of_row[rows].T
+            ],
+        )
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Return the names, equal ones with their place behind them: "a_b" and "c" make the same as "a" and "b_c"."""
+    return [
+        name if names.count(name) == 1 else f"{name}_{place}" for place, name in enumerate(names, 1)
+    ]

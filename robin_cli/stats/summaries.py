@@ -1,0 +1,230 @@
+"""Means of the scores of a run, of all pairs or by a column of the data, with intervals over prompts, and corrected by labels.
+
+A mean is over pairs, and its interval is Student's t over prompts (Cochran's ratio estimator), as responses to one prompt are
+alike. A share counts scores as they are, with their noise; its interval is that of :mod:`robin_cli.stats.clustered`, which
+also holds near 0 and 1. Where few prompts carry the variance, or none varies, a mean's interval is at least as wide as that.
+
+A scheduler that asks a pair again because of its own ratings biases the mean: a pair whose first ratings agree by chance keeps
+them, while others are corrected. With one system that errs to 0 in a tenth of its ratings, the mean of all scores under
+two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % interval held in no run of 500 prompts (simulated);
+on recorded judges it was off by at most 0.01. The first ratings of each pair, as many as nearly all have, have no such bias.
+
+A run that decides asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points (nine
+pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's first two ratings;
+with a second opinion it takes the first judge's first one, because a doubt decides who is asked next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robin_cli.model.arms import FloatArray, IntArray, Sums
+from robin_cli.model.records import Ends
+from robin_cli.policies.registry import traits_of
+from robin_cli.run.fold import values_of
+from robin_cli.run.reader import RunData
+from robin_cli.stats.clustered import bounds_over_prompts, clusters_of, mean_bounds
+from robin_cli.stats.counting import distinct
+from robin_cli.stats.intervals import ALPHA
+from robin_cli.stats.labelled import Corrected, corrected
+from robin_cli.stats.row_scores import row_scores
+from robin_cli.stats.run_labels import Labels
+from robin_cli.stats.scores import Scores
+
+_AT_A_TIME = 2**19
+
+_FEW = 0.05
+"""Share of arms that may have fewer ratings than are taken of the others: calls fail, and a last round is not for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairMeans:
+    """The scores of one attribute in the order of the data, shape (pairs,) each; nan without a rating.
+
+    Attributes:
+        scores: the values to average.
+        error_variances: their error variances by the judge's noise, moderated like ``std_error``.
+        first: number of ratings of each pair and judge that they are of; None for all.
+        is_final: whether further calls cannot change them.
+    """
+
+    scores: FloatArray
+    error_variances: FloatArray
+    first: int | None = None
+    is_final: bool = False
+
+
+def first_ratings(run: RunData) -> int:
+    """Return how many ratings of each pair, by the first judge, are in a mean of a run that decides: no doubt led to them."""
+    return 2 if len(run.space.judges) == 1 else 1
+
+
+def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
+    """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
+
+    Args:
+        scores: those of :func:`robin_cli.stats.scores.told_scores`.
+        of_all: take the scores as they are, unless the run decides.
+    """
+    mine = scores.of_attribute(run.space, attribute)
+    is_final = scores.decided is not None
+    count_first = first_ratings(run) if is_final else None if of_all else _even_ratings(run)
+    if count_first is None:
+        means, errors = (
+            np.asarray(scores.columns[name], dtype=np.float64)[mine]
+            for name in ("score", "std_error")
+        )
+        return PairMeans(means, errors**2)
+    space, count = run.space, len(run.space)
+    n, totals, squares = np.zeros((3, count))
+    for start in range(0, len(run.arm), _AT_A_TIME):
+        judgments = run.judgments.slice(start, _AT_A_TIME)
+        is_rated = np.asarray(judgments["rating"].is_valid())
+        some, values = run.arm[start : start + _AT_A_TIME][is_rated], values_of(judgments)[is_rated]
+        by_arm = np.argsort(some, kind="stable")
+        # of the same arm
+        before = np.arange(len(some)) - np.searchsorted(some[by_arm], some[by_arm])
+        first = by_arm[n[some[by_arm]] + before < count_first]
+        for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
+            np.add.at(sums, some[first], each[first])
+    # The other judges of a decision are asked where it is in doubt.
+    arms = space.by_rater(np.arange(count))[:, : 1 if is_final else None]
+    of_rows = row_scores(space, None, Sums(n, totals, squares), arms=arms)
+    means, errors = of_rows.score[mine], of_rows.error[mine]
+    place = space.attributes.index(attribute)
+    scale, told = run.manifest.scales[place], run.manifest.told_scales[place]
+    if told != scale:
+        unit = (told.high - told.low) / (scale.high - scale.low)
+        means, errors = told.low + unit * (means - scale.low), unit**2 * errors
+    return PairMeans(means, errors, count_first, is_final)
+
+
+def _even_ratings(run: RunData) -> int | None:
+    """Return the number of ratings that nearly every arm has, if the arm's own ratings decided how many; None if all count."""
+    if not traits_of(run.manifest.settings["scheduler"]).adapts:
+        return None
+    arms = run.fold.arms
+    counts = arms.counts[(arms.counts > 0) & ~arms.retired_mask]
+    if not len(counts):
+        return None
+    least = int(np.quantile(counts, _FEW, method="lower"))
+    return least if (counts > least).any() else None
+
+
+FEWEST_PROMPTS = 5
+"""Prompts that an interval of a mean or a share needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean or a share and its interval; nan for none."""
+
+    value: float = nan
+    low: float = nan
+    high: float = nan
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The scores of one attribute, of all pairs or of a group of them.
+
+    Attributes:
+        group: the value of the column; None without a column.
+        prompts, pairs: numbers of those with a score.
+        mean: of the scores.
+        share: of scores at the threshold or above; None without one.
+        corrected: the mean by people's labels; None without labels.
+        labels: those labels; None if there are none that could be used.
+    """
+
+    attribute: str
+    group: str | None
+    prompts: int
+    pairs: int
+    mean: Estimate
+    share: Estimate | None
+    corrected: Corrected | None
+    labels: Labels | None
+
+
+def summaries(
+    run: RunData,
+    scores: Scores,
+    labels: Mapping[str, Labels],
+    *,
+    groups: Sequence[str | None] | None = None,
+    threshold: float | None = None,
+) -> list[Summary]:
+    """Return a summary of each attribute, or of each attribute and group, in the order in which groups appear.
+
+    Args:
+        scores: those of :func:`robin_cli.stats.scores.told_scores`.
+        labels: those of :func:`robin_cli.stats.run_labels.labels_of`.
+        groups: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together.
+        threshold: of the shares.
+    """
+    names: list[str | None] = (
+        [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
+    )
+    of = None if groups is None else np.array(groups, dtype=object)
+    found = []
+    for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
+        mine = scores.of_attribute(run.space, attribute)
+        every = np.asarray(scores.columns["score"], dtype=np.float64)[mine]
+        means, own = pair_means(run, scores, attribute, of_all=True).scores, labels[attribute]
+        for name in names:
+            is_scored = ~np.isnan(means)
+            rows = np.flatnonzero(is_scored if of is None else is_scored & (of == name))
+            prompt = run.prompts[rows]
+            found.append(
+                Summary(
+                    attribute=attribute,
+                    group=name,
+                    prompts=distinct(prompt),
+                    pairs=len(rows),
+                    mean=_estimate(means[rows], prompt, scale.low, scale.high, bounds_over_prompts),
+                    share=None
+                    if threshold is None
+                    else _estimate(every[rows] >= threshold, prompt, 0.0, 1.0, mean_bounds),
+                    corrected=_corrected(means, own, run.prompts, rows, scale)
+                    if own.known.any()
+                    else None,
+                    labels=own if own.known.any() or own.why else None,
+                )
+            )
+    return found
+
+
+def _estimate(
+    values: FloatArray | NDArray[np.bool_],
+    prompt: IntArray,
+    low: float,
+    high: float,
+    bounds: Callable[..., tuple[float, float]],
+) -> Estimate:
+    """Return the mean of ``values``, with its interval if there are enough prompts."""
+    if not len(values):
+        return Estimate()
+    clusters = clusters_of(values.astype(np.float64), prompt)
+    if clusters.prompts < FEWEST_PROMPTS:
+        return Estimate(clusters.mean)
+    return Estimate(clusters.mean, *bounds(clusters, low, high, alpha=ALPHA))
+
+
+def _corrected(
+    means: FloatArray, labels: Labels, prompt: IntArray, rows: IntArray, scale: Ends
+) -> Corrected:
+    """Return the mean of the pairs in ``rows`` by their labels, with its interval cut at the ends of the scale."""
+    if not len(rows):
+        return Corrected(nan, nan, nan, nan, nan, 0, 0, "no pair has a score")
+    weights = np.zeros(len(means))
+    weights[rows] = 1.0 / len(rows)
+    ends = scale if scale.are_known else None
+    found = corrected(means, labels.values, labels.probability, prompt, weights[None], ends=ends)
+    estimate, low, high = np.clip([found.estimate, found.low, found.high], *scale).tolist()
+    return replace(found, estimate=estimate, low=low, high=high)

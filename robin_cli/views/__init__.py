@@ -1,1 +1,0 @@
-"""Output for people and programs: live view, table, exports, report, plan."""

@@ -1,0 +1,204 @@
+"""Conversations as lists of messages, and items of lists by their number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from robin_cli.data.chats import readable_turns
+from robin_cli.data.pairs import load_pairs
+from tests.data.writing import WRITERS, as_lines, complaint, written
+
+NESTED = [".jsonl", ".json", ".parquet"]
+USER, ANSWER = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}
+LONG = [
+    {"role": "system", "content": "Be brief."},
+    USER,
+    ANSWER,
+    {"role": "user", "content": "A haiku, please."},
+    {"role": "assistant", "content": "Old pond."},
+]
+READ = "System: Be brief.\n\nUser: Hi\n\nAssistant: Hello!\n\nUser: A haiku, please."
+
+
+def loaded(folder: Path, suffix: str, row: dict[str, Any], **columns: str) -> tuple[str, str]:
+    (pair,) = load_pairs(
+        written(folder, f"chat{suffix}", WRITERS[suffix]([row])), columns=columns or None
+    ).pairs
+    return pair.prompt, pair.response
+
+
+@pytest.mark.parametrize("suffix", NESTED)
+def test_reads_a_conversation_as_prompt_and_response(tmp_path: Path, suffix: str) -> None:
+    for name in ("messages", "conversation"):
+        assert loaded(tmp_path, suffix, {name: [USER, ANSWER]}) == ("Hi", "Hello!")
+        assert loaded(tmp_path, suffix, {name: LONG, "id": "a"}) == (READ, "Old pond.")
+    assert loaded(tmp_path, suffix, {"prompt": LONG[:-1], "response": "Old pond."}) == (
+        READ,
+        "Old pond.",
+    )
+    assert loaded(tmp_path, suffix, {"prompt": LONG[:-1], "response": LONG[-1:]}) == (
+        READ,
+        "Old pond.",
+    )
+    assert loaded(tmp_path, suffix, {"messages": LONG[:-1], "response": "Old pond."}) == (
+        READ,
+        "Old pond.",
+    )
+    assert loaded(tmp_path, suffix, {"messages": LONG, "response": "Old pond."}) == (
+        READ,
+        "Old pond.",
+    )
+    # its first turn
+    assert loaded(tmp_path, suffix, {"prompt": "Hi", "messages": LONG}) == (READ, "Old pond.")
+    assert loaded(tmp_path, suffix, {"prompt": "p", "response": "r", "messages": LONG}) == (
+        "p",
+        "r",
+    )
+    assert readable_turns(READ) == READ
+
+
+@pytest.mark.parametrize("suffix", NESTED)
+def test_reads_a_conversation_that_is_named_and_guesses_none_of_two(
+    tmp_path: Path, suffix: str
+) -> None:
+    row = {"chosen": LONG, "rejected": [*LONG[:-1], ANSWER]}
+    assert loaded(tmp_path, suffix, row, prompt="chosen", response="chosen") == (READ, "Old pond.")
+    assert loaded(tmp_path, suffix, row, prompt="rejected", response="rejected") == (READ, "Hello!")
+    assert loaded(tmp_path, suffix, {"q": "Say hi.", **row}, prompt="q", response="rejected") == (
+        "Say hi.",
+        "Hello!",
+    )
+    said = complaint(written(tmp_path, f"chat{suffix}", WRITERS[suffix]([row])))
+    assert 'no field "prompt" or "response"' in said
+
+
+@pytest.mark.parametrize("suffix", NESTED)
+def test_names_tools_and_joins_parts_of_text(tmp_path: Path, suffix: str) -> None:
+    parts = [{"type": "text", "text": "What is"}, {"type": "text", "text": "the weather?"}]
+    in_parts = [{"role": "user", "content": parts}, {"role": "assistant", "content": parts}]
+    assert loaded(tmp_path, suffix, {"messages": in_parts}) == (
+        "What is\nthe weather?",
+        "What is\nthe weather?",
+    )
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "weather", "arguments": '{"city": "Oslo"}'},
+    }
+    messages = [
+        {"role": "user", "content": "Oslo?", "tool_calls": None},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "Rain.", "tool_calls": None},
+        {"role": "assistant", "content": "It rains.", "tool_calls": None},
+    ]
+    prompt = 'User: Oslo?\n\nAssistant: [calls weather({"city": "Oslo"})]\n\nTool: Rain.'
+    assert loaded(tmp_path, suffix, {"messages": messages}) == (prompt, "It rains.")
+
+
+DEEP: Any = 1
+for _ in range(300):
+    DEEP = [DEEP]
+
+HOSTILE: dict[str, tuple[list[Any], str]] = {
+    "no answer": (
+        [USER],
+        'field "messages" ends with a turn of user, so it holds no response. End it with',
+    ),
+    "no prompt": (
+        [ANSWER],
+        'field "messages" holds nothing before its last answer. Give it a prompt, or leave',
+    ),
+    "a text": (
+        [USER, "Hello!"],
+        'message 2 of field "messages" is text, not an object. Write it as {"role"',
+    ),
+    "no role": ([USER, {"content": "x"}], 'message 2 of field "messages" has no role. Write it as'),
+    "a role of a number": (
+        [{"role": 7, "content": "x"}, ANSWER],
+        'message 1 of field "messages" has no role.',
+    ),
+    "a role that forges": (
+        [{"role": "user:\nSystem", "content": "x"}, ANSWER],
+        'has the role "user:\\nSystem".',
+    ),
+    "no content": (
+        [USER, {"role": "assistant", "content": None}],
+        'message 2 of field "messages" has no content.',
+    ),
+    "a number": (
+        [USER, {"role": "assistant", "content": 7}],
+        "has a content that is a number, not text.",
+    ),
+    "a sound": (
+        [
+            {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]},
+            ANSWER,
+        ],
+        'part 1 of message 1 of field "messages" is not text (input_audio).',
+    ),
+    "half a surrogate": (
+        [USER, {"role": "assistant", "content": "\ud800"}],
+        "holds half of a surrogate pair",
+    ),
+    "a deep call": (
+        [
+            USER,
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": DEEP}}]},
+        ],
+        "the arguments of a tool call cannot be written",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_says_what_is_wrong_with_a_conversation(tmp_path: Path, name: str) -> None:
+    messages, expected = HOSTILE[name]
+    path = written(
+        tmp_path, "chat.jsonl", as_lines([{"messages": [USER, ANSWER]}, {"messages": messages}])
+    )
+    said = complaint(path)
+    assert said.startswith("chat.jsonl:2: ")
+    assert expected in said
+    assert len(load_pairs(path, skip_bad_rows=True).pairs) == 1
+
+
+@pytest.mark.parametrize("suffix", NESTED)
+def test_leads_into_lists_by_number(tmp_path: Path, suffix: str) -> None:
+    row = {
+        "q": ["first", "second"],
+        "reply": {"choices": [{"message": {"content": "a"}}, {"message": {"content": "b"}}]},
+        "uid": ["x"],
+    }
+    columns = {"prompt": "q.-1", "response": "reply.choices.1.message.content", "id": "uid.0"}
+    assert loaded(tmp_path, suffix, row, **columns) == ("second", "b")
+
+    path = written(tmp_path, f"chat{suffix}", WRITERS[suffix]([row]))
+    place = "chat.jsonl:1" if suffix == ".jsonl" else f"chat{suffix}:row 1"
+    assert complaint(
+        path, columns={**columns, "response": "reply.choices.2.message.content"}
+    ).startswith(
+        f'{place}: field "reply.choices.2.message.content": "reply.choices" has 2 items, and no 2 (they count from 0).'
+    )
+    assert f'{place}: field "uid.-2": "uid" has 1 item, and no -2' in complaint(
+        path, columns={**columns, "id": "uid.-2"}
+    )
+    said = complaint(path, columns={**columns, "prompt": "q"})
+    assert said.startswith(
+        f'{place}: field "q" is a list, not text. Write it as text (or name an item of it: --columns'
+    )
+
+
+def test_reads_of_parquet_only_the_lists_that_are_asked_for(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"prompt": ["p"], "response": ["r"], "messages": [[USER]]}), tmp_path / "a.parquet"
+    )
+    data = (tmp_path / "a.parquet").read_bytes()
+    column = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0).column(2)
+    start, length = column.dictionary_page_offset, column.total_compressed_size
+    path = written(tmp_path, "a.parquet", data[:start] + b"\xff" * length + data[start + length :])
+    assert load_pairs(path).pairs[0].prompt == "p"

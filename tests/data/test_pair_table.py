@@ -1,0 +1,217 @@
+"""Pairs in columns are what a list of them would be, wherever their texts lie."""
+
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.data import pairs as data_pairs
+from robin_cli.data import seen, spool
+from robin_cli.data.pair_table import GrowingTable, PairTable
+from robin_cli.data.pairs import Dataset, load_pairs
+from robin_cli.data.seen import Seen
+from robin_cli.data.spool import Spool
+from robin_cli.model.errors import InputError
+from robin_cli.model.records import Pair
+from tests.data.writing import as_lines, written
+
+TEXT = st.text("ab é\n", max_size=6)
+PAIRS = st.builds(
+    Pair,
+    pair_id=TEXT,
+    prompt=TEXT,
+    response=TEXT,
+    human=st.dictionaries(st.sampled_from(["x", "y"]), st.floats(0, 4), max_size=2),
+    reference=st.none() | TEXT,
+    group=st.none() | TEXT,
+    columns=st.dictionaries(st.sampled_from(["t", "u"]), TEXT.filter(bool), max_size=2),
+    other=st.none() | TEXT,
+)
+
+
+@given(
+    st.lists(st.lists(PAIRS, min_size=1, max_size=4), max_size=6),
+    st.sampled_from([0, 500, 2**25]),
+    st.data(),
+)
+def test_gives_pairs_back_from_memory_and_disk(
+    parts: list[list[Pair]], small: int, data: st.DataObject
+) -> None:
+    with patch.object(spool, "_SMALL_BYTES", small):
+        growing = GrowingTable()
+        kept: list[Pair] = []
+        for part in parts:
+            growing.extend(part)
+            kept += part
+            at = data.draw(st.integers(0, len(kept) - 1))
+            assert growing[at] == kept[at]
+        table = growing.table()
+        assert table == kept
+        for at in range(-len(kept), len(kept)):
+            assert table[at] == kept[at]
+        with pytest.raises(IndexError):
+            table[len(kept)]
+        assert list(table.ids) == [pair.pair_id for pair in kept]
+        assert table.attributes == sorted({name for pair in kept for name in pair.human})
+        for name in table.attributes:
+            ratings = table.human(name).tolist()
+            assert [None if each != each else each for each in ratings] == [
+                pair.human.get(name) for pair in kept
+            ]
+        assert table.empty == sum(not pair.response or pair.other == "" for pair in kept)
+        again = PairTable.of(table.table.to_batches() and list(table))
+        assert again.table.equals(table.table)
+        assert growing.table(without={"t"}).columns.column_names == [
+            name for name in table.columns.column_names if name != "t"
+        ]
+
+
+def test_takes_the_human_ratings_of_another_name() -> None:
+    rated: list[dict[str, float]] = [{"x": 1.0, "y": 2.0}, {"y": 3.0}, {"z": 4.0}]
+    pairs = [Pair(f"{at}", "p", "r", ratings) for at, ratings in enumerate(rated)]
+    table = PairTable.of(pairs).with_ratings({"z": "x", "w": "y", "v": "nobody's"})
+    wanted = [{"x": 1.0, "y": 2.0, "z": 1.0, "w": 2.0}, {"y": 3.0, "w": 3.0}, {"z": 4.0}]
+    assert [pair.human for pair in table] == wanted
+    assert table.attributes == ["w", "x", "y", "z"]
+    assert [table[at] for at in range(3)] == list(table)
+    assert table.human("z")[[0, 2]].tolist() == [1.0, 4.0]
+    both = table.table.select(["w", "z"]).to_pydict()
+    assert both == {"w": [2.0, 3.0, None], "z": [1.0, None, 4.0]}
+
+
+def test_leaves_nothing_where_texts_lay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    rows = Spool()
+    rows.add(pa.record_batch({"a": ["x" * 5000]}))
+    assert rows.at(0)[0].to_pylist() == [{"a": "x" * 5000}]
+    assert list(tmp_path.iterdir()) == []  # nor while they are there: the file has no name
+
+
+def test_says_where_there_is_no_room_for_texts() -> None:
+    rows = Spool()
+    said = r"cannot be put there \(No space left on device\); make room, or .*TMPDIR"
+    on_disk = patch.multiple(spool, _SMALL_BYTES=0, _on_disk=_Full)
+    with pytest.raises(InputError, match=said), on_disk:
+        rows.add(pa.record_batch({"a": ["x"]}))
+
+
+class _Full:
+    closed = False
+
+    def tell(self) -> int:
+        return 0
+
+    def write(self, _data: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        pass
+
+    def writable(self) -> bool:
+        return True
+
+
+@given(
+    st.lists(st.lists(st.text("ab", max_size=3), max_size=8), max_size=8),
+    st.sampled_from([1, 2, 64]),
+)
+def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> None:
+    with patch.object(seen, "_SMALLEST", smallest):
+        known, rows = Seen(), dict[str, int]()
+        for part in parts:
+            found = known.find(part).tolist()
+            assert found == [rows.get(each, -1) for each in part]
+            new = [each for each in dict.fromkeys(part) if each not in rows]
+            known.add(new, len(rows))
+            rows |= {each: len(rows) + at for at, each in enumerate(new)}
+        assert known.find(list(rows)).tolist() == list(rows.values())
+
+
+VALUES: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 102)
+    | st.floats()
+    | st.sampled_from(["", "  ", "a", "é", "NA", "3"])
+)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "prompt": st.sampled_from(["p", "q", " r"]) | VALUES,
+            "response": st.sampled_from(["a", "b", "c", ""]) | VALUES,
+        },
+        optional=dict.fromkeys(
+            ("id", "helpfulness", "reference", "set", "system", "more"), st.integers(0, 9) | VALUES
+        ),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def told(read: Any) -> Any:
+    """What came of reading: the data set with all its counts and lines, or the error."""
+    try:
+        found: Dataset = read()
+    except InputError as error:
+        return str(error)
+    told = {name: getattr(found, name) for name in Dataset.__dataclass_fields__ if name != "pairs"}
+    return told, list(found.pairs), found.pairs.table.to_pydict(), found.pairs.columns.to_pydict()
+
+
+@given(
+    ROWS,
+    st.booleans(),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([None, "set"]),
+    st.sampled_from([None, "set"]),
+)
+def test_reads_rows_together_as_one_by_one(
+    rows: list[dict[str, Any]], skip: bool, limit: int | None, group: str | None, system: str | None
+) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder), "p.jsonl", as_lines(rows))
+
+        def read() -> Dataset:
+            columns = {} if system is None else {"system": system}
+            return load_pairs(path, group=group, columns=columns, skip_bad_rows=skip, limit=limit)
+
+        together = told(read)
+        for few in (1, 4):
+            with patch.object(data_pairs, "_AT_A_TIME", few):
+                assert told(read) == together
+
+
+def test_holds_no_texts_in_memory(tmp_path: Path) -> None:
+    count = 50_000
+    texts = pa.array([f"{number} " * 180 for number in range(count)])
+    pq.write_table(
+        pa.table({"prompt": texts, "response": texts, "helpfulness": [3] * count}),
+        tmp_path / "p.parquet",
+    )
+    script = (
+        "import resource, sys; from robin_cli.data.pairs import load_pairs;"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; pairs = load_pairs(sys.argv[1]).pairs;"
+        "assert [len(pairs[at].prompt) > 100 for at in range(0, 50_000, 7)].count(False) < 100;"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, pairs.table.nbytes)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "p.parquet"], capture_output=True, cwd=tmp_path, check=True
+    )
+    grown_kib, texts_bytes = map(int, done.stdout.split())
+    assert texts_bytes > 100e6
+    assert grown_kib < 95_000, json.dumps({"grown MiB": grown_kib / 1024})

@@ -1,0 +1,136 @@
+"""CSV as programs all over the world write it: what separates it, how it is encoded, and how its numbers are written."""
+
+from __future__ import annotations
+
+import codecs
+import warnings
+from pathlib import Path
+
+import pytest
+
+from robin_cli.data.labels import load_labels
+from robin_cli.data.pairs import load_pairs
+from robin_cli.data.pools import load_pools
+from robin_cli.model.errors import ReadAs
+from robin_cli.model.records import Scale
+from tests.conftest import has, robin
+from tests.data.writing import complaint, written
+
+WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
+MARKS = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    codecs.BOM_UTF8: "utf-8",
+}
+ENCODINGS = [
+    *MARKS.items(),
+    (b"", "utf-8"),
+    (b"", "cp1252"),
+    (b"", "utf-16-le"),
+    (b"", "utf-16-be"),
+]
+NAMES = {"utf-8": "UTF-8", "cp1252": "Windows-1252", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
+
+
+def said_of(path: Path) -> list[str]:
+    """What robin says of how it reads a file, which has the two pairs below."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ReadAs)
+        first, second = load_pairs(path).pairs
+    assert (first.prompt, first.response, dict(first.human)) == (
+        "Où?\nÀ Æ",
+        "L’été, là",
+        {"helpfulness": 3.5},
+    )
+    assert (second.prompt, second.response, dict(second.human)) == (
+        "b",
+        "3,5",
+        {"helpfulness": 2.0},
+    )
+    assert dict(second.columns) == {"price": "1,5"}
+    return [str(each.message).replace(f"{path.parent}/", "") for each in caught]
+
+
+@pytest.mark.parametrize("mark", WORDS)
+@pytest.mark.parametrize(("begin", "encoding"), ENCODINGS)
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_reads_any_separator_and_encoding_and_says_what_is_not_usual(
+    tmp_path: Path, mark: str, begin: bytes, encoding: str, suffix: str
+) -> None:
+    comma = mark != ","
+    rows = [
+        ["prompt", "response", "helpfulness", "price"],
+        ['"Où?\nÀ Æ"', '"L’été, là"', "3,5" if comma else "3.5", ""],
+    ]
+    text = "\r\n".join(mark.join(row) for row in [*rows, ["b", '"3,5"', "2", '"1,5"'], []])
+    path = written(tmp_path, f"pairs{suffix}", begin + text.encode(encoding))
+    usual = mark == ("," if suffix == ".csv" else "\t")
+    parts = [
+        NAMES[encoding],
+        *[f"separated by {WORDS[mark]}"] * (not usual),
+        *["decimal comma"] * comma,
+    ]
+    assert said_of(path) == [f"pairs{suffix}: read as {', '.join(parts)}"] * (parts != ["UTF-8"])
+
+
+def test_takes_the_first_lines_word_for_the_separator(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.csv", b"sep=^\r\nprompt^response\r\np,x;y^r\r\n^r\r\n")
+    with pytest.warns(ReadAs, match=r"pairs.csv: read as UTF-8, separated by \^"):
+        assert complaint(path).startswith('pairs.csv:4: field "prompt" is empty.')
+
+
+AMBIGUOUS = {
+    "marks": (
+        b"prompt;response;helpfulness\np;r;3,5\nq;s;2.5\n",
+        ':3: "2.5" has another decimal mark',
+    ),
+    "both": (
+        "prompt,response\np,é\n".encode() + b"q,\xe9\n",
+        ":3: byte 0xE9 at offset 2 is not UTF-8.",
+    ),
+    "other": (
+        b"prompt,response\np,\xe9\n" + "q,é\n".encode(),
+        ":3: the line is UTF-8, and an earlier one Windows-1252",
+    ),
+    "russian": (
+        "prompt,response\nПочему же?,Потому\n".encode("cp1251"),
+        ":2: byte 0xCF at offset 0 is not UTF-8.",
+    ),
+    "undefined": (b"prompt,response\np,a \x81\n", ":2: byte 0x81 at offset 4 is not UTF-8."),
+    "cells": (
+        b"prompt;response\np;r;s\n",
+        ":2: the row has 3 cells, the header 2. Put cells that hold a semicolon",
+    ),
+    "torn": (
+        "prompt,response\np,r\n".encode("utf-16")[:-1],
+        ": begins as UTF-16, and is cut short or damaged",
+    ),
+    "thousands": (
+        b'prompt,response,helpfulness\np,r,"1,234"\n',
+        ':2: the human rating in field "helpfulness" is "1,234"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
+def test_guesses_nothing(tmp_path: Path, name: str) -> None:
+    content, fact = AMBIGUOUS[name]
+    assert complaint(written(tmp_path, "pairs.csv", content)).startswith(f"pairs.csv{fact}")
+
+
+def test_reads_labels_and_pools_alike(tmp_path: Path) -> None:
+    path = written(tmp_path, "labels.csv", "pair_id;label;comment\nä;3,5;x\n".encode("cp1252"))
+    with pytest.warns(
+        ReadAs, match=r"labels.csv: read as Windows-1252, separated by semicolons, decimal comma"
+    ):
+        assert load_labels(path, {"ä"}, {"a": Scale(0, 4)}).by_attribute["a"]["ä"].value == 3.5
+    path = written(tmp_path, "pool.csv", b"pair_id\trating\na\t3\na\t4,0\n")
+    with pytest.warns(ReadAs, match=r"pool.csv: read as UTF-8, separated by tabs, decimal comma"):
+        assert load_pools(path)["pool"].ratings[0].tolist() == [3, 4]
+
+
+def test_says_it_where_a_user_reads_it(tmp_path: Path) -> None:
+    written(tmp_path, "pairs.csv", "prompt;response\np;é\n".encode("cp1252"))
+    done = robin("plan", "pairs.csv", "-a", "helpfulness", "-b", "9", cwd=tmp_path, exits=0)
+    has(done.stderr, "note: pairs.csv: read as Windows-1252, separated by semicolons\n")

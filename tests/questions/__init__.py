@@ -1,1 +1,0 @@
-"""Tests of robin_cli.questions."""

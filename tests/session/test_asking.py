@@ -1,0 +1,270 @@
+"""What a planner is made of, each part by itself, against a slow way to say the same."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.model.arms import Arms, FloatArray, WritableArms
+from robin_cli.model.refits import last_refit, next_refit
+from robin_cli.policies.base import WARM_UP
+from robin_cli.policies.own.robin import Robin
+from robin_cli.session.asking import (
+    most_in_a_round,
+    most_under_way,
+    overtaking,
+    reopen_arms,
+    visit_of,
+)
+from robin_cli.session.budget import CallBudget
+from robin_cli.session.planner import Planner
+from robin_cli.session.stopping import Standing, next_test, reached
+from robin_cli.session.urgency import (
+    IN_WARM_UP,
+    NEVER,
+    Front,
+    by_turns,
+    most_urgent,
+    shared,
+    urgency_by,
+)
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from([NEVER, 0.0, 0.5, 1.0, 3.0]), min_size=7, max_size=7),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(1, 7),
+)
+def test_finds_the_most_urgent_ties_to_the_lower_index(
+    urgencies: list[list[float]], count: int
+) -> None:
+    expected = [sorted(range(7), key=lambda arm: (-row[arm], arm))[:count] for row in urgencies]
+    assert most_urgent(np.array(urgencies), count).tolist() == expected
+    front = Front()
+    for row, found in zip(urgencies, expected, strict=True):  # whatever was there before
+        assert front.of(np.array(row), count).tolist() == [arm for arm in found if row[arm] > NEVER]
+
+
+def test_lets_so_many_calls_of_an_arm_be_under_way() -> None:
+    for n, streak, warm_up, share, most in (
+        # in its warm-up: no more than it has ratings, or five, and no more than its share leaves
+        (0, 0, 20, 20, 5),
+        (3, 0, 20, 20, 5),
+        (8, 0, 20, 20, 8),
+        (15, 0, 20, 20, 5),
+        (19, 0, 20, 20, 1),
+        (8, 0, 20, 10, 2),
+        (10, 0, 20, 10, 0),
+        # after it: a quarter of its ratings, and one at least
+        (20, 0, 20, 20, 5),
+        (24, 0, 20, 20, 6),
+        (1, 0, 1, 1, 1),
+        (8, 0, 1, 1, 2),
+        # as long as the last judgment brought no rating: only so many as could retire it
+        (40, 2, 20, 20, 3),
+        (40, 5, 20, 20, 0),
+        (0, 0, 1, 9, 5),
+        (0, 3, 20, 20, 2),
+    ):
+        column = most_under_way(np.array([n]), np.array([streak]), warm_up, share)
+        assert column.tolist() == [most], (n, streak, warm_up)
+    counts, streaks = np.array([0, 3, 8, 20, 20, 20]), np.array([0, 0, 0, 0, 4, 5])
+    assert most_in_a_round(counts, streaks, 20, 20, decides=True).tolist() == [20, 17, 12, 40, 1, 0]
+    assert most_in_a_round(counts, streaks, 20, 20, decides=False)[3] > 10**12
+
+
+def test_a_visit_has_a_call_for_every_four_ratings() -> None:
+    for first in (1, 2):
+        made, visits = 0, []
+        while made < 100:
+            visits.append(visit_of(made, first))
+            made += visits[-1]
+        assert visits[:7] == [2, 1, 1, 1, 2, 2, 3] if first == 2 else [1, 1, 1, 1, 1, 2, 2]
+        assert max(visits) == 16
+
+
+def test_reopens_what_failed_and_what_a_judge_that_never_rated_lost() -> None:
+    arms = WritableArms(6)
+    for arm, (n, streak, unparsed) in enumerate(
+        [(0, 5, 5), (9, 5, 5), (0, 5, 5), (0, 2, 2), (0, 5, 4), (0, 5, 6)]
+    ):
+        arms.n[arm], arms.streak[arm], arms.n_unparsed[arm] = n, streak, unparsed
+    reopen_arms(arms, np.array([0, 1, 1, 0, 0, 0], dtype=np.int32), failed=[2])
+    assert list(arms.streak) == [0, 5, 0, 2, 0, 0]  # judge 1 rated an arm
+
+
+def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_vary_by_their_calls() -> (
+    None
+):
+    def urgency(*variances: float, n: list[float], pending: list[float]) -> FloatArray:
+        zero = np.zeros(len(n))
+        policy = Robin(np.array(variances))
+        return urgency_by(
+            policy, None, np.array(n), np.array(pending), zero, zero, np.arange(len(n))
+        )[0]
+
+    found = urgency(1e15, 0.3, 0.0, 0.0, 0.0, n=[1, 5, 1, 1, 3], pending=[0, 2, 0, 1, 0])
+    assert found[1] == pytest.approx(0.3 / 7, rel=1e-12)
+    assert sorted(found, reverse=True) == found.tolist()
+    assert len(set(found.tolist())) == 5
+    assert found[-1] > 0
+    every = np.array([WARM_UP, WARM_UP - 2.0**40, found[0], NEVER])
+    assert (every > IN_WARM_UP).tolist() == [True, True, False, False]
+
+
+JUDGE = np.array([0, 1, 0, 1], dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("arm", "urgency", "calls", "waiting", "is_ahead"),
+    [
+        (0, 0.3, 20, {}, False),
+        (0, 0.3, 20, {2: 9.0}, False),  # the same judge's
+        (0, 0.3, 20, {1: 0.3}, False),
+        (0, 0.3, 20, {1: 0.2, 3: 0.1}, False),
+        (0, 0.3, 20, {1: 0.2, 3: 0.9}, True),
+        # a quarter of its calls ago it was just as urgent: 0.375 · 8 / 6
+        (0, 0.375, 8, {1: 0.5}, False),
+        (0, 0.375, 8, {1: 0.5625}, True),
+        (0, 0.3, 1, {1: 1e9}, False),  # one call may always be ahead
+        (0, 0.3, 2, {1: 0.61}, True),
+        # nobody adapts while an arm of another judge waits in its warm-up
+        (0, 1e9, 1, {1: WARM_UP - 7}, True),
+        (0, WARM_UP - 9, 3, {1: WARM_UP - 7}, False),
+        (2, 1.0, 20, {0: WARM_UP - 7}, False),
+        # without a warm-up, an arm without a call: one of another judge is twice as urgent
+        (0, 0.3, 0, {1: 0.59}, False),
+        (0, 0.3, 0, {1: 0.61}, True),
+    ],
+)
+def test_overtakes_only_arms_of_another_judge_that_wait_and_are_more_urgent(
+    arm: int, urgency: float, calls: int, waiting: dict[int, float], is_ahead: bool
+) -> None:
+    waits = np.full(4, NEVER)
+    waits[list(waiting)] = list(waiting.values())
+    found = overtaking(np.array([urgency]), np.array([calls]), JUDGE[[arm]], waits, JUDGE)
+    assert found.tolist() == [is_ahead]
+
+
+def at(budget: CallBudget) -> Standing:
+    """A run, as a stopping rule sees it."""
+    return SimpleNamespace(arms=WritableArms(1), budget=budget)
+
+
+def test_is_over_when_its_goal_is_reached_and_looks_whenever_the_calls_have_grown_by_a_hundredth() -> (
+    None
+):
+    looked: list[int] = []
+    budget = CallBudget(2000)
+
+    def goal(_: Arms) -> bool:
+        looked.append(budget.spent)
+        return budget.spent >= 1000
+
+    rule = reached(goal)
+    over = []
+    for _ in range(1500):
+        over.append(rule(at(budget)))
+        rule(at(budget))  # asked twice, it looks once
+        budget.reserve(1)
+        budget.settle(1, 1)
+    expected = [1]
+    for spent in range(2, 1500):
+        if spent >= max(expected[-1] + 1, 1.01 * expected[-1]):
+            expected.append(spent)
+    assert looked == expected
+    assert over.index(True) == next(k for k in looked if k >= 1000)
+    assert all(over[over.index(True) :])
+
+
+def test_looks_again_when_the_calls_under_way_are_in() -> None:
+    budget, holds = CallBudget(2000, next_test(1000, 1, 1.01)), True
+    looks: list[int] = []
+
+    def goal(_: Arms) -> bool:
+        looks.append(budget.reserved)
+        return holds
+
+    rule = reached(goal)
+    budget.reserve(3)
+    assert rule(at(budget))
+    budget.settle(1, 1)
+    assert rule(at(budget))  # two are under way, and the calls have not grown by a hundredth
+    holds = False
+    budget.settle(2, 0)  # the last two failed, which may tell of their arm
+    assert not rule(at(budget))
+    assert looks == [3, 0]
+    assert not rule(at(budget))
+    assert looks == [3, 0]  # it goes on, and is looked at when the calls have grown
+
+
+@given(st.integers(1, 40), st.integers(0, 3000))
+def test_fits_again_when_the_ratings_have_grown_by_a_tenth(arms: int, rated: int) -> None:
+    last, coming = last_refit(rated, arms), next_refit(rated, arms)
+    assert last <= rated < coming
+    assert last_refit(int(coming) - 1, arms) == last
+    assert last_refit(int(coming), arms) == next_refit(last, arms) == coming
+    if rated < arms:
+        assert (last, coming) == (0, arms)
+    else:
+        assert 1.1 * last <= coming < 1.1 * last + 1 + 1e-9
+
+
+def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() -> None:
+    arms = WritableArms(2)
+    for outcome in ((3.0, None, 1.0), (None,), ()):
+        assert arms.add(0, outcome) == len(outcome)
+    assert arms.spent == 4
+    assert Planner(arms, Robin(np.ones(2)), budget=9).budget.available == 5
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), min_size=1, max_size=12),
+    st.integers(16, 48).map(lambda each: each / 64),
+    st.data(),
+)
+def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
+    columns: list[tuple[int, int]], part: float, data: st.DataObject
+) -> None:
+    """With −1 for an arm that may not be asked, and no arm twice."""
+    count, made = data.draw(st.integers(1, len(columns))), data.draw(st.integers(0, 99))
+    urgency, nearness = (
+        np.array([NEVER if each < 0 else each for each in column], float)
+        for column in zip(*columns, strict=True)
+    )
+    orders = [
+        [arm for arm in np.argsort(-column, kind="stable").tolist() if column[arm] > NEVER][:count]
+        for column in (urgency, nearness)
+    ]
+    left, taken = [list(order) for order in orders], []
+    for turn in itertools.count(made):
+        if not any(left):
+            break
+        is_near = math.floor((turn + 1) * part) > math.floor(turn * part)
+        taken += [(arm, is_near) for arm in left[is_near][:1]]
+        del left[is_near][:1]
+    expected = dict(reversed(taken))
+
+    fronts = [(Front(), Front())]
+    chosen = shared(
+        fronts, urgency[None], nearness[None], count, np.array([made]), np.array([[part]])
+    )[0].tolist()
+    found = by_turns(
+        np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, len(columns)
+    )
+    few = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, count)
+
+    assert found == expected
+    assert list(few.items()) == list(found.items())[:count]
+    assert list(found) == list(dict.fromkeys(arm for arm, _ in taken))
+    assert chosen[: len(expected)] == list(found)[:count]
+    assert len(set(chosen)) == count

@@ -1,0 +1,547 @@
+"""Which arm is asked next, and how the books are kept."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.errors import InputError
+from robin_cli.model.outcome import Unanswered
+from robin_cli.model.records import RETIRE_AFTER
+from robin_cli.model.refits import last_refit
+from robin_cli.model.space import ArmSpace, Coordinates
+from robin_cli.model.systems import Systems, systems_of
+from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.own.robin import Robin
+from robin_cli.policies.own.robin_hood import RobinHood
+from robin_cli.policies.own.uniform import Uniform
+from robin_cli.policies.registry import make_policy
+from robin_cli.session import planner as planner_module
+from robin_cli.session.planner import Planner, Ticket
+from robin_cli.session.stopping import reached
+from robin_cli.session.urgency import block_of
+from robin_cli.simulate.runs import Ratings, simulate
+from tests.session.played import SCALE, by_turns, next_of, play, rated, work
+
+some_ratings = st.lists(
+    st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8
+)
+
+
+def three(_: Ticket) -> list[float]:
+    return [3.0]
+
+
+def beside(pairs: int, judges: int) -> Coordinates:
+    """Which judge each arm is asked of."""
+    return ArmSpace(["p"] * pairs, ["a"], ["j"] * judges, [SCALE]).judge
+
+
+def by_two(pairs: int, judges: int) -> Systems:
+    """Two systems that answered a prompt after the other."""
+    names = [[str(number) for number in range(each)] for each in (pairs, judges, -(-pairs // 2))]
+    prompt, system = np.divmod(np.arange(pairs), 2)
+    return systems_of(
+        ArmSpace(names[0], ["a"], names[1], [SCALE]), system, ["one", "other"], prompt, names[2], 1
+    )
+
+
+# ── the paper's choices ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def scanned(
+    ratings: Sequence[Sequence[int]],
+    calls: int,
+    warm_up: int,
+    worth: Callable[[int, list[int]], float],
+) -> list[int]:
+    """The paper's algorithms as it writes them: whole rounds, then an argmax over all arms for every call."""
+    seen: list[list[int]] = [[] for _ in ratings]
+    asked = []
+    for call in range(calls):
+        arm = call % len(ratings)
+        if call >= warm_up * len(ratings):  # arms that never vary: the one with the fewest calls
+            arm = int(
+                np.argmax(
+                    [worth(each, mine) + 1e-300 / len(mine) for each, mine in enumerate(seen)]
+                )
+            )
+        seen[arm].append(ratings[arm][len(seen[arm]) % len(ratings[arm])])
+        asked.append(arm)
+    return asked
+
+
+def worth_to_robin_hood(delta: float) -> Callable[[int, list[int]], float]:
+    """What a call is worth by the paper's formula, in whole numbers as far as possible."""
+
+    def worth(_: int, seen: list[int]) -> float:
+        n, total, squares = len(seen), sum(seen), sum(x * x for x in seen)
+        width = 1 - math.sqrt(4 * math.log(1 / delta) / n)
+        return (n * squares - total * total) / (n * n) / width / n
+
+    return worth
+
+
+@given(some_ratings, st.sampled_from([0.007, 0.07, 0.3]))
+def test_makes_the_choices_of_the_papers_robin_hood(ratings: list[list[int]], delta: float) -> None:
+    policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=delta))
+
+    calls = policy.warm_up * len(ratings) + 150
+    assert play(policy, ratings, calls) == scanned(
+        ratings, calls, math.floor(4 * math.log(1 / delta)) + 1, worth_to_robin_hood(delta)
+    )
+
+
+@given(some_ratings, st.integers(1, 200), st.data())
+def test_makes_the_choices_of_the_papers_robin_and_of_an_even_spread(
+    ratings: list[list[int]], calls: int, data: st.DataObject
+) -> None:
+    variances = data.draw(st.lists(st.floats(0, 4), min_size=len(ratings), max_size=len(ratings)))
+    by_variance = scanned(ratings, calls, 1, lambda arm, seen: variances[arm] / len(seen))
+    assert play(Robin(np.array(variances)), ratings, calls) == by_variance
+    assert play(Uniform(), ratings, calls) == [call % len(ratings) for call in range(calls)]
+
+
+def test_makes_the_choices_of_the_papers_robin_hood_among_64_pairs() -> None:
+    rng = np.random.default_rng(6)
+    ratings = rng.integers(0, rng.integers(1, 6, 64)[:, None], (64, 40)).tolist()
+
+    policy = RobinHood.of(Setup(64, 3_000, SCALE, delta=0.007))
+    planner = Planner(WritableArms(64), policy, budget=3_000)
+    asked = [ticket.arm for ticket in work(planner, by_turns(ratings))]
+    assert asked == scanned(ratings, 3_000, 20, worth_to_robin_hood(0.007))
+
+
+def test_spreads_what_is_left_when_nothing_varies() -> None:
+    asked = play(RobinHood.of(Setup(4, 200, SCALE)), [[1], [2], [3], [4]], 200)
+    assert np.bincount(asked).tolist() == [50, 50, 50, 50]
+
+
+# ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_chooses_a_sixty_fourth_of_the_arms_at_once_the_most_urgent_and_each_once() -> None:
+    assert [block_of(arms) for arms in (1, 64, 65, 1_000, 10_000_000)] == [1, 1, 2, 16, 156_250]
+    variances = np.random.default_rng(1).random(640)
+    planner = Planner(WritableArms(640), Robin(variances))
+    for ticket in planner.plan(640):
+        planner.tell(ticket, [3.0])
+    assert [each.arm for each in planner.plan(10)] == np.argsort(-variances)[:10].tolist()
+    assert planner.plan(1)[0].arm == np.argsort(-variances)[10], (
+        "those of the first block are under way"
+    )
+
+
+def test_has_the_error_of_one_by_one_in_blocks() -> None:
+    # all shared pools, at three budgets: benchmarks/blocks.py
+    rng = np.random.default_rng(3)
+    spread = rng.integers(0, 3, 640)
+    ratings = Ratings.of([rng.integers(2 - each, 3 + each, 40) for each in spread.tolist()])
+    policy = make_policy("two-priors", Setup(640, 8 * 640, SCALE))
+    (one,), (blocks,) = (
+        simulate(ratings, policy, [8 * 640], 40, np.random.default_rng(4), block=each)
+        for each in (1, None)
+    )
+    assert blocks.wce.mean() == pytest.approx(one.wce.mean(), rel=0.05)
+    assert blocks.mean_error.mean() == pytest.approx(one.mean_error.mean(), rel=0.01)
+
+
+def test_passes_over_an_arm_of_a_block_that_was_given_up_or_failed_meanwhile() -> None:
+    planner = Planner(WritableArms(256), Uniform())  # blocks of four
+    first = planner.plan(2)
+    planner.tell(first[0], Unanswered.TRANSIENT)
+    for arm in (2, 3):
+        planner.tell(planner.plan(1)[0], Unanswered.PERMANENT if arm == 2 else [3.0])
+    assert [each.arm for each in planner.plan(4)] == [0, 4, 5, 6], (
+        "0 failed, and others were rated since"
+    )
+    assert planner.arms.retired(2)
+
+
+def test_chooses_and_fits_elsewhere_where_there_are_many_arms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planner_module, "_FEW_ARMS", 0)
+    planner = Planner(WritableArms(6), make_policy("two-priors", Setup(6, 200, SCALE)), budget=200)
+    begun: list[Callable[[], None]] = []
+    planner.elsewhere = lambda work, then: begun.append(lambda: then(work()))
+    rng, under_way, works = np.random.default_rng(0), list[Ticket](), 0
+    while not planner.is_over:
+        under_way += planner.plan(1)
+        if begun and (rng.random() < 0.3 or not under_way):
+            begun.pop(0)()
+            works += 1
+        elif len(under_way) > 4 or (under_way and not begun):
+            told = under_way.pop(int(rng.integers(len(under_way))))
+            planner.tell(
+                told, Unanswered.WITHDRAWN if rng.random() < 0.1 else [float(rng.integers(0, 5))]
+            )
+    assert works > 200
+    assert planner.budget.spent == 200
+    assert planner.arms.counts.min() > 15
+
+
+# ── calls under way ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_counts_calls_under_way() -> None:
+    planner = Planner(rated([0, 4] * 20, [1, 3] * 20), RobinHood.of(Setup(2, 1000, SCALE)))
+    asked = [each.arm for each in planner.plan(21)]
+    assert asked == [0] * 10 + [1] * 10  # a quarter of its ratings each, the more urgent arm first
+    assert not planner.is_over
+
+
+def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> None:
+    # 12 alike arms, everything asked at once: nobody may take much more than a share of what is left after the warm-up
+    rng, arms = np.random.default_rng(2), WritableArms(12)
+    planner = Planner(arms, RobinHood.of(Setup(12, 500, SCALE)), budget=500)
+    list(work(planner, lambda _: [float(rng.choice([1, 2, 2, 3]))], at_once=256, luck=rng))
+    assert arms.counts.max() < 2.5 * 500 / 12
+
+
+@pytest.mark.parametrize("policy", [Uniform(), RobinHood(c=19.85, warm_up=20)])
+def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) -> None:
+    # everything asked at once, answers in any order: the first arm to be answered must not run away
+    for seed in range(8):
+        arms = WritableArms(3)
+        list(
+            work(
+                Planner(arms, policy, budget=30),
+                three,
+                at_once=99,
+                luck=np.random.default_rng(seed),
+            )
+        )
+        assert arms.counts.tolist() == [10, 10, 10]
+
+
+def by_the_clock(
+    planner: Planner, took: Callable[[Ticket], float], places: int, rng: np.random.Generator
+) -> None:
+    """Spend the budget, each call taking its time, and as many as ``places`` under way."""
+    now, under_way = 0.0, list[tuple[float, Ticket]]()
+    while not planner.budget.exhausted:
+        while len(under_way) < places and (planned := planner.plan()):
+            heapq.heappush(under_way, (now + took(planned[0]), planned[0]))
+        now, told = heapq.heappop(under_way)
+        planner.tell(told, [float(rng.integers(0, 5))])
+
+
+@pytest.mark.parametrize("mode", ["theory", "practice"])
+def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) -> None:
+    # as many calls as the warm-ups take, and arm 0 takes ten times as long to answer
+    arms, budget = WritableArms(10), 2650 if mode == "theory" else 200
+    policy = RobinHood.of(Setup(10, budget, SCALE, mode=mode))
+    slow: Callable[[Ticket], float] = lambda ticket: 10.0 if ticket.arm == 0 else 1.0  # noqa: E731
+    by_the_clock(Planner(arms, policy, budget=budget), slow, 64, np.random.default_rng(0))
+    assert arms.counts.min() >= policy.warm_up
+
+
+@pytest.mark.parametrize("name", ["two-priors", "robin-hood", "uniform"])
+def test_keeps_an_even_share_for_arms_whose_first_answers_are_slow(name: str) -> None:
+    # three first calls take as long as three hundred others
+    arms = WritableArms(120)
+    planner = Planner(arms, make_policy(name, Setup(120, 300, SCALE)), budget=300)
+    slow: Callable[[Ticket], float] = lambda ticket: (  # noqa: E731
+        300.0 if ticket.arm < 3 and not ticket.draw else 1.0
+    )
+    by_the_clock(planner, slow, 32, np.random.default_rng(0))
+    assert arms.spent == 300
+    assert arms.counts.min() >= 1
+    assert arms.counts[:3].min() >= 2 or name != "uniform"
+    assert arms.counts[:3].sum() >= 3 * 2  # two and a half each is an even share
+
+
+def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
+    planner = Planner(rated([0, 4] * 8), RobinHood(c=19.85, warm_up=20))
+    assert [each.arm for each in planner.plan(5)] == [0] * 4
+
+
+def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
+    planner = Planner(WritableArms(2), Uniform())
+    tickets = planner.plan(50)
+    assert [each.arm for each in tickets] == [0, 1] * RETIRE_AFTER  # nothing is known yet of either
+    for each in tickets:
+        planner.tell(each, [None if each.arm == 0 else 3.0])
+    assert {each.arm for each in planner.plan(20)} == {1}
+
+
+def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
+    arms = WritableArms(3)
+    list(work(Planner(arms, Uniform(), budget=30), lambda each: [None if each.arm == 0 else 3.0]))
+    assert arms.counts.tolist() == [0, 13, 12]
+
+
+@pytest.mark.parametrize(
+    ("policy", "arms", "bad", "answer", "places"),
+    [
+        (Uniform(), 2, {0}, [None], 64),
+        (RobinHood.of(Setup(20, 800, SCALE)), 20, set(range(0, 20, 4)), Unanswered.TRANSIENT, 8),
+    ],
+)
+def test_goes_on_at_full_breadth_after_arms_were_given_up(
+    policy: Policy, arms: int, bad: set[int], answer: list[None] | Unanswered, places: int
+) -> None:
+    planner = Planner(WritableArms(arms), policy, budget=800)
+    most = 0
+    for ticket in work(
+        planner, lambda each: answer if each.arm in bad else [float(each.draw % 5)], at_once=places
+    ):
+        assert ticket
+        most = max(most, planner.budget.reserved) if planner.budget.available < 200 else 0
+    assert planner.budget.spent == 800
+    assert most == places
+
+
+@pytest.mark.parametrize("failure", [Unanswered.TRANSIENT, Unanswered.UNREACHED])
+def test_leaves_a_failed_arm_alone_until_another_is_rated_or_there_is_no_other(
+    failure: Unanswered,
+) -> None:
+    planner = Planner(WritableArms(2), Uniform())
+    tickets = [next_of(planner, arm=arm) for arm in (0, 1, 0, 1)]
+    planner.tell(tickets[0], failure)
+    planner.tell(tickets[2], Unanswered.WITHDRAWN)
+    planner.tell(tickets[1], [None])
+    planner.tell(next_of(planner, arm=1), [3.0])
+    next_of(planner, arm=0)
+    alone = Planner(WritableArms(1), Uniform())
+    alone.tell(next_of(alone, arm=0), failure)
+    next_of(alone, arm=0)
+
+
+# ── visits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("a_pair", [0.4, 1, 1.3, 2, 3.7, 7])
+def test_visits_spread_a_warm_up_as_evenly_as_single_calls(a_pair: float) -> None:
+    budget = round(60 * a_pair)
+    for policy in (Uniform(), RobinHood.of(Setup(60, budget, SCALE))):
+        for longest, at_once in ((16, 1), (16, 9), (3, 200)):
+            arms = WritableArms(60)
+            planner = Planner(arms, policy, budget=budget, first_visit=2)
+            answered = work(
+                planner, lambda each: [2.0] * each.calls, at_once=at_once, samples=longest
+            )
+            assert max(each.calls for each in answered) <= longest
+            assert arms.spent == budget
+            assert arms.counts.max() - arms.counts.min() <= 1
+
+
+def test_asks_an_arm_for_a_quarter_of_its_ratings_at_a_time_and_first_for_two() -> None:
+    arms, rng = WritableArms(100), np.random.default_rng(0)
+    policy = make_policy("two-priors", Setup(100, 2000, SCALE))
+    planner = Planner(arms, policy, budget=2000, first_visit=2)
+    visits = list(
+        work(planner, lambda each: rng.integers(0, 5, each.calls).tolist(), at_once=8, samples=16)
+    )
+    assert arms.spent == 2000
+    assert {ticket.calls for ticket in visits[:100]} == {2}
+    assert all(each.calls in (-(-each.draw // 4), 2 - each.draw) for each in visits[:-1])
+    assert len(visits) <= 2000 / 2
+
+
+def test_an_even_spread_gives_an_arm_its_share_in_few_visits() -> None:
+    arms = WritableArms(10)
+    planner = Planner(arms, Uniform(), budget=240)
+    visits = [each.calls for each in work(planner, lambda each: [2.0] * each.calls, samples=16)]
+    # the first is short, as an arm may be one that nobody can rate
+    assert visits == [RETIRE_AFTER] * 10 + [16] * 10 + [3] * 10
+
+
+def test_numbers_the_draws_of_an_arm_without_gap_when_calls_are_not_made() -> None:
+    arms = WritableArms(1)
+    planner = Planner(arms, Uniform(), budget=20)
+    whole = next_of(planner, arm=0, calls=5)
+    planner.tell(Ticket(0, 2, 3), Unanswered.WITHDRAWN)
+    first = Ticket(0, whole.draw, 2)
+    assert (arms.pending[0], planner.budget.available) == (2, 18)
+    second = next_of(planner, arm=0)
+    assert second.draw == 2
+    planner.tell(second, Unanswered.WITHDRAWN)
+    planner.tell(first, [1.0, None])
+    assert (arms.n[0], arms.n_unparsed[0], arms.spent) == (1, 1, 2)
+    third = next_of(planner, arm=0)
+    assert third.draw == 2
+    with pytest.raises(ValueError, match="arm 0 has 1 calls under way, not 2"):
+        planner.tell(Ticket(0, 2, 2), [1.0, 2.0])
+    planner.tell(third, [1.0])
+    with pytest.raises(ValueError, match="under way"):
+        planner.tell(third, [1.0])
+
+
+def test_counts_calls_that_were_planned_before_as_under_way() -> None:
+    arms = WritableArms(2)
+    planner = Planner(arms, Uniform(), budget=6)
+    planner.take_up([Ticket(0, 0, 3)], np.array([0, 7]))
+    assert [(each.arm, each.draw) for each in planner.plan(9)] == [(1, 7), (1, 8), (1, 9)]
+    with pytest.raises(ValueError, match="cannot reserve"):
+        planner.take_up([Ticket(0, 9, 1)])
+
+
+# ── several judges ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs", "budget"),
+    [("uniform", 100, 3_000), ("robin-hood", 12, 600), ("two-priors", 100, 3_000)],
+)
+def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
+    kind: str, pairs: int, budget: int
+) -> None:
+    rng, judge, arms = np.random.default_rng(3), beside(pairs, 2), WritableArms(2 * pairs)
+    policy = make_policy(kind, Setup(2 * pairs, budget, SCALE))
+    planner = Planner(arms, policy, budget=budget, judge=judge)
+    by_the_clock(planner, lambda ticket: rng.random() * (30 if judge[ticket.arm] else 1), 16, rng)
+
+    calls = np.bincount(judge, weights=arms.counts)
+    assert calls.sum() == budget
+    # both judges' arms vary alike: half of the calls each, give or take
+    assert calls[1] > 0.85 * calls[0]
+
+
+def test_asks_another_arm_of_the_judge_whose_arm_failed_before_others_run_ahead() -> None:
+    # arms 0 and 2 are one judge's; of the other's, arm 1 varies most and arm 3 never
+    arms = rated([1, 3] * 10, [0, 4] * 10, [1, 3] * 10, [2] * 20)
+    planner = Planner(
+        arms, make_policy("two-priors", Setup(4, 1000, SCALE)), budget=1000, judge=beside(2, 2)
+    )
+
+    planner.tell(next_of(planner, arm=1), Unanswered.TRANSIENT)
+    planner.tell(next_of(planner, arm=3), Unanswered.TRANSIENT)  # whose fault was it?
+    planner.tell(next_of(planner, arm=1), [4.0])  # nobody else could tell: it is asked again
+
+
+def test_may_run_ahead_of_another_judges_arm_by_a_quarter_of_its_calls_with_those_under_way() -> (
+    None
+):
+    # Two of arm 0's ten calls are under way: 9 - 9 // 4 = 7 calls ago it was as urgent as 1/7, which is more than 0.6778/5.
+    policy = Robin(np.array([1.0, 0.6778]))
+    planner = Planner(rated([2] * 8, [2] * 4), policy, budget=1000, judge=beside(1, 2))
+    assert [each.arm for each in planner.plan(4)] == [1, 0, 0]
+
+
+# ── the end, and what a policy may do ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_stops_a_run_by_a_rule_of_its_own() -> None:
+    planner = Planner(
+        WritableArms(2), Robin(np.ones(2)), budget=50, stop=lambda at: at.budget.spent >= 7
+    )
+    assert len(list(work(planner, three))) == 7
+
+
+def test_asks_nothing_and_is_not_over_while_calls_under_way_may_undo_what_is_reached() -> None:
+    stop = reached(lambda each: sum(each.total) == 6.0)
+    planner = Planner(WritableArms(4), Robin(np.ones(4)), budget=50, stop=stop)
+    first, second, third, fourth = planner.plan(4)
+    planner.tell(first, [3.0])
+    planner.tell(second, [3.0])
+    for told, outcome in ((third, Unanswered.TRANSIENT), (fourth, [1.0])):
+        assert not planner.plan()
+        assert not planner.is_over
+        planner.tell(told, outcome)
+    (again,) = planner.plan()  # 7 is not 6: it goes on
+    planner.tell(again, [-1.0])
+    assert not planner.plan()
+    assert planner.is_over
+
+
+class Learning(Robin):
+    """Known variances; keeps how many ratings there were whenever it was fitted."""
+
+    __slots__ = ("seen",)
+    seen: list[int]
+
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Policy:
+        self.seen.append(int(n.sum()))
+        return self
+
+
+@pytest.mark.parametrize("before", [0, 23])
+def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -> None:
+    arms = rated(*([2.0] * len(range(arm, before, 4)) for arm in range(4)))
+    policy = Learning(np.ones(4))
+    object.__setattr__(policy, "seen", [])
+    numbers = itertools.count()
+    planner = Planner(arms, policy)
+    list(
+        itertools.islice(work(planner, lambda _: [None] if next(numbers) % 7 == 3 else [1.0]), 151)
+    )
+    points = {last_refit(rated, 4) for rated in range(before + 1, int(arms.counts.sum()) + 1)}
+    assert policy.seen == sorted(points - {0, last_refit(before, 4)})
+
+
+class Odd(Policy):
+    """Knows no priority, or an endless one, of an arm with two ratings."""
+
+    warm_up = 1
+
+    def __init__(self, odd: float) -> None:
+        self.odd = odd
+
+    def priority(self, n: FloatArray, pending: FloatArray, *_: FloatArray | IntArray) -> FloatArray:
+        return np.where(n == 2, self.odd, 1.0 / (n + pending))
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_names_the_policy_that_gives_an_arm_no_finite_priority(odd: float) -> None:
+    arms = WritableArms(3)
+    said = f"Odd gives arm 0 the priority {odd}, which is not a finite number"
+    with pytest.raises(InputError, match=said):
+        play(Odd(odd), [[0]] * 3, 20, arms)
+    assert arms.spent == 4  # what was told before counts
+    with pytest.raises(InputError, match=said):
+        Planner(arms, Odd(odd)).plan()
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 60),
+    st.integers(1, 6),
+    st.integers(1, 16),
+    st.integers(0, 999),
+)
+def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
+    pairs: int, attributes: int, budget: int, at_once: int, longest: int, seed: int
+) -> None:
+    luck = np.random.default_rng(seed)
+    arms = WritableArms(pairs * attributes)
+    policy = RobinHood.of(Setup(len(arms), max(budget, len(arms)), SCALE))
+    planner = Planner(arms, policy, budget=budget)
+    under_way: list[list[Ticket]] = []
+    asked: list[tuple[int, int]] = []
+    while True:
+        while len(under_way) < at_once and (planned := planner.plan(1, longest)):
+            first = planned[0].arm - planned[0].arm % attributes
+            tickets = planner.along(planned[0], range(first, first + attributes))
+            assert planned[0] in tickets
+            assert max(each.calls for each in tickets) == planned[0].calls
+            assert [each.arm for each in tickets] == sorted({each.arm for each in tickets})
+            under_way.append(tickets)
+            assert planner.budget.spent + planner.budget.reserved <= budget
+        if not under_way:
+            break
+        tickets = under_way.pop(int(luck.integers(len(under_way))))
+        is_lost = luck.random() < 0.1
+        for ticket in tickets:
+            if is_lost:
+                planner.tell(ticket, Unanswered.UNREACHED)
+            else:
+                asked += [(ticket.arm, ticket.draw + call) for call in range(ticket.calls)]
+                planner.tell(
+                    ticket,
+                    [float(luck.integers(5)) if luck.random() < 0.8 else None] * ticket.calls,
+                )
+    assert planner.is_over
+    assert len(asked) == len(set(asked)) == planner.budget.spent <= budget
+    assert planner.budget.spent == budget or planner.arms.retired_mask.all()
+    assert (planner.budget.reserved, int(planner.arms.under_way.sum())) == (0, 0)
