@@ -194,7 +194,7 @@ class DecisionsWatch(DecidingWatch):
         super().__init__(things(task), evidence, counts, target, task.space.first_fit)
 
     def is_good_enough(self, arms: Arms) -> bool:
-        return is_good_enough(self._task, arms.copied_sums(), arms.retired_mask, self._target)
+        return is_good_enough(self._task, arms.copied_sums(), arms.is_retired, self._target)
 
     def is_certified(self, arms: Arms, verdicts: RunVerdicts) -> bool:
         return decide(self._task, lambda: verdicts.counts, arms).is_over
@@ -202,4 +202,4 @@ class DecisionsWatch(DecidingWatch):
     def decided(self, arms: Arms) -> tuple[str, FloatArray]:
         task, sums = self._task, arms.copied_sums()
         tally = tally_of(task, decisions_by(task, row_scores(task.space, task, sums).score))
-        return kept_text(task, tally), likely_wrong(task, sums, arms.retired_mask)
+        return kept_text(task, tally), likely_wrong(task, sums, arms.is_retired)

@@ -207,11 +207,11 @@ class Found(ABC):
         run, manifest = self.run, self.run.manifest
         is_spent = manifest.is_spent(run.fold.arms.spent)
         arms = run.fold.arms
-        unrated = (arms.counts == 0) & (arms.unparsed > 0) & ~arms.retired_mask
+        unrated = (arms.n == 0) & (arms.n_unparsed > 0) & ~arms.is_retired
         again = len(run.fold.set_aside) + int(unrated.sum())
         if is_spent and again and manifest.budget_usd is None:
             return f"robin resume {typed(run.name)} --budget {manifest.budget + again}"
-        if self.is_finished or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
+        if self.is_finished or (is_spent and not self.is_open) or run.fold.arms.is_retired.all():
             return f"robin report {typed(run.name)} -o report.html"
         more = f" {larger_budget(manifest)}" if is_spent else ""
         if not is_spent and manifest.limit_reached is not None:

@@ -174,7 +174,7 @@ class Session:
             stats=self.stats,
             is_over=self.watch.is_over(self.arms),
             repeats=self.watch.repeats is not None and self.watch.repeats.end_the_run(self.arms),
-            is_rated=bool(self.arms.counts.any()),
+            is_rated=bool(self.arms.n.any()),
             goal=self.goal,
             worked=worked,
             budget_usd=self._store.manifest.budget_usd,
