@@ -165,7 +165,14 @@ def test_a_refusal_and_nonsense_are_of_their_attribute_alone(tmp_path: Path) -> 
         return decision(body, answers)
 
     with serving(respond) as wire:
-        robin(*judge(wire.url, data, 12), cwd=tmp_path)
+        robin(*judge(wire.url, data, 40), cwd=tmp_path, exits=0)
+        asked = [each["name"] for body in wire.bodies for each in body["questions"]]
+        robin("resume", "r", "-b", "44", cwd=tmp_path, exits=0)
+        again = [each["name"] for body in wire.bodies for each in body["questions"]]
+    assert (
+        asked.count("verbosity") == asked.count("correctness") == 4
+    )  # it would say the same again
+    assert again[len(asked) :] == ["helpfulness"] * 4
     reasons = by(judgments_of(tmp_path), "attribute", "reason")
     assert reasons["helpfulness"] == set()
     assert reasons["verbosity"] == {"refused"}

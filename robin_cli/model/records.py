@@ -279,6 +279,11 @@ class Judgment:
         return self.rating if self.expected_rating is None else self.expected_rating
 
     @property
+    def is_final(self) -> bool:
+        """Whether it has no rating and the judge would answer the same again, as decision models draw nothing."""
+        return self.status == "unparsed" and self.scoring == "decisions"
+
+    @property
     def counts(self) -> bool:
         """Whether it spent a unit of the budget: it was answered, with or without a rating."""
         return self.status != "failed"

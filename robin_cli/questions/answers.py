@@ -77,7 +77,9 @@ class AnswerReader:
                     status="ok" if rating.value is not None else "unparsed",
                     reason=rating.reason,
                     feedback=rating.feedback,
-                    scoring="text" if expected.value is None else answers,
+                    scoring=answers
+                    if expected.value is not None or answers == "decisions"
+                    else "text",
                     expected_rating=expected.value,
                     off_scale_mass=expected.off_scale,
                     text_because=expected.why,
