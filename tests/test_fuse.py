@@ -68,7 +68,7 @@ def test_stops_after_50_answers_without_one_rating_and_resumes_once_the_server_i
     # what was under way came, and is kept
     assert (facts["spent"], facts["in_flight_at_stop"]) == (asked, 0)
     said = stopped.stderr.replace("\n", " ")
-    assert "the first 50 answers have no rating: 50 missing a rating line" in said
+    assert "the first 50 answers have no rating: 50 missing a rating" in said
     assert 'One of them: "Let me think [2J about it, step by step: hm, ' in said
     assert all(
         way in said
