@@ -418,6 +418,26 @@ def test_check_says_whether_the_endpoint_decides(tmp_path: Path, has_it: str, sa
     assert says in " ".join(done.stdout.split())
 
 
+@pytest.mark.parametrize("status", [400, 404])
+def test_check_of_an_endpoint_that_only_decides_says_how_to_judge(
+    tmp_path: Path, status: int
+) -> None:
+    def respond(_number: int, body: dict[str, Any]) -> Answer:
+        if "questions" not in body:
+            return error(status, "no chat here")
+        (question,) = body["questions"]
+        return decision(body, [answer(question, {**dict.fromkeys("0124", 0.0), "3": 1.0})])
+
+    with serving(respond) as wire:
+        check = ("check", "--base-url", wire.url, "--model", "m")
+        done = robin(*check, cwd=tmp_path, exits=0)
+        found = json.loads(robin(*check, "--json", cwd=tmp_path, exits=0).stdout)
+    words = " ".join(done.stdout.split())
+    has(words, "no chat here", "would rate this answer 3.00", "rate with --answers decisions")
+    assert found["chat"].startswith("no: ")
+    assert "probabilities" in found["raw_reply"]
+
+
 def test_sends_images_as_parts_of_the_input(tmp_path: Path) -> None:
     row = {"prompt": "Name it.", "response": "A cat.", "image": "https://images.example/cat.png"}
     data = tmp_path / "pairs.jsonl"
