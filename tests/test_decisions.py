@@ -332,6 +332,11 @@ def test_a_decision_model_rates_all_and_a_chat_judge_what_stays_unclear(tmp_path
     assert min(distance) < 0.2  # what is near the threshold is asked again
     assert len(pd.read_csv(io.StringIO(done.stdout))) == 41
     assert "decisions, text" in robin("status", "r", "--details", cwd=tmp_path).stdout
+    page = robin("export", "r", "--what", "methods", cwd=tmp_path).stdout
+    of_first, of_second = page[page.index("prompt of d:") :].split("prompt of c:")
+    assert "two lines" not in of_first
+    has(of_second, "two lines", "Score 4:")
+    has(page, "second opinion: The first judge rates all", "@article{dersimonian,")
 
 
 def all_attributes(wire: Wire, data: Path, budget: int, *more: str) -> list[str | Path]:

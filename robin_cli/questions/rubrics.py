@@ -166,6 +166,9 @@ class PromptSet:
         images: the folder of images that are files.
         is_mixed: whether decision models read another template than this one, robin's own.
 
+    Attributes:
+        decided_by: the text of that one; "" if all judges read the same.
+
     Raises:
         InputError: a template that is wrong, or asks for unknown values.
     """
@@ -185,12 +188,12 @@ class PromptSet:
         self.images = images
         self.kind = kind
         self._source = template
-        self._shown = _template_text(kind.input, kind) if is_mixed else ""
+        self.decided_by = _template_text(kind.input, kind) if is_mixed else ""
         self._named = named
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
         self.criterion = criterion
         self._variables = self._checked()
-        self._for_decisions = compiled(self._shown or template)[0]
+        self._for_decisions = compiled(self.decided_by or template)[0]
         self._request = "" if self.asks_all else request
 
     @classmethod
@@ -211,7 +214,7 @@ class PromptSet:
         criterion = {"criterion": msgspec.to_builtins(self.criterion)} if self.criterion else {}
         rubrics = msgspec.to_builtins(list(self.rubrics.values()))
         images = {"images": self.images} if self.images else {}
-        mixed = {"is_mixed": True} if self._shown else {}
+        mixed = {"is_mixed": True} if self.decided_by else {}
         rest = {**criterion, **images, **mixed}
         return {"template": self._source, **request, "rubrics": rubrics, **rest}
 
@@ -260,7 +263,7 @@ class PromptSet:
     @property
     def sha256(self) -> str:
         """Hash of the template and the rubrics' texts: two runs with the same one asked the same questions."""
-        digest = hashlib.sha256((self._source + self._request + self._shown).encode())
+        digest = hashlib.sha256((self._source + self._request + self.decided_by).encode())
         rubrics = dict(
             zip(self.kind.asked_for(self.attributes), cycle(self.rubrics.values()), strict=False)
         )
