@@ -25,6 +25,9 @@ from robin_cli.questions.rate import RATE, values_of
 from robin_cli.questions.rubric_files import Rubric, read_rubric
 from robin_cli.questions.templates import compiled, rendered
 
+_FOR_SOME = {RATE.input, PREFER.input, "all-attributes"}
+"""The shipped templates that only decision models, or only judges by JSON, may be asked with."""
+
 _SUFFIX = ".jinja"
 _RENDERING = (
     *(TemplateError, ArithmeticError, AssertionError, LookupError),
@@ -57,10 +60,11 @@ def known_attributes() -> list[str]:
 
 
 def known_templates(*, pairwise: bool | None = None) -> list[str]:
-    """Return the names of the shipped templates, sorted; ``pairwise`` keeps those that are, or are not."""
+    """Return the names of the shipped templates, sorted; ``pairwise`` keeps those that are, or are not, and fit any answers."""
     names = sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
-    of_two = {PREFER.template, PREFER.input}
-    return [name for name in names if pairwise is None or (name in of_two) == pairwise]
+    if pairwise is None:
+        return names
+    return [n for n in names if (n == PREFER.template) == pairwise and n not in _FOR_SOME]
 
 
 def is_shipped_template(sha256: str) -> bool:
@@ -410,7 +414,7 @@ def _template_text(template: str | None, kind: Kind = RATE) -> str:
         known = known_templates(pairwise=kind is PREFER)
         raise InputError(
             f"--template {name}: cannot be read ({getattr(error, 'strerror', None) or error}); ready ones, by name, are "
-            f"{', '.join(known)}{did_you_mean(name, known)}"
+            f"{', '.join(known)}{did_you_mean(name, known_templates())}"
         ) from None
 
 
