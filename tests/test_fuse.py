@@ -153,6 +153,19 @@ def test_sets_a_pair_aside_that_fails_among_others_and_asks_it_on_resume(
     assert all(row.split(",")[1] for row in (tmp_path / "s.csv").read_text().splitlines())
 
 
+def test_proposes_no_further_call_for_an_attribute_that_is_always_declined(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 4)
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        is_verbosity = "Verbosity:" in body["messages"][-1]["content"]
+        return completion("I would rather not." if is_verbosity else "Feedback: fine.\nRating: 3")
+
+    with serving(answer) as wire:
+        asked = judging(wire.url, data, 16, "-a", "helpfulness,verbosity", "--run", "r")
+        done = robin(*asked, "--scheduler", "uniform", cwd=tmp_path, exits=0)
+    has(done.stderr, "4 pairs have no rating of verbosity", "next: robin report r -o report.html")
+
+
 def test_stops_after_25_replies_in_a_row_that_cannot_be_read_and_counts_them(
     tmp_path: Path,
 ) -> None:

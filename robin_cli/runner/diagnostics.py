@@ -25,7 +25,7 @@ _REMEDIES = {
     "refused": "the judge declines to rate them: another judge may not",
     "empty": "they have no text: is the model made for chat?",
 }
-_READ_THEM = "read some with {export}; another --answers (text or json) or --model may keep to the format, in a new run"
+_READ_THEM = "read some with {export}; --answers json or text, or another --model, may keep to the format in a new run"
 
 
 class Diagnostics:

@@ -39,7 +39,7 @@ _REMEDIES = {
     "refused": "The judge declines: take another --model, or another --template",
     "filtered": "The endpoint filters them: take another --model or --base-url",
 }
-_FORMAT = "Take another --answers (text or json), or another --model"
+_FORMAT = "Try --answers json or text, or another --model"
 
 
 class Health:
