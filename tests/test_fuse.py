@@ -196,9 +196,9 @@ def test_speaks_of_verdicts_where_comparisons_were_asked_for(tmp_path: Path) -> 
         )
         status = robin("status", "r", cwd=tmp_path)
 
-    assert "answers have no verdict: 50 missing a verdict line" in stopped.stderr.replace("\n", " ")
-    assert "missing a verdict line" in status.stdout
-    assert "rating line" not in stopped.stderr + status.stdout
+    assert "answers have no verdict: 50 missing a verdict" in stopped.stderr.replace("\n", " ")
+    assert "missing a verdict" in status.stdout
+    assert "missing a rating" not in stopped.stderr + status.stdout
 
 
 def test_names_the_judge_of_a_panel_that_never_rates(tmp_path: Path) -> None:
