@@ -24,8 +24,6 @@ class Unanswered(Enum):
 class Final(tuple[None, ...]):
     """Answers without a rating that would be the same again: the arm is retired."""
 
-    __slots__ = ()
-
 
 Outcome = Sequence[float | None] | Unanswered
 """The answers in their order, each a rating or None if it has none; or the kind of failure."""

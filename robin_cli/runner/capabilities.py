@@ -85,15 +85,15 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     requests: int
 
 
-class DecidesAlone(Struct, frozen=True, kw_only=True):
+class DecidesAlone(Struct, frozen=True):
     """The capabilities of an endpoint that answers /decisions, but no chat completions; ``chat`` says why not."""
 
     endpoint: str
     model: str
     chat: str
     decisions: str
-    raw_reply: str
     price: str | None
+    raw_reply: str
     requests: int = 1
 
 
@@ -130,14 +130,7 @@ async def look_at(
         await judge.aclose()
         await decider.aclose()
     chat, raw = f"no: {one_line(chat.partition(';')[0])}", decider.raw_reply
-    return DecidesAlone(
-        endpoint=base_url,
-        model=asked.name,
-        chat=chat,
-        decisions=decided,
-        raw_reply=raw,
-        price=words,
-    )
+    return DecidesAlone(base_url, asked.name, chat, decided, words, raw)
 
 
 async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:

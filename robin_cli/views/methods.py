@@ -142,17 +142,10 @@ def prompt_of(run: RunData) -> dict[str, str]:
         f"rubric of {each.attribute}": each.text for each in (*prompts.rubrics.values(), *criterion)
     }
     text = record["template"] + record.get("request", "")
-    if not prompts.decided_by:
-        return {"prompt": text, **rubrics}
-    manifest = run.manifest
-    asked = zip(manifest.judges, manifest.answers, strict=True)
-    return {
-        **{
-            f"prompt of {judge}": prompts.decided_by if how == "decisions" else text
-            for judge, how in asked
-        },
-        **rubrics,
-    }
+    judges = zip(run.manifest.judges, run.manifest.answers, strict=True)
+    read = {judge: prompts.decided_by if how == "decisions" else text for judge, how in judges}
+    asked = {f"prompt of {judge}": each for judge, each in read.items()}
+    return {**(asked if prompts.decided_by else {"prompt": text}), **rubrics}
 
 
 def _intervals(status: Status) -> Iterator[str]:
