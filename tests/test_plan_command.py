@@ -55,6 +55,12 @@ def test_says_what_a_budget_takes_and_brings(tmp_path: Path, data: Path) -> None
     assert not list(tmp_path.glob("runs"))
 
 
+def test_says_when_a_run_by_expectations_would_end(tmp_path: Path, data: Path) -> None:
+    pairs = facts_of(tmp_path, *scores(data, "--budget", "200"))["pairs"]
+    said = said_by(tmp_path, *scores(data, "--budget", "200", "--answers", "decisions"))
+    assert f"ends once 59 repeats agree, after about {pairs + 59} calls" in said
+
+
 def test_says_all_it_knows_with_details_and_as_a_file(tmp_path: Path, data: Path) -> None:
     asked = scores(data, "--budget", "200", *PRICES)
     said = said_by(tmp_path, *asked, "--details", "--max-cost", "0.001", "--rpm", "30")

@@ -337,7 +337,7 @@ def test_shows_why_a_pair_was_given_up(tmp_path: Path) -> None:
         frame["pair_id"] == "p3"
     ).sum() <= 5  # as many as can be under way before the first comes back
     assert (frame["pair_id"] == "p4").sum() <= 8
-    assert "cannot be rated: 1 too long for the model, 1 missing a rating line" in done.stderr
+    assert "cannot be rated: 1 too long for the model, 1 missing a rating" in done.stderr
     assert "1 too long for the model" in robin("status", "r", cwd=tmp_path).stdout
 
 

@@ -70,6 +70,7 @@ class AnswerReader:
             if is_of_other:  # the answer rates the response shown first, and the judgment rates A
                 rating = replace(rating, value=_turned(rating.value, scale))
                 expected = replace(expected, value=_turned(expected.value, scale))
+            is_of_text = expected.value is None and answers != "decisions"
             judgments.append(
                 replace(
                     kept,
@@ -77,7 +78,7 @@ class AnswerReader:
                     status="ok" if rating.value is not None else "unparsed",
                     reason=rating.reason,
                     feedback=rating.feedback,
-                    scoring="text" if expected.value is None else answers,
+                    scoring="text" if is_of_text else answers,
                     expected_rating=expected.value,
                     off_scale_mass=expected.off_scale,
                     text_because=expected.why,

@@ -25,6 +25,9 @@ from robin_cli.model.errors import InputError, did_you_mean
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import Pair, Scale
 
+_FOR_SOME = {RATE.input, PREFER.input, "all-attributes"}
+"""The shipped templates that only decision models, or only judges by JSON, may be asked with."""
+
 _SUFFIX = ".jinja"
 _RENDERING = (
     *(TemplateError, ArithmeticError, AssertionError, LookupError),
@@ -57,10 +60,11 @@ def known_attributes() -> list[str]:
 
 
 def known_templates(*, pairwise: bool | None = None) -> list[str]:
-    """Return the names of the shipped templates, sorted; ``pairwise`` keeps those that are, or are not."""
+    """Return the names of the shipped templates, sorted; ``pairwise`` keeps those that are, or are not, and fit any answers."""
     names = sorted(entry.stem for entry in shipped("prompts").glob(f"*{_SUFFIX}"))
-    of_two = {PREFER.template, PREFER.input}
-    return [name for name in names if pairwise is None or (name in of_two) == pairwise]
+    if pairwise is None:
+        return names
+    return [n for n in names if (n == PREFER.template) == pairwise and n not in _FOR_SOME]
 
 
 def is_shipped_template(sha256: str) -> bool:
@@ -166,6 +170,9 @@ class PromptSet:
         images: the folder of images that are files.
         is_mixed: whether decision models read another template than this one, robin's own.
 
+    Attributes:
+        decided_by: the text of that one; "" if all judges read the same.
+
     Raises:
         InputError: a template that is wrong, or asks for unknown values.
     """
@@ -185,12 +192,12 @@ class PromptSet:
         self.images = images
         self.kind = kind
         self._source = template
-        self._shown = _template_text(kind.input, kind) if is_mixed else ""
+        self.decided_by = _template_text(kind.input, kind) if is_mixed else ""
         self._named = named
         self.rubrics = {rubric.attribute: rubric for rubric in rubrics}
         self.criterion = criterion
         self._variables = self._checked()
-        self._for_decisions = compiled(self._shown or template)[0]
+        self._for_decisions = compiled(self.decided_by or template)[0]
         self._request = "" if self.asks_all else request
 
     @classmethod
@@ -211,7 +218,7 @@ class PromptSet:
         criterion = {"criterion": msgspec.to_builtins(self.criterion)} if self.criterion else {}
         rubrics = msgspec.to_builtins(list(self.rubrics.values()))
         images = {"images": self.images} if self.images else {}
-        mixed = {"is_mixed": True} if self._shown else {}
+        mixed = {"is_mixed": True} if self.decided_by else {}
         rest = {**criterion, **images, **mixed}
         return {"template": self._source, **request, "rubrics": rubrics, **rest}
 
@@ -260,7 +267,7 @@ class PromptSet:
     @property
     def sha256(self) -> str:
         """Hash of the template and the rubrics' texts: two runs with the same one asked the same questions."""
-        digest = hashlib.sha256((self._source + self._request + self._shown).encode())
+        digest = hashlib.sha256((self._source + self._request + self.decided_by).encode())
         rubrics = dict(
             zip(self.kind.asked_for(self.attributes), cycle(self.rubrics.values()), strict=False)
         )
@@ -407,7 +414,7 @@ def _template_text(template: str | None, kind: Kind = RATE) -> str:
         known = known_templates(pairwise=kind is PREFER)
         raise InputError(
             f"--template {name}: cannot be read ({getattr(error, 'strerror', None) or error}); ready ones, by name, are "
-            f"{', '.join(known)}{did_you_mean(name, known)}"
+            f"{', '.join(known)}{did_you_mean(name, known_templates())}"
         ) from None
 
 
