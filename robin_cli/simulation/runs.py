@@ -240,7 +240,7 @@ class _State:
         if self._court is not None and self._budget >= self._tests_at:
             growth = max(TEST_GROWTH, self._look_growth)
             self._tests_at = next_test(self._budget, self._court.first, growth)
-            self._court.test(self._sums())
+            self._court.test(self._sums(), skips=self._look_growth > LOOK_GROWTH)
         if self._court is not None and self._budget >= self._looks_at:
             self._looks_at = next_look(self._budget, self._pairs, self._look_growth)
             if self._court.look(self._sums(), self._policy):

@@ -171,6 +171,28 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         assert max(ended) < budget, "all is decided before the budget is spent"
 
 
+def test_fewer_tests_end_runs_hardly_later() -> None:
+    space = ArmSpace([str(each) for each in range(PAIRS * WORLDS)], ("a",), ("j",), (SHORT,))
+    task = Task(decision_of("a>=2", ("a",), (SHORT,), margin=0.5, error_rate=None), space)
+    ratings = recorded(np.random.default_rng(1), several_scales=False)
+    setup = Setup(len(space), 3000, SHORT, task=task)
+    often, rarely = (
+        simulate(
+            ratings,
+            policy_by_scale("uniform", setup, space.by_scale()),
+            [3000],
+            15,
+            np.random.default_rng(2),
+            court=partial(DecisionCourt, task, target=TARGET),
+            look_growth=growth,
+        )[0].measured["calls"]
+        for growth in (1.01, 1.02)  # tests are due after the same calls
+    )
+    assert often.max() < 3000, "the target ends every run"
+    assert (rarely >= often).all()
+    assert rarely.mean() < 1.02 * often.mean()
+
+
 def test_lays_ratings_out_whatever_their_number() -> None:
     recorded = [np.array([0, 4, 4]), np.array([2]), np.array([1, 3, 1, 3, 0])]
     ratings = Ratings.of(recorded)
