@@ -32,7 +32,7 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.settings.trust import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
-_READ_AT_ONCE = 4
+_READ_AT_ONCE = 16
 """Answers that are read in one turn of the event loop."""
 
 _KEPT_S = 5.0
