@@ -242,6 +242,8 @@ class Planner:
         n, pending, draw = arms.n[arm], arms.pending[arm], arms.next_draw[arm]
         made = n + pending
         calls = min(longest, self.budget.available)
+        if not (self._at_once or self._in_rounds) and self.budget.reserved >= len(arms):
+            calls = 1  # all arms have calls under way: more would be chosen on old knowledge
         if calls > 1:
             wanted = LONGEST_VISIT if self._at_once else visit_of(made, self._first_visit)
             if n < max(1, self._warm_up):  # all arms get an even share first
