@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from robin_cli.ask.base import Kind
 from robin_cli.ask.decisions import read_decision
 from robin_cli.ask.expectation import Expectation, expectation_of
 from robin_cli.ask.forms import ending_of
+from robin_cli.ask.kinds import Kind
 from robin_cli.model.exchange import Answer, Failure, Reply
 from robin_cli.model.records import UNREADABLE, Judgment, Rating, Scale
 from robin_cli.model.space import ArmSpace

@@ -101,10 +101,8 @@ class Form(ABC):
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
         """Return the probability of each value, from those of the tokens, and the reason that other tokens count as none."""
 
-    def request(self, answers: str, scale: Scale) -> str:
-        """Return what is added to the question for ``answers``; the question itself asks for two lines."""
-        if answers != "json":
-            return ""
+    def request_json(self, scale: Scale) -> str:
+        """Return what is added to the question, which asks for two lines, to have JSON."""
         return (
             '\n\nIn place of the two lines, give one JSON object and nothing else: {"feedback": "Detailed feedback that '
             f'{self.feedback}", "{self.name}": {self.wanted(scale)}}}'
