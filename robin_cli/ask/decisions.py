@@ -13,7 +13,6 @@ import orjson
 
 from robin_cli.ask.expectation import MOST_OFF_SCALE, Expectation, Reading
 from robin_cli.ask.forms import Form
-from robin_cli.ask.verdicts import points_of
 from robin_cli.model.exchange import Answer
 from robin_cli.model.records import Rating, Scale
 
@@ -26,10 +25,7 @@ def read_decision(form: Form, answer: Answer, scale: Scale) -> Reading:
 
     The text is a JSON object as the endpoint sent it, which is not trusted.
     """
-    points = {
-        str(choice): choice if isinstance(choice, int) else points_of(choice, scale) or 0
-        for choice in form.choices(scale)
-    }
+    points = {str(choice): value for choice, value in form.choices(scale).items()}
     shares: defaultdict[str, float] = defaultdict(float)
     with suppress(ValueError, TypeError, KeyError):
         for entry in orjson.loads(answer.text)["probabilities"]:

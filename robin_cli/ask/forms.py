@@ -55,7 +55,7 @@ _REFUSAL = re.compile(
 )
 
 
-class Reading(NamedTuple):
+class LineReading(NamedTuple):
     """The content of one line. Lines differ if their readings do; ``said`` is the text of a reading without a value."""
 
     value: int | None
@@ -63,7 +63,7 @@ class Reading(NamedTuple):
     said: str = ""
 
 
-NOTHING = Reading(None, "missing")
+NOTHING = LineReading(None, "missing")
 
 
 class Form(ABC):
@@ -86,11 +86,11 @@ class Form(ABC):
         """Return the placeholder of the value in the example of JSON."""
 
     @abstractmethod
-    def choices(self, scale: Scale) -> Sequence[int | str]:
-        """Return the possible values, as JSON values."""
+    def choices(self, scale: Scale) -> Mapping[int, int] | Mapping[str, int]:
+        """Return the points of each possible value; the values are those of JSON."""
 
     @abstractmethod
-    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+    def read(self, head: re.Match[str], scale: Scale) -> LineReading:
         """Read a line from the end of its label."""
 
     @abstractmethod
@@ -152,13 +152,13 @@ class Form(ABC):
         last = heads[max(heads)] if heads else None
         reading = self.read(last, scale) if last else NOTHING
         if is_refused:
-            reading = Reading(None, "filtered" if ending == "filtered" else "refused")
+            reading = LineReading(None, "filtered" if ending == "filtered" else "refused")
         elif ending == "cut" and (reading == NOTHING or not (last and _ends_line(last.string))):
-            reading = Reading(None, "truncated")
+            reading = LineReading(None, "truncated")
         elif not last:
-            reading = Reading(None, _why_no_line(text, answer))
+            reading = LineReading(None, _why_no_line(text, answer))
         elif has_unknown_marker(answer) or not self._agree(heads, reading, scale):
-            reading = Reading(None, "ambiguous")
+            reading = LineReading(None, "ambiguous")
         return Rating(reading.value, reading.reason, _feedback(answer, list(heads)))
 
     def holds_json(self, text: str) -> bool:
@@ -199,7 +199,7 @@ class Form(ABC):
             heads[number] = head
         return heads
 
-    def _agree(self, heads: Mapping[int, re.Match[str]], last: Reading, scale: Scale) -> bool:
+    def _agree(self, heads: Mapping[int, re.Match[str]], last: LineReading, scale: Scale) -> bool:
         """Return whether no line says another value than the last one; a last line without a value speaks for itself."""
         distinct = {head.string: head for head in heads.values()}
         if last == NOTHING or len(distinct) > _MOST_PARTS:

@@ -9,7 +9,7 @@ from typing import Any
 from robin_cli.ask.forms import Form
 from robin_cli.ask.ratings import RATING
 from robin_cli.ask.rubrics import Rubric
-from robin_cli.ask.verdicts import VERDICT, points_of, verdicts_of
+from robin_cli.ask.verdicts import VERDICT
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 
 
@@ -123,8 +123,8 @@ def _ask_for_choice(rubric: Rubric, criterion: Rubric | None) -> Mapping[str, An
         "name": rubric.attribute,
         "instructions": f"Which of the two responses to the instruction is better?{by}",
         "choices": [
-            {"value": verdict, "description": texts[points_of(verdict, rubric.scale) or 0]}
-            for verdict in verdicts_of(rubric.scale)
+            {"value": verdict, "description": texts[points]}
+            for verdict, points in VERDICT.choices(rubric.scale).items()
         ],
     }
 

@@ -78,20 +78,20 @@ def load_prompts(
 def _load_rubrics(
     attributes: Sequence[str], files: Sequence[str], *, pairwise: bool
 ) -> list[Rubric]:
-    own: dict[str, Rubric] = {}
+    by_attribute: dict[str, Rubric] = {}
     for file in files:
         rubric = read_rubric(Path(file))
-        if rubric.attribute in own:
+        if rubric.attribute in by_attribute:
             raise InputError(
                 f'--rubric {file}: "{rubric.attribute}" has a rubric already, from another file'
             )
-        own[rubric.attribute] = rubric
-    if unused := [name for name in own if attributes and name not in attributes]:
+        by_attribute[rubric.attribute] = rubric
+    if unused := [name for name in by_attribute if attributes and name not in attributes]:
         raise InputError(
             f'--rubric: there is one for "{unused[0]}", and --attribute asks for {", ".join(attributes)}; '
             "add it there, or leave --attribute out"
         )
-    names = attributes or list(own)
+    names = attributes or list(by_attribute)
     if not names and not pairwise:
         raise InputError(
             "--attribute is missing: name what to rate, for example --attribute helpfulness"
@@ -101,7 +101,7 @@ def _load_rubrics(
             f"--pairwise: one criterion decides which response is better, and there are {', '.join(names)}; name one "
             "--attribute, or none"
         )
-    return [own.get(name) or rubric_of(name) for name in names]
+    return [by_attribute.get(name) or rubric_of(name) for name in names]
 
 
 def _check_template_fits(prompts: PromptSet, template: str | None, writing: set[str]) -> None:
@@ -117,7 +117,7 @@ def _check_template_fits(prompts: PromptSet, template: str | None, writing: set[
             f"{', '.join(known_templates(pairwise=False))}"
         )
     if fact:
-        raise InputError(f"{prompts.named}: {fact}")
+        raise InputError(f"{prompts.origin}: {fact}")
 
 
 @dataclass(eq=False)
@@ -132,7 +132,7 @@ class PromptSet:
         source: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
         request: text at the end of the question, for example how to answer.
         criterion: of the better response in a pairwise run, if there is one.
-        named: the template's name in errors.
+        origin: where the template comes from, for errors.
         kind: of question.
         images: the folder of images that are files.
         is_mixed: whether decision models read another template than this one, robin's own.
@@ -145,7 +145,7 @@ class PromptSet:
     source: str
     request: str = ""
     criterion: Rubric | None = None
-    named: str = "--template"
+    origin: str = "--template"
     kind: Kind = RATE
     images: str = ""
     is_mixed: bool = False
@@ -153,9 +153,9 @@ class PromptSet:
     def __post_init__(self) -> None:
         kind = self.kind
         self.rubrics = {rubric.attribute: rubric for rubric in self.rubric_list}
-        self._template = compile_template(self.source, kind, self.named)
+        self._template = compile_template(self.source, kind, self.origin)
         other = read_template(kind.input) if self.is_mixed else self.source
-        self._for_decisions = compile_template(other, kind, self.named)
+        self._for_decisions = compile_template(other, kind, self.origin)
         if self.asks_all:
             self.request = ""  # the template itself asks for JSON
 
@@ -298,7 +298,7 @@ class PromptSet:
             for name, field in self.kind.responses.items():
                 if not self._shows(field, pair, attribute):
                     raise InputError(
-                        f"{self.named}: never shows {name}: the prompt for {attribute} stays the same whatever it says. Write "
+                        f"{self.origin}: never shows {name}: the prompt for {attribute} stays the same whatever it says. Write "
                         f"{{{{ {name} }}}} into the template"
                     )
 

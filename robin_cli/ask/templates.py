@@ -65,12 +65,12 @@ class PromptTemplate:
     """A template for one kind of question.
 
     Attributes:
-        named: its name in errors.
+        origin: where it comes from, for errors.
         source: its text.
         asked: names of the values that it asks for.
     """
 
-    named: str
+    origin: str
     source: str
     asked: frozenset[str]
     template: Template
@@ -95,39 +95,39 @@ class PromptTemplate:
                 texts[role] = "".join(pieces)
         except (TemplateError, *_OF_EXPRESSIONS, RecursionError) as error:
             raise InputError(
-                f"{self.named}: cannot be rendered for pair {pair_id} ({error})"
+                f"{self.origin}: cannot be rendered for pair {pair_id} ({error})"
             ) from error
         return texts
 
 
 @lru_cache(maxsize=4)  # a command needs its template more than once
-def compile_template(source: str, kind: Kind, named: str) -> PromptTemplate:
+def compile_template(source: str, kind: Kind, origin: str) -> PromptTemplate:
     """Compile a template. InputError if it is none, or does not fit the kind of question."""
     try:
         asked = find_undeclared_variables(_ENVIRONMENT.parse(source)) - _ENVIRONMENT.globals.keys()
         template = _ENVIRONMENT.from_string(source)
     except TemplateSyntaxError as error:
-        raise InputError(f"{named}, line {error.lineno}: {error.message}") from None
+        raise InputError(f"{origin}, line {error.lineno}: {error.message}") from None
     if "user" not in template.blocks:
         raise InputError(
-            f"{named}: has no block user; write {{% block user %}} … {{% endblock %}} around the question"
+            f"{origin}: has no block user; write {{% block user %}} … {{% endblock %}} around the question"
         )
     hidden = [name for name in PREFER.responses if name not in asked]
     if kind is PREFER and hidden:
         raise InputError(
-            f"{named}: does not show {' and '.join(hidden)}, which --pairwise compares; take one for two responses "
+            f"{origin}: does not show {' and '.join(hidden)}, which --pairwise compares; take one for two responses "
             f"({', '.join(known_templates(pairwise=True))}), or leave --template out"
         )
     if kind is RATE and len(hidden) < len(PREFER.responses):
         raise InputError(
-            f"{named}: shows two responses, and one is rated here; add --pairwise, or take another: "
+            f"{origin}: shows two responses, and one is rated here; add --pairwise, or take another: "
             f"{', '.join(known_templates(pairwise=False))}"
         )
     for name in sorted(asked - set(kind.values)):
         lines = enumerate(source.splitlines(), 1)
         line = next((number for number, text in lines if name in text), 0)
         raise InputError(
-            f'{named}, line {line}: there is no value "{name}"; there are {", ".join(kind.values)}'
+            f'{origin}, line {line}: there is no value "{name}"; there are {", ".join(kind.values)}'
             f"{did_you_mean(name, kind.values)}"
         )
-    return PromptTemplate(named, source, frozenset(asked), template)
+    return PromptTemplate(origin, source, frozenset(asked), template)
