@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,6 @@ class Kind:
     values: tuple[str, ...]
     fill: Callable[[Pair, Rubric, int, Rubric | None], Mapping[str, Any]]
     decision: Callable[[Rubric, Rubric | None], Mapping[str, Any]]
-
-    def asked_for(self, attributes: Sequence[str]) -> Sequence[str]:
-        """Return the values of the column ``attribute`` in judgments: with several variants, their names."""
-        return self.variants if len(self.variants) > 1 else attributes
 
 
 def rubric_values(rubric: Rubric) -> Mapping[str, Any]:

@@ -191,7 +191,8 @@ class PromptSet:
         """Hash of the template and the rubrics' texts: two runs with the same one asked the same questions."""
         shown = self._for_decisions.source if self.is_mixed else ""
         digest = hashlib.sha256((self.source + self.request + shown).encode())
-        asked = self.kind.asked_for(self.attributes)
+        variants = self.kind.variants
+        asked = variants if len(variants) > 1 else self.attributes
         for name, rubric in sorted(dict(zip(asked, cycle(self.rubrics.values()))).items()):
             digest.update(f"\0{name}\0{rubric.scale}\0{rubric.text}".encode())
         if self.criterion is not None:
