@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from robin_cli.ask.decisions import read_decision
 from robin_cli.ask.expectation import TOP_LOGPROBS, Expectation, expectation_of
 from robin_cli.ask.forms import Form
-from robin_cli.ask.rubrics import PromptSet, load_prompts
+from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.openai_decisions import DecisionsJudge

@@ -8,15 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.rubric_files import read_rubric
-from robin_cli.ask.rubrics import (
-    PromptSet,
-    known_attributes,
-    known_templates,
-    load_prompts,
-    prompt_source,
-    rubric_of,
-)
+from robin_cli.ask.prompts import PromptSet, load_prompts, prompt_source
+from robin_cli.ask.rubrics import known_attributes, read_rubric, rubric_of
+from robin_cli.ask.templates import known_templates
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.ask.rubrics import load_prompts
+from robin_cli.ask.prompts import load_prompts
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.plugins import plugins
