@@ -87,7 +87,7 @@ class Form(ABC):
 
     @abstractmethod
     def choices(self, scale: Scale) -> Mapping[int, int] | Mapping[str, int]:
-        """Return the points of each possible value; the values are those of JSON."""
+        """Return the points of each value that an answer in JSON may have."""
 
     @abstractmethod
     def read(self, head: re.Match[str], scale: Scale) -> LineReading:
@@ -102,7 +102,7 @@ class Form(ABC):
         """Return the probability of each value, from those of the tokens, and the reason that other tokens count as none."""
 
     def request_json(self, scale: Scale) -> str:
-        """Return what is added to the question, which asks for two lines, to have JSON."""
+        """Return the text that asks for JSON in place of two lines; it follows the question."""
         return (
             '\n\nIn place of the two lines, give one JSON object and nothing else: {"feedback": "Detailed feedback that '
             f'{self.feedback}", "{self.name}": {self.wanted(scale)}}}'

@@ -188,7 +188,7 @@ class PromptSet:
 
     @property
     def decided_by(self) -> str:
-        """The template that decision models read, if it is another than that of the other judges; else ""."""
+        """The template that decision models read; "" if all judges read the same."""
         return self._for_decisions.source if self.is_mixed else ""
 
     @property
@@ -265,7 +265,7 @@ class PromptSet:
 
         Args:
             variant: of the question, by number, see :attr:`Kind.variants`.
-            answers: the judge's form of answers; None for that of all judges.
+            answers: the form of the judge's answers; None if all judges have the same.
             along: the attributes that the same request asks for, if there are several.
         """
         filled = self.kind.fill(pair, self.rubrics[attribute], variant, self.criterion)

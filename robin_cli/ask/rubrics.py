@@ -143,7 +143,7 @@ def read_rubric(path: Path) -> Rubric:
 
 
 class _Flaw(Exception):  # never leaves this module
-    """What is wrong with a rubric's content, and at which key."""
+    """A fault in a rubric's content, and its key."""
 
     def __init__(self, key: object, fact: str, *, is_level: bool = False) -> None:
         self.key, self.fact, self.is_level = str(key), fact, is_level

@@ -19,7 +19,7 @@ from robin_cli.data.local import read_small_file, shipped
 from robin_cli.model.errors import InputError, did_you_mean
 
 MOST = 20_000_000
-"""The most characters of a prompt, beside three times those of its values."""
+"""The most characters of a prompt, on top of three times those of its values."""
 
 _SUFFIX = ".jinja"
 
