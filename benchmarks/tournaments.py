@@ -158,7 +158,7 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
         planner.tell(ticket, (rating,))
         if call in budgets:
             with np.errstate(invalid="ignore"):
-                points = space.by_pair(arms.totals / arms.counts) / 2.0
+                points = space.by_pair(arms.columns.total / arms.columns.n) / 2.0
             yield Played(arms, strength, points.mean(axis=1), points)
 
 

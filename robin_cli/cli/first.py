@@ -19,16 +19,16 @@ def ready_to_send(settings: Settings) -> Resolved:
     """
     from robin_cli.data.sources import check_files
     from robin_cli.settings.reading import check_budget
-    from robin_cli.settings.resolve import resolve
+    from robin_cli.settings.resolve import read_keys, resolve
     from robin_cli.show.outputs import check_output
 
     if not settings.data:
         check_files(settings.data)  # before the key: it is what is always needed
-    resolved = resolve(settings)
+    read_keys(settings)
     check_output(settings.format, settings.output, inputs_of(settings))
     check_budget(settings)
     check_first(settings)
-    return resolved
+    return resolve(settings)
 
 
 def check_first(settings: Settings) -> None:

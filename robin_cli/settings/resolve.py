@@ -89,7 +89,7 @@ def resolve(settings: Settings) -> Resolved:
         InputError: no endpoint is configured, a key's variable is not set, or as
             :func:`judges_of` and :func:`check_sendings`.
     """
-    keys = _read_keys(settings)
+    keys = read_keys(settings)
     judges = judges_of(settings, keys)
     named = {name: values(getattr(settings, name)) for name in NAMING}
     check_sendings(settings.source, named, _sendings(judges))
@@ -239,8 +239,12 @@ def _sendings(judges: Sequence[JudgeSpec]) -> list[tuple[str, str]]:
     ]
 
 
-def _read_keys(settings: Settings) -> dict[str, str]:
-    """Return the key in each variable that ``settings`` name."""
+def read_keys(settings: Settings) -> dict[str, str]:
+    """Return the key in each variable that ``settings`` name.
+
+    Raises:
+        InputError: a variable is not set, or holds no key.
+    """
     if not settings.at_endpoints:
         return dict.fromkeys((*settings.api_key_env, NO_KEY), WITHOUT_KEY)
     has_own_addresses = bool(settings.model) and all(

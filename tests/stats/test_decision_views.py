@@ -148,7 +148,7 @@ def run_of(task: Task, arm: list[int], rating: list[int]) -> Any:
             "status": ["ok"] * len(arm),
         }
     )
-    fold = SimpleNamespace(arms=WritableArms(len(task.space)))  # none of which is given up
+    fold = SimpleNamespace(arms=WritableArms(len(task.space)).columns)  # none of which is given up
     return SimpleNamespace(
         space=task.space, arm=np.array(arm, dtype=np.int64), judgments=judgments, fold=fold
     )

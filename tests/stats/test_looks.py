@@ -61,7 +61,7 @@ def test_a_session_looks_again_only_when_the_calls_have_doubled() -> None:
 
     def ends_at(spent: int, lead: list[int], asked: int = 30) -> bool:
         budget, arms = CallBudget(1000, spent), arms_of(systems, lead, asked)
-        return stop(SimpleNamespace(arms=arms, budget=budget))
+        return stop(SimpleNamespace(arms=arms.columns, budget=budget))
 
     assert not ends_at(40, LEAD, 20)
     assert not ends_at(60, LEAD[:20] + [0] * 10)
