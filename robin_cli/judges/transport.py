@@ -29,7 +29,7 @@ from robin_cli.judges.judge import Options
 from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.judges.replies import Stop
 from robin_cli.model.errors import EndpointError
-from robin_cli.settings.trust import is_loopback
+from robin_cli.settings.addresses import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
 _READ_AT_ONCE = 16
