@@ -30,15 +30,16 @@ from unittest.mock import patch
 
 import numpy as np
 
+from robin_cli.ask.kinds import ORDERS, PREFERENCE
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
-from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import ORDERS, PREFERENCE, Scale
-from robin_cli.model.refits import next_refit
+from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
 from robin_cli.policies.circles import circle
+from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.of_goals import tournament
+from robin_cli.policies.refits import next_refit
 from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.session.planner import Planner
 from robin_cli.stats.order_effect import order_effects

@@ -31,7 +31,7 @@ ALLOWED = {
     "policies": set(),
     "ask": set(),
     "judges": {"ask", "settings"},
-    "run": {"ask", "settings"},
+    "run": {"ask", "policies", "settings"},
     "stats": {"policies", "run", "session"},
     "goals": {"ask", "policies", "run", "session", "settings", "show", "stats"},
     "session": {"ask", "goals", "judges", "policies", "run", "settings", "stats"},

@@ -10,7 +10,13 @@ from robin_cli.ask.forms import Form
 from robin_cli.ask.ratings import RATING
 from robin_cli.ask.rubrics import Rubric
 from robin_cli.ask.verdicts import VERDICT
-from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
+from robin_cli.model.records import Pair, Scale
+
+ORDERS = ("a-first", "b-first")
+"""The variants of a pairwise question: which response the judge reads first."""
+
+PREFERENCE = "preference"
+"""The attribute of a pairwise run without a criterion."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

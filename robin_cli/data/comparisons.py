@@ -12,10 +12,10 @@ from pathlib import Path
 
 from robin_cli.data.checking import pair_id_of
 from robin_cli.data.fields import RESPONSES, Fields, fields_of, fields_of_two
+from robin_cli.data.groups import MOST_SYSTEMS
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.pairs import Dataset, gathered
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.matches import MOST_SYSTEMS
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text, number_of
 
 MOST_COMPARISONS = 2_000_000

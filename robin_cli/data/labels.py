@@ -21,10 +21,11 @@ from types import NoneType
 from typing import NamedTuple
 
 from robin_cli.data.checking import as_number, as_share
+from robin_cli.data.given_labels import GivenLabels, Label, NamedBest
 from robin_cli.data.rows import Row, Wanted, kind
 from robin_cli.data.sources import Source, in_memory, opened, sound_rows
 from robin_cli.model.errors import InputError, did_you_mean, shown
-from robin_cli.model.records import SYSTEM_COLUMN, GivenLabels, Label, NamedBest, Scale, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 
 _ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
 _RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = (

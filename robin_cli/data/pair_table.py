@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from robin_cli.data.groups import name_of
 from robin_cli.data.spool import Spool
 from robin_cli.data.texts import Texts, names_of, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.groups import name_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text
 
 REFERENCE = "reference"

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.data.checking import as_number
+from robin_cli.data.groups import numbered
 from robin_cli.data.rows import Row, Wanted
 from robin_cli.data.sources import expanded, opened, sound_rows
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.groups import numbered
 
 _STEP = "Correct or remove the row"
 """Replaces a bad row's own next step, which names flags that only robin judge has."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals.summary import given_labels, labelled_texts
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.errors import InputError, typed
-from robin_cli.model.records import GivenLabels, number_of
+from robin_cli.model.records import number_of
 from robin_cli.run.reader import RunData, StoredRun
 from robin_cli.show.columns import DISAGREEMENTS, JUDGE_QUALITY
 from robin_cli.show.tables import Table

@@ -14,9 +14,9 @@ from robin_cli.goals.decided import (
 )
 from robin_cli.goals.watching import Counts
 from robin_cli.model.arms import Arms, FloatArray
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.policies.matches import Matches
 from robin_cli.policies.rivals import Rivals
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decisions import RunVerdicts

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from robin_cli.ask.inquiry import Inquiry
+import numpy as np
+
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
+from robin_cli.model.decision import BEST, SYSTEM, Decision
 from robin_cli.model.errors import InputError, did_you_mean, shown, typed
-from robin_cli.model.groups import check_groups
 from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale
-from robin_cli.model.systems import Systems, check_systems
+from robin_cli.policies.systems import FEWEST_PROMPTS, Systems
+from robin_cli.run.decide import is_of_systems
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.stats.looks import FIRST, looks_of
 
@@ -255,3 +257,52 @@ def check_shown(show: Sequence[str], known: Callable[[], Sequence[str]]) -> None
             raise InputError(
                 f"--show {shown(name)}: is no column of the data, which have {listed}{did_you_mean(name, there)}"
             )
+
+
+def check_groups(groups: IntArray, column: str | None) -> str:
+    """Return a warning about groups with one response; "" if there are none.
+
+    Args:
+        groups: the group of each pair, numbered from 0.
+        column: the column of the data that names them; None for groups by prompt.
+
+    Raises:
+        InputError: no group has two responses.
+    """
+    sizes = np.bincount(groups)
+    alone = int((sizes == 1).sum())
+    if alone < len(sizes):
+        return (
+            f"{alone:,} of {len(sizes):,} groups have one response only and nothing to choose"
+            if alone
+            else ""
+        )
+    of = "prompts" if column is None else f"groups by {column}"
+    step = "name the column" if column is None else "name another column"
+    raise InputError(
+        f"--decide best: {alone:,} of {len(sizes):,} {of} have one response only, so there is nothing to choose; {step} that "
+        "says which responses belong together with --group"
+    )
+
+
+def check_systems(systems: Systems) -> str:
+    """Return a warning about systems that are to be compared; "" if there is none.
+
+    Raises:
+        InputError: one system only, or too few prompts that two answered.
+    """
+    names = systems.names
+    if len(names) == 1:
+        raise InputError(
+            f'--decide {SYSTEM}: all pairs are of one system, "{shown(names[0], 60)}"; put the responses of another to '
+            f"the same prompts beside them, or name the column that tells systems apart: --columns {SYSTEM_COLUMN}=NAME"
+        )
+    shared, prompts = int(systems.is_shared.sum()), len(systems.rank)
+    if shared < FEWEST_PROMPTS:
+        raise InputError(
+            f"--decide {SYSTEM}: two systems or more answered {shared} of {prompts:,} prompts, and at least "
+            f"{FEWEST_PROMPTS} such are needed; systems are compared on the same prompts, to the letter"
+        )
+    if alone := prompts - shared:
+        return f"one system alone answered {alone:,} of {prompts:,} prompts: they show no difference, and are asked last"
+    return ""

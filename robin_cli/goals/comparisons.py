@@ -15,9 +15,9 @@ from robin_cli.goals.decided import promise
 from robin_cli.goals.found import View, judged_by, larger_budget
 from robin_cli.goals.rows import beside, shown_intervals, with_data
 from robin_cli.model.errors import InputError, typed
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import Coordinates
+from robin_cli.policies.matches import Matches
 from robin_cli.run.reader import RunData
 from robin_cli.show.columns import COMPARISONS, RANKING
 from robin_cli.show.tables import Sort, Table

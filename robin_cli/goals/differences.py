@@ -13,7 +13,7 @@ import numpy as np
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import abridged, shown, typed
 from robin_cli.model.records import first_text, number_of
-from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.policies.systems import FEWEST_PROMPTS
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.show.columns import DIFFERENCES
 from robin_cli.show.tables import Table

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals import agreeing
 from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.goals.run_judges import Asked, Repeating, repeating_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
-from robin_cli.model.records import MODEL_PREFIX, GivenLabels
+from robin_cli.model.records import MODEL_PREFIX
 from robin_cli.run.manifest import Manifest
 from robin_cli.run.reader import RunData
 from robin_cli.show.tables import Table

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.model.errors import typed
-from robin_cli.model.records import GivenLabels, number_of
+from robin_cli.model.records import number_of
 from robin_cli.run.reader import RunData
 from robin_cli.show.text import one_line
 from robin_cli.show.words import finite

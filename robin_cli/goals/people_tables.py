@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals.agreeing import disagreements_table, judge_quality_table
 from robin_cli.goals.summary import given_labels, labels_wanted_table, summary_table
 from robin_cli.goals.systems import systems_table
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels
 from robin_cli.show.columns import AGREEMENT, CALIBRATION
 from robin_cli.show.tables import Column, Table
 from robin_cli.stats.run_agreement import (

@@ -15,8 +15,8 @@ from robin_cli.goals.comparisons import comparison_table, ranking_of, ranking_ta
 from robin_cli.goals.found import Builder, Found, View
 from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
-from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import counted, number_of
+from robin_cli.policies.matches import Compared, Matches
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.show.words import MOST_LINES, compared_text, finite

@@ -15,9 +15,9 @@ from robin_cli.goals.preferences import Preferences
 from robin_cli.goals.watching import ComparisonsWatch, Counts, Watch
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
+from robin_cli.policies.matches import Matches
 from robin_cli.run.reader import RunData
 from robin_cli.stats.court import Snapshot
 from robin_cli.stats.order_effect import effects_of

@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from robin_cli.data.given_labels import GivenLabels, Label
 from robin_cli.data.labels import load_labels, opaque_id
 from robin_cli.data.pair_table import REFERENCE
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
-from robin_cli.model.records import (
-    OTHER_COLUMN,
-    SYSTEM_COLUMN,
-    GivenLabels,
-    Label,
-    first_text,
-    number_of,
-)
+from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, first_text, number_of
 from robin_cli.run.labels import kept_labels
 from robin_cli.run.reader import RunData, StoredRun
 from robin_cli.show.columns import INTERVALS, LABELS_WANTED, SUMMARY

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from robin_cli.model.arms import Arms
-from robin_cli.model.matches import Matches
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems
+from robin_cli.policies.matches import Matches
+from robin_cli.policies.systems import Systems
 from robin_cli.session.repeats import Repeats
 from robin_cli.session.stopping import Standing, StoppingRule, Verdicts, reached
 from robin_cli.show.words import WORST, compared_text, error_text, target_text

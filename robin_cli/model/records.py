@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, NamedTuple
@@ -39,11 +39,6 @@ REFUSALS = PERMANENT_FAILURES | {"bad_request"}
 UNREADABLE = "unreadable"
 """The reason of a reply without a rating because its body cannot be read; it is paid for."""
 
-UNRATED = frozenset({"missing", "out_of_range", "not_an_integer", "ambiguous"}) | frozenset(
-    {"truncated", "refused", "empty", "filtered", UNREADABLE}
-)
-"""Reasons of an ``unparsed`` judgment: asking the same pair again rarely helps."""
-
 RETIRE_AFTER = 5
 """An arm is retired after this many judgments in a row without a rating, or at once on a refusal."""
 
@@ -55,12 +50,6 @@ MODEL_PREFIX = "replay:"
 
 SERVICE_ID = r"^(?!.*(^|/)\.{1,2}(/|$))[!-~]{1,2000}$"
 """An id of a file or a batch from a batch service; some have slashes. It is part of an address, so it may not go up."""
-
-ORDERS = ("a-first", "b-first")
-"""The variants of a pairwise question: which response the judge reads first."""
-
-PREFERENCE = "preference"
-"""The attribute of a pairwise run without a criterion."""
 
 SYSTEM_COLUMNS = ("system_a", "system_b")
 """The further columns with the systems of the two responses of a comparison."""
@@ -324,40 +313,3 @@ def in_words(reason: str, noun: str = "rating") -> str:
     if code != reason:
         return f"answered with HTTP {code}"
     return WORDS.get(reason, reason.replace("_", " ")).replace("rating", noun)
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """People's rating of a pair, the probability with which it was drawn (None if unknown), and its place."""
-
-    value: float
-    probability: float | None
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class NamedBest:
-    """The response that people name as the best of its group (None if unnamed), and its place."""
-
-    pair_id: str
-    group: str | None
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class GivenLabels:
-    """Labels by attribute and pair id, with an entry for every attribute.
-
-    Attributes:
-        source: its name in errors.
-        by_labeller: labels of each person, by attribute, pair id and name.
-        best: the best responses of groups.
-    """
-
-    source: str
-    by_attribute: Mapping[str, Mapping[str, Label]]
-    by_labeller: Mapping[str, Mapping[str, Mapping[str, Label]]] = field(default_factory=dict)
-    best: Sequence[NamedBest] = ()
-
-    def __len__(self) -> int:
-        return sum(map(len, self.by_attribute.values())) + len(self.best)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import Scale
-from robin_cli.model.systems import Systems
-from robin_cli.model.task import Task
+from robin_cli.policies.matches import Matches
+from robin_cli.policies.systems import Systems
+from robin_cli.policies.task import Task
 
 Number = FloatArray
 """The name of a column in policies of other packages."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.matches import Matches
+from robin_cli.policies.matches import Matches
 
 
 class Rivals:

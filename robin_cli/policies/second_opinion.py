@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, Sums
-from robin_cli.model.task import Task
+from robin_cli.policies.task import Task
 
 _OF_FIRST, _LEAST = 0.35, 0.1 / 81.0
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import StorageError
-from robin_cli.model.records import PERMANENT_FAILURES, REFUSALS, RETIRE_AFTER, UNRATED, Scale
-from robin_cli.model.refits import last_refit
+from robin_cli.model.records import PERMANENT_FAILURES, REFUSALS, RETIRE_AFTER, UNREADABLE, Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.policies.refits import last_refit
 from robin_cli.run.lookup import Draws
 
 COUNTED = (
@@ -61,6 +61,11 @@ _AT_A_TIME = 2**19
 
 _FINE_LEVELS = 64
 """The number of steps over the scale for ratings that are not integers."""
+
+UNRATED = frozenset({"missing", "out_of_range", "not_an_integer", "ambiguous"}) | frozenset(
+    {"truncated", "refused", "empty", "filtered", UNREADABLE}
+)
+"""Reasons of an ``unparsed`` judgment: asking the same pair again rarely helps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals.agreeing import few_text, labelled_decisions
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels
 from robin_cli.run.labels import add_labels, kept_labels
 from robin_cli.run.store import RunStore
 from robin_cli.settings.resolve import Resolved

@@ -13,9 +13,9 @@ from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
-from robin_cli.model.refits import next_refit
 from robin_cli.model.space import Coordinates
 from robin_cli.policies.base import WARM_UP, Policy, Seen, exited
+from robin_cli.policies.refits import next_refit
 from robin_cli.session.asking import (
     NO_END,
     most_in_a_round,

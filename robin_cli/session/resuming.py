@@ -14,8 +14,8 @@ from robin_cli.goals.checks import check_target
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.run_judges import repeats_of
 from robin_cli.judges.metering import batch_share
-from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
+from robin_cli.run.decide import is_of_systems
 from robin_cli.run.made_here import is_made_here, kept_sendings
 from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
 from robin_cli.run.store import RunStore

@@ -8,8 +8,8 @@ from itertools import chain, islice
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.task import contest_of
 from robin_cli.policies.base import WARM_UP, Policy, Seen, exited, rounded
+from robin_cli.policies.task import contest_of
 
 NEVER = -np.inf
 """The urgency of an arm that may not be asked."""

@@ -11,12 +11,13 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals.base import Goal
 from robin_cli.goals.found import Found
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
-from robin_cli.model.records import GivenLabels, counted, number_of
+from robin_cli.model.records import counted, number_of
 from robin_cli.run.layout import CALLED
 from robin_cli.run.locking import is_locked
 from robin_cli.run.pair_files import count_empty_responses

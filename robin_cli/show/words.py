@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from robin_cli.model.matches import Compared
 from robin_cli.model.records import number_of
+from robin_cli.policies.matches import Compared
 
 MOST_LINES = 3
 """The most lines of an answer."""

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.ask.inquiry import Inquiry
+from robin_cli.ask.kinds import ORDERS, PREFERENCE
 from robin_cli.data.pools import Pool
-from robin_cli.goals.checks import check_verdicts
+from robin_cli.goals.checks import check_groups, check_verdicts
 from robin_cli.goals.making import goal_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, SCORE, SYSTEM, named_in
+from robin_cli.model.decision import BEST, SCORE, SYSTEM
 from robin_cli.model.errors import InputError
-from robin_cli.model.groups import check_groups
-from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
+from robin_cli.model.records import Pair, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems
+from robin_cli.policies.systems import Systems
+from robin_cli.run.decide import named_in
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.pools import VerdictPool, load_pools, load_verdicts
 from robin_cli.simulate.experiment import Subject
 from robin_cli.simulate.settings import SIMULATION, SimulationSettings

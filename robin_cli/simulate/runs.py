@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
-from robin_cli.model.refits import next_refit
-from robin_cli.model.task import contest_of
 from robin_cli.policies.base import Policy
+from robin_cli.policies.refits import next_refit
+from robin_cli.policies.task import contest_of
 from robin_cli.session.asking import RATINGS_FOR_EACH_CALL, visit_of
 from robin_cli.session.stopping import LOOK_GROWTH, TEST_GROWTH, next_look, next_test
 from robin_cli.session.urgency import (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums, sample_variance
-from robin_cli.model.task import Task
+from robin_cli.policies.task import Task
 from robin_cli.run.fold import values_of
 from robin_cli.run.reader import RunData
 from robin_cli.stats.likely_wrong import chances_of_some, share_of

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.decision import BEST, DROP, KEEP, REJECTED, RELATIONS, UNDECIDED
-from robin_cli.model.task import Task
+from robin_cli.policies.task import Task
 from robin_cli.stats.decisions import Evidence
 from robin_cli.stats.evidence import certified
 from robin_cli.stats.level_counts import LevelCounts

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.space import ArmSpace, Coordinates
-from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Seen, flat_variance, rounded
+from robin_cli.policies.task import Task
 from robin_cli.session.stopping import Counted
 from robin_cli.stats.evidence import log_evidence
 from robin_cli.stats.intervals import Part, log_sum_evidence

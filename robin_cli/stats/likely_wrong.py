@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.decision import RELATIONS
-from robin_cli.model.task import Task
+from robin_cli.policies.task import Task
 from robin_cli.stats.moderated import as_usual
 from robin_cli.stats.row_scores import row_scores
 from robin_cli.stats.true_means import TrueMeans, true_means

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from robin_cli.model.arms import Arms
-from robin_cli.model.systems import Systems
+from robin_cli.policies.systems import Systems
 from robin_cli.stats.paired import Responses, by_prompt, difference
 from robin_cli.stats.row_scores import row_scores
 

@@ -30,7 +30,7 @@ from itertools import combinations
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.policies.systems import FEWEST_PROMPTS
 from robin_cli.stats.clustered import (
     MOST_TIMES,
     bounds_over_prompts,

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from robin_cli.data.groups import MOST_SYSTEMS
 from robin_cli.model.arms import FloatArray, IntArray, mean
 from robin_cli.model.errors import shown
-from robin_cli.model.matches import MOST_SYSTEMS
 from robin_cli.policies.bradley_terry import NotConnected
 from robin_cli.policies.circles import Circle, circle
 from robin_cli.policies.registry import DEFAULT

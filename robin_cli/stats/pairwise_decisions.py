@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
-from robin_cli.model.matches import Matches
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.policies.matches import Matches
 from robin_cli.policies.rivals import Rivals
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decisions import Certainty, CountsAt

@@ -10,9 +10,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.data.given_labels import GivenLabels, Label
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels, Label, Scale
+from robin_cli.model.records import Scale
 from robin_cli.run.reader import RunData
 from robin_cli.stats.agreement import (
     Agreement,

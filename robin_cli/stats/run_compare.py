@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.data.given_labels import GivenLabels
+from robin_cli.data.groups import numbered
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, option, shown
-from robin_cli.model.groups import numbered
-from robin_cli.model.records import SYSTEM_COLUMN, Ends, GivenLabels, number_of
-from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.model.records import SYSTEM_COLUMN, Ends, number_of
+from robin_cli.policies.systems import FEWEST_PROMPTS
 from robin_cli.run.manifest import NO_PROMPTS, Manifest
 from robin_cli.run.pair_files import read_numbers, read_prompts
 from robin_cli.run.reader import RunData

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels
 from robin_cli.run.reader import RunData, StoredRun
 from robin_cli.stats.agreement import off_scale
 

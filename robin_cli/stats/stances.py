@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.data.given_labels import GivenLabels, NamedBest
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import UNDECIDED
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import GivenLabels, NamedBest
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decided import Decided, decisions_by, rows_of_groups
 from robin_cli.stats.pairwise_decisions import Best

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Scale
-from robin_cli.model.task import Task
+from robin_cli.policies.task import Task
 from robin_cli.stats.moderated import chance_below
 from robin_cli.stats.row_scores import RowScores
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.kinds import PREFER
+from robin_cli.ask.kinds import ORDERS, PREFER, PREFERENCE
 from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.ask.rubrics import known_attributes, rubric_of
 from robin_cli.ask.verdicts import VERDICT
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
+from robin_cli.model.records import Pair, Scale
 
 PAIR = Pair("p", "Say hi.", "Hi from A.", other="Hello from B.", reference="Hi.")
 

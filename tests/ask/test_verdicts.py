@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from robin_cli.ask.answers import AnswerReader
 from robin_cli.ask.expectation import expectation_of
-from robin_cli.ask.kinds import PREFER
+from robin_cli.ask.kinds import ORDERS, PREFER, PREFERENCE
 from robin_cli.ask.verdicts import VERDICT
 from robin_cli.model.exchange import Answer, Reply
-from robin_cli.model.records import ORDERS, PREFERENCE, Scale, Usage
+from robin_cli.model.records import Scale, Usage
 from robin_cli.model.space import ArmSpace
 from tests.ask.tables import REASONS, each
 

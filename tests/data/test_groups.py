@@ -14,8 +14,8 @@ import pytest
 import robin_cli
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.pairs import load_pairs
+from robin_cli.goals.checks import check_groups
 from robin_cli.model.errors import InputError, RobinError
-from robin_cli.model.groups import check_groups
 from robin_cli.model.records import Pair
 from robin_cli.run.pools import load_pools
 from robin_cli.run.reader import read_run

@@ -8,9 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.data.labels import load_labels
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels, Scale
+from robin_cli.model.records import Scale
 
 ONE = {"style": Scale(0, 4)}
 TWO = {"style": Scale(0, 4), "stars": Scale(1, 10)}

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robin_cli.data.groups import numbered
 from robin_cli.data.texts import Texts, numbered_texts
-from robin_cli.model.groups import numbered
 from robin_cli.run.named import Named
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

@@ -8,7 +8,7 @@ from robin_cli.goals.checks import check_pairwise
 from robin_cli.goals.own.prefer import Prefer, Preferred, Rank
 from robin_cli.model.errors import InputError
 from robin_cli.settings.table import Settings
-from tests.model.test_matches import matches, tournament
+from tests.policies.test_matches import matches, tournament
 
 
 @pytest.mark.parametrize(

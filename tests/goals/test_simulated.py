@@ -14,15 +14,15 @@ from robin_cli.goals.own.decide import Deciding
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.goals.own.prefer import Preferred, Rank
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.matches import Matches
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.policies.matches import Matches
 from robin_cli.policies.registry import make_policy
 from robin_cli.simulate.experiment import Subject, conduct
 from robin_cli.simulate.forecast import Forecast, Known
 from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.court import Snapshot
-from tests.model.test_matches import matches, tournament
+from tests.policies.test_matches import matches, tournament
 
 
 def preferring(found: Matches, *order: str) -> FloatArray:

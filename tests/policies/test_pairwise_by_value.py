@@ -7,12 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Setup, flat_variance
 from robin_cli.policies.bradley_terry import PRIOR, fit
+from robin_cli.policies.matches import Matches
 from robin_cli.policies.of_goals.duels import Duels
 from robin_cli.policies.of_goals.tournament import Tournament
-from tests.model.test_matches import matches, tournament
+from tests.policies.test_matches import matches, tournament
 
 LEVELS, WIDTH = 3, 2.0
 EVEN = (LEVELS**2 - 1) / 12

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from robin_cli.goals.checks import check_systems
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems, check_systems, systems_of
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
+from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.session.planner import Planner, Ticket
 from tests.session.played import next_of, work
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from robin_cli.ask.kinds import ORDERS, PREFERENCE
 from robin_cli.model.arms import WritableArms
-from robin_cli.model.matches import Matches, matches_of
-from robin_cli.model.records import ORDERS, PREFERENCE, Scale
+from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner
 from robin_cli.session.stopping import Verdicts

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import Arms, FloatArray, WritableArms
-from robin_cli.model.refits import last_refit, next_refit
 from robin_cli.policies.base import WARM_UP
 from robin_cli.policies.own.robin import Robin
+from robin_cli.policies.refits import last_refit, next_refit
 from robin_cli.session.asking import (
     most_in_a_round,
     most_under_way,

@@ -16,14 +16,14 @@ from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER
-from robin_cli.model.refits import last_refit
 from robin_cli.model.space import ArmSpace, Coordinates
-from robin_cli.model.systems import Systems, systems_of
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
 from robin_cli.policies.own.uniform import Uniform
+from robin_cli.policies.refits import last_refit
 from robin_cli.policies.registry import make_policy
+from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.stopping import reached

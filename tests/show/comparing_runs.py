@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.model.records import ORDERS, PREFERENCE, Pair
+from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.model.records import Pair
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.store import RunStore

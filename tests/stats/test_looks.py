@@ -11,7 +11,7 @@ from robin_cli.goals.watching import SystemsWatch
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems, systems_of
+from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.session.budget import CallBudget
 from robin_cli.stats.looks import are_told_apart, looks_of
 

@@ -13,7 +13,7 @@ from statsmodels.api import OLS
 from statsmodels.stats.multitest import multipletests
 
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.systems import FEWEST_PROMPTS
+from robin_cli.policies.systems import FEWEST_PROMPTS
 from robin_cli.stats.clustered import (
     bounds_over_prompts,
     clusters_of,

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from robin_cli.ask.kinds import ORDERS, PREFERENCE
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.preferences import Preferences
-from robin_cli.model.records import ORDERS, PREFERENCE, RETIRE_AFTER, Pair, Scale
+from robin_cli.model.records import RETIRE_AFTER, Pair, Scale
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.store import RunStore

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
+from robin_cli.ask.kinds import ORDERS, PREFERENCE
 from robin_cli.model.arms import WritableArms
-from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.outcome import Unanswered
-from robin_cli.model.records import ORDERS, PREFERENCE
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy
+from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.rivals import Rivals
 from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts

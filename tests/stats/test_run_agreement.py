@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 import robin_cli.stats.agreement
+from robin_cli.data.given_labels import GivenLabels, Label
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import GivenLabels, Label, Scale
+from robin_cli.model.records import Scale
 from robin_cli.run.reader import RunData
 from robin_cli.stats.agreement import agreement
 from robin_cli.stats.run_agreement import (

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from robin_cli.model.records import GivenLabels, Label
+from robin_cli.data.given_labels import GivenLabels, Label
 from robin_cli.run.reader import RunData
 from robin_cli.stats.clustered import clusters_of, mean_bounds
 from robin_cli.stats.labelled import corrected

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
-from robin_cli.model.task import Task
 from robin_cli.policies.base import (
     WARM_UP,
     Policy,
@@ -24,6 +23,7 @@ from robin_cli.policies.base import (
     squares_within,
 )
 from robin_cli.policies.second_opinion import Opinions, gain_of_call, opinions_of, pooled
+from robin_cli.policies.task import Task
 
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""

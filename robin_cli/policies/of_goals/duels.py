@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.matches import Matches
 from robin_cli.policies.base import (
     Policy,
     Setup,
@@ -19,6 +18,7 @@ from robin_cli.policies.base import (
     rounded,
     squares_within,
 )
+from robin_cli.policies.matches import Matches
 from robin_cli.policies.rivals import Rivals
 
 _LOGISTIC = 1.702

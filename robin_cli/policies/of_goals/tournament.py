@@ -8,7 +8,6 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
 from robin_cli.policies.bradley_terry import (
     PRIOR,
@@ -19,6 +18,7 @@ from robin_cli.policies.bradley_terry import (
     wins_of,
 )
 from robin_cli.policies.circles import circle
+from robin_cli.policies.matches import Matches
 
 _DISPERSION = 0.6
 """φ of a verdict in each order; the two verdicts are correlated a little."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.matches import Matches
-from robin_cli.model.systems import Systems
 from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.matches import Matches
+from robin_cli.policies.systems import Systems
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from robin_cli.data.groups import name_of
 from robin_cli.goals.found import judged_by
 from robin_cli.goals.rows import beside
-from robin_cli.model.groups import name_of
 from robin_cli.model.records import Scale, number_of
 from robin_cli.run.reader import RunData
 from robin_cli.show.charts import Chart, against, chart, histogram, marks_of

@@ -12,15 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, IntArray
-from robin_cli.model.decision import SYSTEM
-from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 
 FEWEST_PROMPTS = 5
 """Prompts that two systems must both have answered to be compared."""
-
-_SHOWN = 60
 
 
 class Asked(NamedTuple):
@@ -123,7 +118,7 @@ def systems_of(
 
     Args:
         system, prompt: of each pair, shape (pairs,): places in ``names`` and ``prompts``.
-        prompts: names from :func:`~robin_cli.model.groups.name_of`.
+        prompts: names from :func:`~robin_cli.data.groups.name_of`.
         seed: of the run. The SHA-256 of it and the names gives the order of the prompts, so another order of the data, a
             later session or another machine does not change it.
     """
@@ -138,26 +133,3 @@ def _places(order: IntArray) -> IntArray:
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
     return places
-
-
-def check_systems(systems: Systems) -> str:
-    """Return a warning about systems that are to be compared; "" if there is none.
-
-    Raises:
-        InputError: one system only, or too few prompts that two answered.
-    """
-    names = systems.names
-    if len(names) == 1:
-        raise InputError(
-            f'--decide {SYSTEM}: all pairs are of one system, "{shown(names[0], _SHOWN)}"; put the responses of another to '
-            f"the same prompts beside them, or name the column that tells systems apart: --columns {SYSTEM_COLUMN}=NAME"
-        )
-    shared, prompts = int(systems.is_shared.sum()), len(systems.rank)
-    if shared < FEWEST_PROMPTS:
-        raise InputError(
-            f"--decide {SYSTEM}: two systems or more answered {shared} of {prompts:,} prompts, and at least "
-            f"{FEWEST_PROMPTS} such are needed; systems are compared on the same prompts, to the letter"
-        )
-    if alone := prompts - shared:
-        return f"one system alone answered {alone:,} of {prompts:,} prompts: they show no difference, and are asked last"
-    return ""

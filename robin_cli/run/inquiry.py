@@ -8,17 +8,18 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from robin_cli.data.groups import numbered
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision, decision_of, is_of_systems, target_wrong_of
+from robin_cli.model.decision import BEST, Decision
 from robin_cli.model.errors import StorageError
-from robin_cli.model.groups import numbered
-from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
-from robin_cli.model.systems import Systems, systems_of
-from robin_cli.model.task import Task
+from robin_cli.policies.matches import Matches, matches_of
+from robin_cli.policies.systems import Systems, systems_of
+from robin_cli.policies.task import Task
+from robin_cli.run.decide import decision_of, is_of_systems, target_wrong_of
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robin_cli.data.groups import numbered
 from robin_cli.model.arms import Arms, IntArray
-from robin_cli.model.groups import numbered
 from robin_cli.model.records import Value, as_text
 from robin_cli.model.space import ArmSpace
-
-MOST_SYSTEMS = 2_000
-"""The most systems that are ranked: strengths solve one equation for each, and differences are of every two."""
 
 
 class Compared(NamedTuple):
