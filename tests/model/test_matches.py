@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.inquiry import matches_among
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.run.inquiry import matches_among
 
 POINTS = Scale(0, 2)
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same
 from robin_cli.goals.decided import DecisionsWatch, decided_lines, margin_text, target_line
@@ -20,6 +19,7 @@ from robin_cli.model.decision import MARGIN, UNDECIDED
 from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task, sampled_of
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.show.words import MOST_LINES, share_text
 from robin_cli.stats.court import Court, DecisionCourt, Snapshot
 from robin_cli.stats.decided import Decided, differing
