@@ -93,6 +93,12 @@ def check_together(settings: Settings) -> None:
     check_pairwise(settings)
     if settings.rounds != TABLE["rounds"].default and not settings.batch:
         raise InputError("--rounds: says in how many --batch asks; give that too, or leave it out")
+    is_budget = settings.budget is None and settings.max_cost is not None
+    if is_budget and settings.mode != TABLE["mode"].default:
+        raise InputError(
+            f"--max-cost: no budget for --mode {settings.mode}, whose guarantee needs a number of "
+            "calls; give --budget too"
+        )
 
 
 def check_target(settings: Settings, scales: Sequence[Scale]) -> None:

@@ -78,14 +78,14 @@ class Decisions(Rated):
     @property
     def wanted(self) -> NDArray[np.bool_]:
         """Whether each arm is to have a rating: a second judge is not asked about all."""
-        return self.decided.task.starts | (self.run.fold.arms.counts > 0)
+        return self.decided.task.starts | (self.run.fold.arms.n > 0)
 
     @property
     def is_over(self) -> bool:
         """Whether few enough decisions are likely wrong, or every decision that can be certified is."""
         decided, target, arms = self.decided, self.target, self.run.fold.arms
         if target and decided.share_wrong <= target:
-            return is_enough_asked(decided.task, arms.counts, arms.retired_mask)
+            return is_enough_asked(decided.task, arms.n, arms.is_retired)
         return decided.is_over
 
     @property

@@ -13,9 +13,9 @@ from robin_cli.goals.bests import DuelsWatch
 from robin_cli.goals.preferring import Preferring, share_wrong
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
-from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.policies.bradley_terry import PRIOR, fit, wins_of
+from robin_cli.policies.rivals import Rivals
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.stats.court import Court, DuelCourt, Snapshot
 
