@@ -1,8 +1,7 @@
-"""Requests to an OpenAI-compatible endpoint. Only this file uses openai and its HTTP libraries.
+"""Requests to an OpenAI-compatible endpoint, on one session of aiohttp.
 
-The openai SDK settles the address and the headers, its HTTP library the certificates; requests go out on a session of aiohttp.
-Building each request in the SDK costs more than sending it (docs/evidence/performance.md), and the SDK's retries and error
-classes are not needed: robin, which knows the budget, has its own.
+There is no SDK: building a request in one costs more than sending it (docs/evidence/performance.md), its import takes longer
+than the first hundred calls, and its retries know no budget. What is left of it are six headers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import ssl
 import time
 from collections.abc import AsyncIterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,9 +20,9 @@ from typing import IO
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx2
-from openai import AsyncOpenAI
+from yarl import URL
 
+from robin_cli import __version__
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.judge import Options
 from robin_cli.judges.redaction import Redactor, WithoutKey
@@ -40,16 +39,6 @@ _HANDSHAKE_S = 3.0
 _ACCEPT_S = 1.0
 
 _MOST_REDIRECTS = 3
-_LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
-_PLAIN = _LOST | {
-    errno.ECONNREFUSED,
-    errno.EHOSTUNREACH,
-    errno.EMFILE,
-    errno.ENETUNREACH,
-    errno.ETIMEDOUT,
-}
-"""Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
-
 _CHAT, _DECISIONS = "chat/completions", "decisions"
 _OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
@@ -61,7 +50,10 @@ _HEADER_BYTES = 64 * 1024
 _SLOWEST = 10_000.0
 """The lowest rate for a file, in bytes per second; slower transfers time out."""
 
-_HUNG_UP = _LOST | {errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN}
+_HUNG_UP = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN)
+_UNREACHED = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
+_PLAIN = (*_HUNG_UP[:2], *_UNREACHED, errno.EMFILE)
+"""Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,82 +151,23 @@ class Request:
     again: bool = False
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls.
-
-    Raises:
-        EndpointError: a variable names a file or folder that cannot be read.
-    """
-    try:
-        return httpx2.create_ssl_context()
-    except OSError as error:
-        named = next(
-            (name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ), "TLS"
-        )
-        raise EndpointError(
-            f"{named}: its certificates cannot be read ({error.strerror or error}); name a file of "
-            "certificates, or unset it"
-        ) from None
-
-
-def _proxies() -> str:
-    """Return the names of the variables that set a proxy."""
-    names = [f"{scheme}_PROXY" for scheme in ("HTTP", "HTTPS", "ALL")]
-    return ", ".join(
-        name for each in names for name in (each, each.lower()) if os.environ.get(name)
-    )
-
-
-def _proxy_for(address: httpx2.URL) -> str | None:
-    """Return the address of the proxy for requests to ``address``, as the environment names it.
-
-    Raises:
-        EndpointError: it is not one of HTTP.
-    """
-    if is_loopback(address.host) or proxy_bypass(address.netloc.decode()):
-        return None
-    proxies = getproxies()
-    if not (named := proxies.get(address.scheme) or proxies.get("all")):
-        return None
-    with suppress(httpx2.InvalidURL):
-        proxy = httpx2.URL(named if "://" in named else f"http://{named}")
-        if proxy.scheme in {"http", "https"} and proxy.host:
-            return str(proxy)
-    raise EndpointError(
-        f"{_proxies()}: not a proxy that robin can use; name one as http://host:port, or unset it"
-    )
-
-
 class Transport:
     """The connections to one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
+        self._base_url = URL(endpoint.base_url.rstrip("/") + "/")
+        self._path = _DECISIONS if endpoint.decisions else _CHAT
+        self._asked_url = self._url(self._path)
+        self._headers = _headers(self._base_url, endpoint.api_key)
+        self._proxy = _proxy_for(self._base_url)
+        is_tls = self._base_url.scheme == "https"
+        self._is_direct_tls = is_tls and not self._proxy
+        self._tls = _certificates() if is_tls or self._proxy else True
         self._large = Turns()
         self._kept_open = 0  # at most so many idle connections may be reused
         self._reached = False
-        # It never sends: robin only takes its settings.
-        unused = httpx2.AsyncClient(transport=httpx2.AsyncBaseTransport(), trust_env=False)
-        client = AsyncOpenAI(
-            base_url=endpoint.base_url, api_key=endpoint.api_key, http_client=unused
-        )
-        if client.base_url.host != _OPENAI_HOST:
-            # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
-            client.organization = client.project = None
-        self._base_url, self._path = client.base_url, _DECISIONS if endpoint.decisions else _CHAT
-        self._asked_url = client.base_url.join(self._path)
-        headers = httpx2.Headers(
-            {name: text for name, text in client.default_headers.items() if isinstance(text, str)}
-        )
-        headers["Accept-Encoding"] = "identity"  # compressed text may expand a thousandfold
-        headers["Authorization"] = f"Bearer {endpoint.api_key}"
-        self._headers = dict(headers)
-        self._proxy = _proxy_for(client.base_url)
-        is_tls = client.base_url.scheme == "https"
-        self._is_direct_tls = is_tls and not self._proxy
-        self._tls = _certificates() if is_tls or self._proxy else True
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, body: bytes) -> Response:
@@ -249,9 +182,9 @@ class Transport:
     def _follow(self, redirect: Response) -> bool:
         """Send requests to the address of a redirect from now on, if it is at the same host; return whether it is."""
         before = self._asked_url
-        with suppress(httpx2.InvalidURL):
-            target = before.join(redirect.headers.get("location", ""))
-            if (target.scheme, target.netloc) == (before.scheme, before.netloc):
+        with suppress(ValueError):
+            target = URL(redirect.headers.get("location", ""))
+            if (target.scheme, target.authority) == (before.scheme, before.authority):
                 self._asked_url = target
         return self._asked_url is not before
 
@@ -266,8 +199,21 @@ class Transport:
             TooLong: the answer is longer than the limit.
             OSError: a file cannot be read or written.
         """
+        most_s: float | None = self._endpoint.timeout_s
+        if request.to is not None:
+            most_s = None  # _write_all limits the time
         with nullcontext() if request.file is None else request.file.open("rb") as file:
-            return await self._answer(request, file)
+            if file is not None:
+                most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
+            try:
+                async with asyncio.timeout(most_s):
+                    return await self._exchange(request, file)
+            except TooLong:
+                raise
+            except _Unwritable as error:
+                raise error.cause from None
+            except Exception as error:  # whatever a lower layer raises, there is no answer
+                raise await self._unreachable(error) from error
 
     def redacted(self, text: str) -> str:
         """Return the beginning of an endpoint's error, without the key."""
@@ -283,73 +229,32 @@ class Transport:
         if self._session is not None:
             await self._session.close()
 
-    async def _answer(self, call: Request, file: IO[bytes] | None) -> Response:
-        most_s: float | None = self._endpoint.timeout_s
-        if call.to is not None:
-            most_s = None  # _write_all limits the time
-        elif file is not None:
-            most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
-        try:
-            async with asyncio.timeout(most_s):
-                return await self._exchange(call, file)
-        except TooLong:
-            raise
-        except _Unwritable as error:
-            raise error.cause from None
-        except Exception as error:  # whatever a lower layer raises, there is no answer
-            timed_out = isinstance(error, TimeoutError) and not _never_connected(error)
-            within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
-            why = within if timed_out else f"no connection ({_why(error)})"
-            if not self._reached and (fault := await self._explain_tls(error)):
-                raise EndpointError(
-                    f"{self._endpoint.base_url}: {fault} ({_why(error)})"
-                ) from error
-            if self._proxy and _never_connected(error):
-                why += f"; {_proxies()} may send it to a proxy"
-            raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
-
-    async def _explain_tls(self, error: Exception) -> str:
-        """Return what is wrong with an endpoint's encryption, and the next step; "" if that is not the reason."""
-        text = str(error)
-        if "CERTIFICATE_VERIFY_FAILED" in text:
-            return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
-        is_late = self._is_direct_tls and isinstance(error, aiohttp.ConnectionTimeoutError)
-        if (is_late and await self._accepts_connections()) or "WRONG_VERSION_NUMBER" in text:
-            return "it does not speak https; write http:// in --base-url"
-        return ""
-
-    async def _accepts_connections(self) -> bool:
-        """Return whether the endpoint can be connected to without TLS."""
-        address = self._base_url.host, self._base_url.port or 443
-        with suppress(OSError):  # TimeoutError is one
-            async with asyncio.timeout(_ACCEPT_S):
-                (await asyncio.open_connection(*address))[1].close()
-                return True
-        return False
-
-    async def _exchange(self, call: Request, file: IO[bytes] | None) -> Response:
+    async def _exchange(self, request: Request, file: IO[bytes] | None) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            return await self._send(call, file)
+            return await self._send(request, file)
         except (aiohttp.ClientError, OSError) as error:
-            if not (reuses and call.again and _hung_up(error)):
+            if not (reuses and request.again and _hung_up(error)):
                 raise
-            return await self._send(call, file)
+            return await self._send(request, file)
 
-    async def _send(self, call: Request, file: IO[bytes] | None) -> Response:
+    async def _send(self, request: Request, file: IO[bytes] | None) -> Response:
         if self._session is None:
             self._session = self._open_session()
         waits = not self._reached and self._is_direct_tls
-        url, headers, form = self._url(call), self._headers, None
-        if call.file is not None:
-            headers = {name: text for name, text in headers.items() if name != "content-type"}
+        headers, form = self._headers, None
+        if request.file is not None:
+            headers = {name: text for name, text in headers.items() if name != "Content-Type"}
             form = aiohttp.FormData({"purpose": "batch"})
-            form.add_field("file", file, filename=call.file.name, content_type="application/jsonl")
+            form.add_field(
+                "file", file, filename=request.file.name, content_type="application/jsonl"
+            )
+        is_question = request.path == self._path
         async with self._session.request(
-            call.method,
-            str(url),
-            data=form or call.body or None,
+            request.method,
+            self._asked_url if is_question else self._url(request.path),
+            data=form or request.body or None,
             headers=headers,
             allow_redirects=False,  # a redirect to another host must not get the key
             proxy=self._proxy,
@@ -358,11 +263,9 @@ class Transport:
                 sock_read=self._endpoint.timeout_s,
             ),
         ) as response:
-            return await self._read(call, url, response)
+            return await self._read(request, response)
 
-    async def _read(
-        self, call: Request, url: httpx2.URL, response: aiohttp.ClientResponse
-    ) -> Response:
+    async def _read(self, request: Request, response: aiohttp.ClientResponse) -> Response:
         """Read a response; no more of its body than is allowed."""
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
@@ -370,14 +273,14 @@ class Transport:
         }
         if self.redactor.is_in("\0".join(headers.values())):
             headers = {name: self.redactor.text(value) for name, value in headers.items()}
-        with suppress(KeyError, httpx2.InvalidURL):  # the whole address, as a user would give it
-            headers["location"] = str(url.join(headers["location"]))
+        with suppress(KeyError, ValueError):  # the whole address, as a user would give it
+            headers["location"] = str(response.url.join(URL(headers["location"])))
         held, pieces, content = False, response.content.iter_any(), bytearray()
         if not 200 <= response.status < 300:
             content = await beginning(pieces, _ERROR_BYTES)
-        elif call.to is not None:
-            out = WithoutKey(call.to, self.redactor)
-            await _write_all(pieces, out, call.most, self._endpoint.timeout_s)
+        elif request.to is not None:
+            out = WithoutKey(request.to, self.redactor)
+            await _write_all(pieces, out, request.most, self._endpoint.timeout_s)
         else:
             content, held = await self._large.read(pieces)
         self._reached = True
@@ -396,8 +299,109 @@ class Transport:
             max_field_size=_HEADER_BYTES,
         )
 
-    def _url(self, call: Request) -> httpx2.URL:
-        return self._asked_url if call.path == self._path else self._base_url.join(call.path)
+    def _url(self, path: str) -> URL:
+        return self._base_url.join(URL(path, encoded=True))
+
+    async def _unreachable(self, error: Exception) -> Unreachable:
+        """Return what ``error`` says about a request. EndpointError if the endpoint's encryption is at fault."""
+        is_sent = not _never_connected(error)
+        timed_out = isinstance(error, TimeoutError) and is_sent
+        if not self._reached and (fault := await self._explain_tls(error)):
+            raise EndpointError(f"{self._endpoint.base_url}: {fault} ({_why(error)})") from error
+        why = f"no connection ({_why(error)})"
+        if timed_out:
+            why = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
+        if self._proxy and not is_sent:
+            why += f"; {_proxy_variables()} may send it to a proxy"
+        return Unreachable(why, timed_out=timed_out, sent=is_sent)
+
+    async def _explain_tls(self, error: Exception) -> str:
+        """Return what is wrong with an endpoint's encryption, and the next step; "" if that is not the reason."""
+        text = str(error)
+        if "CERTIFICATE_VERIFY_FAILED" in text:
+            return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
+        is_late = self._is_direct_tls and isinstance(error, aiohttp.ConnectionTimeoutError)
+        if (is_late and await self._accepts_connections()) or "WRONG_VERSION_NUMBER" in text:
+            return "it does not speak https; write http:// in --base-url"
+        return ""
+
+    async def _accepts_connections(self) -> bool:
+        """Return whether the endpoint can be connected to without TLS."""
+        with suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(_ACCEPT_S):
+                address = self._base_url.host, self._base_url.port
+                (await asyncio.open_connection(*address))[1].close()
+                return True
+        return False
+
+
+def _headers(address: URL, api_key: str) -> dict[str, str]:
+    headers = {
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",  # compressed text may expand a thousandfold
+        "Content-Type": "application/json",
+        "User-Agent": f"robin/{__version__}",
+    }
+    # As OpenAI's SDK reads them: the account is told to OpenAI alone, a gateway's own headers to any address.
+    if address.host == _OPENAI_HOST:
+        for name, variable in (
+            ("OpenAI-Organization", "OPENAI_ORG_ID"),
+            ("OpenAI-Project", "OPENAI_PROJECT_ID"),
+        ):
+            if os.environ.get(variable):
+                headers[name] = os.environ[variable]
+    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
+        name, colon, text = line.partition(":")
+        if colon:
+            headers[name.strip()] = text.strip()
+    return {**headers, "Authorization": f"Bearer {api_key}"}
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls.
+
+    Raises:
+        EndpointError: a variable names a file or folder that cannot be read.
+    """
+    from httpx2 import create_ssl_context  # it knows where each system keeps them; slow to import
+
+    try:
+        return create_ssl_context()
+    except OSError as error:
+        named = next(
+            (name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ), "TLS"
+        )
+        raise EndpointError(
+            f"{named}: its certificates cannot be read ({error.strerror or error}); name a file of "
+            "certificates, or unset it"
+        ) from None
+
+
+def _proxy_variables() -> str:
+    """Return the names of the variables that set a proxy."""
+    names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+    return ", ".join(name for name in names if os.environ.get(name))
+
+
+def _proxy_for(address: URL) -> str | None:
+    """Return the address of the proxy for requests to ``address``, as the environment names it.
+
+    Raises:
+        EndpointError: it is not one of HTTP.
+    """
+    if is_loopback(address.host or "") or proxy_bypass(address.authority):
+        return None
+    proxies = getproxies()
+    if not (named := proxies.get(address.scheme) or proxies.get("all")):
+        return None
+    with suppress(ValueError):
+        proxy = URL(named if "://" in named else f"http://{named}")
+        if proxy.scheme in {"http", "https"} and proxy.host:
+            return str(proxy)
+    raise EndpointError(
+        f"{_proxy_variables()}: not a proxy that robin can use; name one as http://host:port, or unset it"
+    )
 
 
 class _Unwritable(Exception):
@@ -418,16 +422,12 @@ async def _write_all(
             raise TooLong(f"a file of more than {most:,} bytes")
         if time.monotonic() - started > patience_s + written / _SLOWEST:
             raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
-        with _writing():
+        try:
             to.write(piece)
-    with _writing():
-        to.flush()
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
+        except OSError as error:
+            raise _Unwritable(error) from error
     try:
-        yield
+        to.flush()
     except OSError as error:
         raise _Unwritable(error) from error
 
