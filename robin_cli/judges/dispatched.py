@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from robin_cli.judges.judge import Judge, Notices
-from robin_cli.judges.limiter import MAX_HOLD_S, Limiter
+from robin_cli.judges.judge import Judge
+from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.permits import Line, Permit
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
-
-_SHOWN_HOLD_S = 30.0
 
 
 class Dispatched(Judge):
@@ -79,63 +77,3 @@ class Dispatched(Judge):
         """Close all connections."""
         for judge in self.judges:
             await judge.aclose()
-
-
-class Limited(Dispatched):
-    """Asks ``judge`` with permits of ``limiter``, which learns of every outcome."""
-
-    def __init__(self, judge: Judge, limiter: Limiter, notices: Notices) -> None:
-        self.judges, self.limiters = (judge,), (limiter,)
-        self.limiter = limiter
-        self._judge, self._notices, self._at_most = judge, notices, ""
-
-    @property
-    def bears(self) -> int:
-        return self.limiter.limit
-
-    def answered(self, permit: Permit, tokens: int) -> None:
-        permit.release()
-        self.limiter.succeeded(permit, tokens)
-
-    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
-        permit.release()
-        if not isinstance(outcome, Failure) or not outcome.overloaded:
-            return
-        wait_s = outcome.retry_after_s
-        self.limiter.refused(permit, wait_s)
-        if outcome.throttled:
-            as_asked = "" if wait_s is None else " as it asks"
-            self._notices.once(f"too many requests: waiting{as_asked}", key="throttled")
-            if wait_s is not None and wait_s > _SHOWN_HOLD_S:
-                capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
-                self._notices.once(
-                    f"the endpoint asks to wait {wait_s:g} s before the next request{capped}"
-                )
-
-    async def _attempt(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
-        """Make one request, and another, with its own permit, if the outcome shows what not to send."""
-        permit = permit or await self.limiter.acquire()
-        return await self._adapted(question, await self._request(question, permit))
-
-    async def _adapted(self, question: Question, outcome: Reply | Failure) -> Reply | Failure:
-        while isinstance(outcome, Failure) and outcome.adapted:
-            outcome = await self._request(question, await self.limiter.acquire())
-        if isinstance(outcome, Failure) and outcome.transient and not outcome.throttled:
-            self._notices.once(f"{outcome.detail}; trying again{self._at_most}", key=outcome.reason)
-        return outcome
-
-    async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
-        try:
-            self.limiter.charge(permit, self._judge.tokens(question))
-            outcome = await self._judge.ask(question)
-        except BaseException:
-            permit.release()
-            raise
-        if isinstance(outcome, Reply):
-            usage, slots = outcome.usage, self._judge.slots
-            if slots is not None:  # more prompts would drive each other out of the cache
-                self.limiter.slots = max(1, slots // len(outcome.answers))
-            self.answered(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
-        else:
-            self.failed(permit, outcome)
-        return outcome

@@ -18,10 +18,11 @@ from typing import Any
 
 from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
+from robin_cli.judges.json_values import amount_of, clean_text, tokens_of
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
-from robin_cli.judges.replies import MOST_IN_TEXT, amount_of, clean_text, tokens_of
+from robin_cli.judges.replies import MOST_IN_TEXT
 from robin_cli.model.errors import EndpointError, RobinError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Usage

@@ -16,25 +16,28 @@ from robin_cli.ask.forms import RESPONSE_FORMAT
 from robin_cli.ask.reasoning import without_reasoning
 from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import TooLong, Unreadable
+from robin_cli.judges.json_values import read_json
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
-from robin_cli.judges.replies import (
+from robin_cli.judges.problems import (
     EITHER,
     IMAGES,
-    Completion,
-    Problem,
     Stop,
     Unread,
     Unsupported,
-    bare_name,
     classify,
+    refuse,
+    too_long,
+    unanswered,
+)
+from robin_cli.judges.replies import (
+    Completion,
+    Outcome,
+    bare_name,
     is_llama_cpp,
     listed_models,
     read_completion,
-    read_json,
-    refusal,
     slots_in,
-    too_long,
 )
 from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
@@ -49,9 +52,6 @@ _FEW_LOGPROBS = 5
 
 RAISED = 4
 """The factor by which the limit on answers is raised, once one was cut off before its text."""
-
-_TRIES_AT_FIRST = 2
-"""The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
 
 _MANY_TOKENS = 1_000_000
 """No count of tokens up to here is doubted."""
@@ -144,7 +144,7 @@ class OpenAIJudge(Judge):
             return await self._ask_otherwise(question, body, read, started)
         return read
 
-    def _ends_trial(self, body: Mapping[str, Any], outcome: Completion | Problem) -> bool:
+    def _ends_trial(self, body: Mapping[str, Any], outcome: Outcome) -> bool:
         """Return whether log probabilities that were only tried may be why a request was refused; stop trying if it failed."""
         is_tried = "logprobs" in body and "logprobs" not in self._endpoint.extra_body
         if self._endpoint.logprobs or not is_tried or isinstance(outcome, Completion):
@@ -185,7 +185,7 @@ class OpenAIJudge(Judge):
         self,
         question: Question,
         body: Mapping[str, Any],
-        outcome: Completion | Problem,
+        outcome: Outcome,
         latency_s: float,
     ) -> Reply | Failure:
         """Return the reply or failure for the ``outcome`` of the request ``body``. Learns and raises as :meth:`ask`."""
@@ -195,7 +195,7 @@ class OpenAIJudge(Judge):
             case Unsupported():
                 detail = self._transport.redacted(outcome.detail)
                 adapted = self._restore_limit(body, detail) or self._adapt(outcome, body, detail)
-                return replace(refusal(detail, latency_s), adapted=adapted)
+                return replace(refuse(detail, latency_s), adapted=adapted)
             case Failure():
                 detail = self._transport.redacted(outcome.detail)
                 adapted = outcome.refused and self._restore_limit(body, detail)
@@ -205,9 +205,7 @@ class OpenAIJudge(Judge):
             case Stop():
                 raise self._transport.ended(outcome)
 
-    async def probe(
-        self, messages: Sequence[Message], extra: Mapping[str, Any]
-    ) -> Completion | Problem:
+    async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Outcome:
         """Make one request with ``extra`` parameters and return its outcome, without retries."""
         return await self._send({**self.body(Question(messages)), **extra})
 
@@ -341,13 +339,12 @@ class OpenAIJudge(Judge):
         cost = self._meter.most(charged, longest, count) if priced else None
         return Usage(self._meter.prompt_tokens(charged), count * longest, cost, estimated=True)
 
-    async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
+    async def _send(self, body: Mapping[str, Any]) -> Outcome:
         try:
             response = await self._transport.post(orjson.dumps(self._sent(body)))
         except Unreachable as error:
             self._is_there = self._is_there or error.sent
-            tries = None if self._is_there else _TRIES_AT_FIRST
-            return Failure("timeout" if error.timed_out else "connection", str(error), tries=tries)
+            return unanswered(str(error), timed_out=error.timed_out, was_there=self._is_there)
         except TooLong as error:
             return too_long(error)
         self._is_there, self._last = True, response
@@ -365,7 +362,7 @@ class OpenAIJudge(Judge):
         """Return a body as it is sent, with its images."""
         return {**body, "messages": with_parts(body["messages"])}
 
-    def _completion(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
+    def _completion(self, response: Response, body: Mapping[str, Any]) -> Outcome:
         """Return the answers in the response to ``body``, or its problem."""
         try:
             if not response.is_good:
@@ -376,7 +373,7 @@ class OpenAIJudge(Judge):
         except Unreadable as error:
             return Unread(f"a {response.status} {error}")
 
-    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:  # noqa: ARG002
+    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
         return read_completion(response.plain(), response.headers, status=response.status)
 
     def body(self, question: Question) -> dict[str, Any]:
@@ -405,7 +402,7 @@ class OpenAIJudge(Judge):
         messages = question.messages if self.takes_system else without_system(question.messages)
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
-    def body_then(self, question: Question, outcome: Completion | Problem | None) -> dict[str, Any]:
+    def body_then(self, question: Question, outcome: Outcome | None) -> dict[str, Any]:
         """Return the body of an earlier request with this ``outcome``: the limit on answers may have been raised since."""
         body, endpoint = self.body(question), self._endpoint
         if isinstance(outcome, Completion) and (

@@ -25,8 +25,8 @@ from yarl import URL
 from robin_cli import __version__
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.judge import Options
+from robin_cli.judges.problems import Stop
 from robin_cli.judges.redaction import Redactor, WithoutKey
-from robin_cli.judges.replies import Stop
 from robin_cli.model.errors import EndpointError
 from robin_cli.settings.trust import is_loopback
 

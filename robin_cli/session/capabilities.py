@@ -16,7 +16,7 @@ from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.replies import Completion, Problem, one_line
+from robin_cli.judges.replies import Completion, Outcome
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Pair, Rating, Scale
@@ -126,7 +126,7 @@ async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:
     messages = prompts.messages(_PAIR, names[0], answers="decisions")
     outcome = await judge.probe(messages, structure)
     if not isinstance(outcome, Completion):
-        return f"no: {one_line(outcome.detail.partition(';')[0])}"
+        return f"no: {outcome.detail.partition(';')[0]}"
     (answer,) = outcome.answers
     rating, expected, _ = read_decision(prompts.kind.form, answer, prompts.scales[0])
     if expected.value is None:
@@ -194,7 +194,7 @@ async def _seen(
     )
 
 
-async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Completion | Problem:
+async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Outcome:
     """Ask for an answer with as many log probabilities per token as a run, or, if refused, with fewer."""
     outcome = await judge.probe(messages, {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
     if isinstance(outcome, Completion) or _may_pass(outcome):
@@ -202,7 +202,7 @@ async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Com
     return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
 
 
-def _may_pass(problem: Completion | Problem) -> bool:
+def _may_pass(problem: Outcome) -> bool:
     return isinstance(problem, Failure) and not problem.refused
 
 
