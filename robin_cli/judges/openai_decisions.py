@@ -11,8 +11,9 @@ import orjson
 
 from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import Body
+from robin_cli.judges.dialect import without_system
 from robin_cli.judges.json_values import clean_text, one_line, read_json
-from robin_cli.judges.openai_http import OpenAIJudge, without_system
+from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.problems import Stop, Unread, Unsupported, error_in, refuse
 from robin_cli.judges.replies import Completion, Outcome, usage_of
 from robin_cli.judges.transport import Response

@@ -11,7 +11,6 @@ from robin_cli.judges.json_values import (
     amount_of,
     clean_text,
     excerpt,
-    one_line,
     read_json,
     short_text,
     tokens_of,
@@ -140,30 +139,3 @@ def usage_of(usage: object, *, one_choice: bool = False) -> Usage:
         counts_one_choice=one_choice,
         reasoning_tokens=reasoning,
     )
-
-
-def listed_models(content: object) -> list[str]:
-    """Return the names in an endpoint's list of models; none if it has another form, or is only a part."""
-    entries = content.get("data") if isinstance(content, dict) else None
-    if not isinstance(entries, list) or (isinstance(content, dict) and content.get("has_more")):
-        return []
-    names = (short_text(entry.get("id")) for entry in entries if isinstance(entry, dict))
-    return [name for name in map(one_line, names) if name]
-
-
-def is_llama_cpp(models: object) -> bool:
-    """Return whether a list of models is that of llama.cpp's server."""
-    entries = models.get("data") if isinstance(models, dict) else None
-    first = entries[0] if isinstance(entries, list) and entries else None
-    return isinstance(first, dict) and first.get("owned_by") == "llamacpp"
-
-
-def slots_in(props: object) -> int | None:
-    """Return the slots of llama.cpp's server, by its properties; None if they do not say."""
-    slots = props.get("total_slots") if isinstance(props, dict) else None
-    return slots if isinstance(slots, int) and slots > 0 else None
-
-
-def bare_name(model: str) -> str:
-    """Return a model's name without the folder, variant and version that some endpoints leave out of their lists."""
-    return model.rpartition("/")[2].partition(":")[0].removesuffix("-latest").lower()

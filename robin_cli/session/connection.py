@@ -15,9 +15,9 @@ from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, Price
-from robin_cli.judges.openai_http import RAISED, TRIED, OpenAIJudge
+from robin_cli.judges.openai_http import TRIED, OpenAIJudge
 from robin_cli.judges.retrying import PATIENCE_S, Retrying
-from robin_cli.judges.transport import Endpoint
+from robin_cli.judges.transport import RAISED, Endpoint
 from robin_cli.run.manifest import Manifest
 from robin_cli.session.elsewhere import Reach, Target, asked_here
 from robin_cli.session.money import prices_at
