@@ -92,4 +92,5 @@ def test_leaves_nothing_outside_its_run_and_talks_to_nobody_but_the_judge(tmp_pa
         f"write {state}",
         f"os.mkdir {state}",
     )
-    assert [line for line in seen if not line.startswith(mine)] == []
+    sdk = ("subprocess.Popen uname ",)  # the openai SDK names the machine's kind in its headers
+    assert [line for line in seen if not line.startswith((*mine, *sdk))] == []

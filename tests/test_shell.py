@@ -296,7 +296,7 @@ def test_names_itself_as_it_was_called_where_a_shell_finds_no_robin(tmp_path: Pa
 
 
 def test_commands_bring_no_library_that_they_do_not_need(tmp_path: Path, replay_url: str) -> None:
-    # aiohttp takes a third of a second; pyarrow imports pandas at its first array
+    # openai takes half a second; pyarrow imports pandas at its first array
     data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
     robin(*judging(replay_url, data, 9, "--run", "r"), cwd=tmp_path, exits=0)
     code = """import sys

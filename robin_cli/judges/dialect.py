@@ -38,7 +38,7 @@ class Dialect:
     def __init__(self, endpoint: Endpoint, notices: Notices) -> None:
         self._endpoint, self._notices = endpoint, notices
         self.limit = endpoint.max_tokens
-        self.most_samples = 2**31
+        self.most_samples, self._took_several = 2**31, False
         self.trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
         self.is_raised_taken = False
         self._may_raise = endpoint.raises and most_tokens(endpoint.extra_body, 0) == 0
@@ -138,6 +138,18 @@ class Dialect:
         self._without.add(name)
         instead = ", rating by the text alone" if name == "logprobs" else ""
         self._notices.once(f'refuses "{name}" ({detail}); going on without it{instead}', key=name)
+
+    def count_answers(self, came: int, wanted: int) -> None:
+        """Learn from the number of answers to a request whether the endpoint gives several."""
+        self._took_several |= came == wanted > 1
+        if came < wanted and not self._took_several:
+            self.most_samples = min(self.most_samples, came)
+
+    def refuses_several(self) -> bool:
+        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
+        if not self._took_several:
+            self.most_samples = 1
+        return not self._took_several
 
     def never_send(self, feature: str) -> None:
         """Never send ``feature`` again: "n" for several answers, "system" for the role."""

@@ -234,6 +234,10 @@ class OpenAIJudge(Judge):
         finally:
             response.done()
 
+    def refuses_several(self) -> bool:
+        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
+        return self._dialect.refuses_several()
+
     def _read_completion(
         self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
     ) -> Reply:
@@ -242,8 +246,7 @@ class OpenAIJudge(Judge):
             usage = _believed(usage, self._most_usage(question, body))
         written = outcome.answers if self._writes else ()
         usage = self._meter.measured(self._charged(question), written, usage)
-        if (came := len(outcome.answers)) < body.get("n", 1):
-            self._dialect.most_samples = min(self._dialect.most_samples, came)
+        self._dialect.count_answers(len(outcome.answers), body.get("n", 1))
         if usage.estimated:
             self._notices.once(
                 "does not count all tokens: missing counts are estimated, and marked so",

@@ -1,36 +1,31 @@
-"""Requests to an OpenAI-compatible endpoint, on one session of aiohttp.
-
-There is no SDK: building a request in one costs more than sending it (docs/evidence/performance.md), its import takes longer
-than the first hundred calls, and its retries know no budget. What is left of it are six headers.
-"""
+"""Requests to an OpenAI-compatible endpoint on one session of aiohttp; ``sdk.py`` has its address, headers and certificates."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
-import ssl
 import time
 from collections.abc import AsyncIterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import IO
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
 
-from robin_cli import __version__
+from robin_cli.judges import sdk
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.judge import Options
 from robin_cli.judges.problems import Stop
 from robin_cli.judges.redaction import Redactor, WithoutKey
 from robin_cli.model.errors import EndpointError
-from robin_cli.settings.trust import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
+_READ_AT_ONCE = 16
+"""Answers that are read in one turn of the event loop."""
+
 _KEPT_S = 5.0
 """How long an idle connection stays open; many servers close theirs after as long."""
 
@@ -40,7 +35,6 @@ _ACCEPT_S = 1.0
 
 _MOST_REDIRECTS = 3
 _CHAT, _DECISIONS = "chat/completions", "decisions"
-_OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """The most that is read of an error's body."""
 
@@ -160,15 +154,14 @@ class Transport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
-        self._base_url = URL(endpoint.base_url.rstrip("/") + "/")
+        self._base_url, self._headers = sdk.address_and_headers(endpoint.base_url, endpoint.api_key)
         self._path = _DECISIONS if endpoint.decisions else _CHAT
         self._asked_url = self._url(self._path)
-        self._headers = _headers(self._base_url, endpoint.api_key)
-        self._proxy = _proxy_for(self._base_url)
+        self._proxy = sdk.proxy_for(self._base_url)
         is_tls = self._base_url.scheme == "https"
         self._is_direct_tls = is_tls and not self._proxy
-        self._tls = _certificates() if is_tls or self._proxy else True
-        self._large = Turns()
+        self._tls = sdk.certificates() if is_tls or self._proxy else True
+        self._large, self._few = Turns(), asyncio.Semaphore(_READ_AT_ONCE)
         self._kept_open = 0  # at most so many idle connections may be reused
         self._reached = False
         self._session: aiohttp.ClientSession | None = None
@@ -248,7 +241,9 @@ class Transport:
         waits = not self._reached and self._is_direct_tls
         headers, form = self._headers, None
         if request.file is not None:
-            headers = {name: text for name, text in headers.items() if name != "Content-Type"}
+            headers = {
+                name: text for name, text in headers.items() if name.lower() != "content-type"
+            }
             form = aiohttp.FormData({"purpose": "batch"})
             form.add_field(
                 "file", file, filename=request.file.name, content_type="application/jsonl"
@@ -266,6 +261,9 @@ class Transport:
                 sock_read=self._endpoint.timeout_s,
             ),
         ) as response:
+            # If all that came together were read at once, the calls that follow would be sent, and answered, together again.
+            await self._few.acquire()
+            asyncio.get_running_loop().call_soon(self._few.release)
             return await self._read(request, response)
 
     async def _read(self, request: Request, response: aiohttp.ClientResponse) -> Response:
@@ -315,7 +313,7 @@ class Transport:
         if timed_out:
             why = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
         if self._proxy and not is_sent:
-            why += f"; {_proxy_variables()} may send it to a proxy"
+            why += f"; {sdk.proxy_variables()} may send it to a proxy"
         return Unreachable(why, timed_out=timed_out, sent=is_sent)
 
     async def _explain_tls(self, error: Exception) -> str:
@@ -336,75 +334,6 @@ class Transport:
                 (await asyncio.open_connection(*address))[1].close()
                 return True
         return False
-
-
-def _headers(address: URL, api_key: str) -> dict[str, str]:
-    headers = {
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",  # compressed text may expand a thousandfold
-        "Content-Type": "application/json",
-        "User-Agent": f"robin/{__version__}",
-    }
-    # As OpenAI's SDK reads them: the account is told to OpenAI alone, a gateway's own headers to any address.
-    if address.host == _OPENAI_HOST:
-        for name, variable in (
-            ("OpenAI-Organization", "OPENAI_ORG_ID"),
-            ("OpenAI-Project", "OPENAI_PROJECT_ID"),
-        ):
-            if os.environ.get(variable):
-                headers[name] = os.environ[variable]
-    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
-        name, colon, text = line.partition(":")
-        if colon:
-            headers[name.strip()] = text.strip()
-    return {**headers, "Authorization": f"Bearer {api_key}"}
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls.
-
-    Raises:
-        EndpointError: a variable names a file or folder that cannot be read.
-    """
-    from httpx2 import create_ssl_context  # it knows where each system keeps them; slow to import
-
-    try:
-        return create_ssl_context()
-    except OSError as error:
-        named = next(
-            (name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ), "TLS"
-        )
-        raise EndpointError(
-            f"{named}: its certificates cannot be read ({error.strerror or error}); name a file of "
-            "certificates, or unset it"
-        ) from None
-
-
-def _proxy_variables() -> str:
-    """Return the names of the variables that set a proxy."""
-    names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
-    return ", ".join(name for name in names if os.environ.get(name))
-
-
-def _proxy_for(address: URL) -> str | None:
-    """Return the address of the proxy for requests to ``address``, as the environment names it.
-
-    Raises:
-        EndpointError: it is not one of HTTP.
-    """
-    if is_loopback(address.host or "") or proxy_bypass(address.authority):
-        return None
-    proxies = getproxies()
-    if not (named := proxies.get(address.scheme) or proxies.get("all")):
-        return None
-    with suppress(ValueError):
-        proxy = URL(named if "://" in named else f"http://{named}")
-        if proxy.scheme in {"http", "https"} and proxy.host:
-            return str(proxy)
-    raise EndpointError(
-        f"{_proxy_variables()}: not a proxy that robin can use; name one as http://host:port, or unset it"
-    )
 
 
 class _Unwritable(Exception):

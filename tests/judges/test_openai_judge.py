@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from robin_cli.judges import transport
+from robin_cli.judges import sdk, transport
 from robin_cli.judges.limiter import MAX_HOLD_S
 from robin_cli.judges.metering import Meter, Price
 from robin_cli.model.errors import EndpointError
@@ -338,6 +338,15 @@ def test_asks_for_no_more_choices_than_once_came_back_and_keeps_none_beyond_thos
         assert len(reply(ask(wire.url, THREE).outcomes[0]).answers) == 3
 
 
+def test_a_short_reply_of_an_endpoint_that_gives_several_changes_nothing() -> None:
+    def short_once(number: int, body: dict[str, Any]) -> Answer:
+        return completion(choices=completion()["choices"] * (1 if number == 1 else body["n"]))
+
+    with serving(short_once) as wire:
+        ask(wire.url, THREE, THREE, THREE)
+    assert [body["n"] for body in wire.bodies] == [3, 3, 3]
+
+
 def test_asks_for_half_as_many_choices_until_it_is_not_refused() -> None:
     def capped(_: int, body: dict[str, Any]) -> Answer:
         if body.get("n", 1) > 2:
@@ -452,13 +461,13 @@ def test_says_how_to_trust_a_certificate_and_which_variable_names_one_that_canno
     with serving(lambda *_: completion(), tls=tls) as wire:
         refuses(EndpointError, "its certificate is not trusted; .*SSL_CERT_FILE", ask, wire.url)
         for file in ("/nowhere.pem", str(SELF_SIGNED)):
-            transport._certificates.cache_clear()
+            sdk.certificates.cache_clear()
             monkeypatch.setenv("SSL_CERT_FILE", file)
             if file == str(SELF_SIGNED):
                 reply(ask(wire.url).outcomes[0])
             else:
                 refuses(EndpointError, unread, ask, wire.url)
-    transport._certificates.cache_clear()
+    sdk.certificates.cache_clear()
 
 
 @pytest.mark.parametrize(
