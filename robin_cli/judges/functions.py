@@ -8,7 +8,7 @@ import inspect
 import re
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Thread
@@ -16,8 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from robin_cli.data.images import with_parts
-from robin_cli.judges.bodies import MOST_REPLY_BYTES
-from robin_cli.judges.json_values import amount_of, clean_text, tokens_of
+from robin_cli.judges.bodies import MOST_REPLY_BYTES, amount_of, clean_text, tokens_of
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
@@ -26,13 +25,12 @@ from robin_cli.model.errors import EndpointError, RobinError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Usage
 
-_EXCERPT = 300
-_MOST_OF_AN_ERROR = 2000
-
 Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
 """A judge in Python, ``async`` or not, from chat messages to the text of an answer."""
 
 _LONGEST_NAME = 120
+_EXCERPT = 300
+_MOST_OF_AN_ERROR = 2000
 
 
 def naming(function: Any) -> tuple[str, bool]:
@@ -56,8 +54,8 @@ def naming(function: Any) -> tuple[str, bool]:
         return name + suffix, is_certain and is_plain
     named = function if hasattr(function, "__qualname__") else type(function)
     is_closure = "<locals>" in named.__qualname__ and bool(getattr(function, "__closure__", None))
-    is_named = not is_closure and "<lambda>" not in named.__qualname__
-    is_certain = named is function and owner is None and is_named
+    is_certain = named is function and owner is None and not is_closure
+    is_certain &= "<lambda>" not in named.__qualname__
     return _fit(f"{named.__module__}.{named.__qualname__}"), is_certain
 
 
@@ -72,7 +70,7 @@ def _hash(text: str) -> str:
 def _is_plain(value: Any) -> bool:
     """Return whether a value's repr is the same in every process."""
     if isinstance(value, dict):
-        return all(_is_plain(each) for item in value.items() for each in item)
+        return all(map(_is_plain, (*value, *value.values())))
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return value is None or type(value) in {bool, int, float, str, bytes}
@@ -82,22 +80,17 @@ class FunctionJudge(Judge):
     """Asks a function; one that is not ``async`` is called in threads."""
 
     def __init__(self, function: Function, options: Options) -> None:
-        self._function = function
-        self._model = options.model
-        called = getattr(function, "__call__", None)  # noqa: B004  # an object's own method
-        self._is_async = any(map(inspect.iscoroutinefunction, (function, called)))
+        self._function, self._model = function, options.model
+        method = getattr(function, "__call__", None)  # noqa: B004  # an object's own method
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, method)))
         self._room = asyncio.Semaphore(options.at_a_time)
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Call the function with a copy of the messages. Raises what it raises."""
         started = time.monotonic()
         messages: list[Message] = [dict(message) for message in question.messages]
-        result: Any
-        if self._is_async:
-            result = self._function(messages)
-        else:
-            result = await self._in_thread(messages)
-        if inspect.isawaitable(result):
+        result: Any = (self._function if self._is_async else self._in_thread)(messages)
+        while inspect.isawaitable(result):
             result = await result
         if isinstance(result, str):
             return Reply((Answer(result),), self._model, Usage(), None, time.monotonic() - started)
@@ -109,23 +102,29 @@ class FunctionJudge(Judge):
 
     async def _in_thread(self, messages: list[Message]) -> Any:
         """Call the function in a daemon thread, because no process should wait for one that never returns."""
-        await self._room.acquire()
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        call = (future, self._function, messages)
-        Thread(target=_call, args=call, name="robin-judge", daemon=True).start()
-        result = asyncio.wrap_future(future)
-        result.add_done_callback(lambda _: self._room.release())
-        return await asyncio.shield(result)  # after a timeout the thread still takes up its room
+        await self._room.acquire()  # until the thread ends, also after a timeout
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
+        def end(result: Any, error: BaseException | None) -> None:
+            self._room.release()
+            if not ended.done():
+                ended.set_result((result, error))
 
-def _call(future: Future[Any], function: Function, messages: list[Message]) -> None:
-    try:
-        future.set_result(function(messages))
-    except StopIteration as error:  # a future does not take one
-        future.set_exception(RuntimeError(f"StopIteration: {error}"))
-    except BaseException as error:  # noqa: BLE001  # the caller gets it
-        future.set_exception(error)
+        def call() -> None:
+            outcome: tuple[Any, BaseException | None]
+            try:
+                outcome = self._function(messages), None
+            except BaseException as error:  # noqa: BLE001  # the caller gets it
+                outcome = None, error
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(end, *outcome)
+
+        Thread(target=call, name="robin-judge", daemon=True).start()
+        result, error = await ended
+        if error is not None:
+            raise error
+        return result
 
 
 class Checked(Judge):
@@ -136,15 +135,12 @@ class Checked(Judge):
     """
 
     def __init__(self, judge: Judge, options: Options, meter: Meter) -> None:
-        self._judge = judge
-        self._options = options
-        self._meter = meter
+        self._judge, self._options, self._meter = judge, options, meter
         self._redactor = Redactor("none")
 
     @property
     def most_samples(self) -> int:
-        """The most ratings of one request. EndpointError if the judge fails to tell."""
-        return max(1, int(self._number("most_samples", lambda: self._judge.most_samples)))
+        return self._judge.most_samples
 
     def tokens(self, question: Question) -> int:
         """Return the estimated tokens of the question and the most of its answers."""
@@ -154,11 +150,11 @@ class Checked(Judge):
     def most_cost(self, question: Question) -> float:
         """Return the most that asking may cost, in US dollars, by the user's price or by the judge's own report."""
         priced = self._meter.most(question.messages, self._options.max_tokens, question.samples)
-        return max(priced, self._number("most_cost", lambda: self._judge.most_cost(question)))
+        return max(priced, self._judge.most_cost(question))
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Ask within the time limit. EndpointError if the judge raises one, or tries to end the process."""
-        started, reason = time.monotonic(), "judge_error"
+        started = time.monotonic()
         sent = replace(question, messages=with_parts(question.messages))
         try:
             async with asyncio.timeout(self._options.timeout_s):
@@ -167,21 +163,18 @@ class Checked(Judge):
                 return replace(outcome, detail=self._shown(outcome.detail), adapted=False)
             return self._reply(question, outcome)
         except RobinError as error:
-            kind = next(
+            ours = next(
                 kind for kind in type(error).__mro__ if kind.__module__ == RobinError.__module__
             )
             # Its causes may hold keys too.
-            raise kind(self._shown(error, _MOST_OF_AN_ERROR)) from None
+            raise ours(self._shown(error, _MOST_OF_AN_ERROR)) from None
         except SystemExit as error:  # loose in the loop, it would hang the run
             raise self._broken("ended with SystemExit") from error
         except TimeoutError:
-            reason, detail = (
-                "timeout",
-                f"no answer within {self._options.timeout_s:g} s (--timeout)",
-            )
+            why = f"no answer within {self._options.timeout_s:g} s (--timeout)"
+            return Failure("timeout", why, time.monotonic() - started)
         except Exception as error:  # noqa: BLE001  # code by others may raise anything
-            detail = self._shown_error(error)
-        return Failure(reason, detail, time.monotonic() - started)
+            return Failure("judge_error", self._shown_error(error), time.monotonic() - started)
 
     async def aclose(self) -> None:
         """Close the judge. EndpointError, which names it, if that fails."""
@@ -189,16 +182,6 @@ class Checked(Judge):
             await self._judge.aclose()
         except (Exception, SystemExit) as error:  # noqa: BLE001  # as in ask()
             raise self._broken(f"could not be closed ({self._shown_error(error)})") from None
-
-    def _number(self, name: str, get: Callable[[], object]) -> float:
-        """Return a number that the judge reports of itself. EndpointError if that fails, or is not a number."""
-        try:
-            number = amount_of(get())
-        except Exception as error:  # noqa: BLE001  # code by others may raise anything
-            raise self._broken(f"its {name} failed ({self._shown_error(error)})") from None
-        if number is None:
-            raise self._broken(f"its {name} is not a number of at least 0")
-        return number
 
     def _broken(self, what: str) -> EndpointError:
         return EndpointError(f"{self._options.model}: {what}; mend the judge")

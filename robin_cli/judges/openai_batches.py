@@ -21,8 +21,7 @@ import orjson
 
 from robin_cli.data.local import whole_file
 from robin_cli.judges.batch_lines import URL
-from robin_cli.judges.bodies import TooLong, Unreadable
-from robin_cli.judges.json_values import read_json
+from robin_cli.judges.bodies import TooLong, Unreadable, read_json
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.problems import Stop, classify, error_in
 from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable

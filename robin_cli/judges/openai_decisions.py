@@ -10,9 +10,8 @@ from typing import Any
 import orjson
 
 from robin_cli.data.images import with_parts
-from robin_cli.judges.bodies import Body
+from robin_cli.judges.bodies import Body, clean_text, one_line, read_json
 from robin_cli.judges.dialect import without_system
-from robin_cli.judges.json_values import clean_text, one_line, read_json
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.problems import Stop, Unread, Unsupported, error_in, refuse
 from robin_cli.judges.replies import Completion, Outcome, usage_of

@@ -12,9 +12,8 @@ from typing import Any
 import orjson
 
 from robin_cli.data.images import with_parts
-from robin_cli.judges.bodies import TooLong, Unreadable
+from robin_cli.judges.bodies import TooLong, Unreadable, one_line, read_json, short_text
 from robin_cli.judges.dialect import Dialect, has_system, without_system
-from robin_cli.judges.json_values import one_line, read_json, short_text
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.judges.problems import (

@@ -26,8 +26,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from robin_cli.judges.bodies import Body
-from robin_cli.judges.json_values import clean_text, excerpt, number, one_line, parse, short_text
+from robin_cli.judges.bodies import Body, clean_text, excerpt, number, one_line, parse, short_text
 from robin_cli.model.exchange import Failure
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from robin_cli.judges.bodies import MOST_REPLY_BYTES, Body, TooLong
-from robin_cli.judges.json_values import (
+from robin_cli.judges.bodies import (
+    MOST_REPLY_BYTES,
+    Body,
+    TooLong,
     amount_of,
     clean_text,
     excerpt,

@@ -538,24 +538,3 @@ def test_takes_a_stop_iteration_for_a_failure_like_any_other() -> None:
     outcome = ask(runs_dry, timeout_s=60)
     assert isinstance(outcome, Failure)
     assert (outcome.reason, "StopIteration" in outcome.detail) == ("judge_error", True)
-
-
-@pytest.mark.parametrize(
-    ("told", "what"),
-    [("most_samples", "raise ValueError('no number')"), ("most_cost", "return 'many'")],
-)
-def test_says_what_a_judge_cannot_tell_of_itself(
-    told: str, what: str, install: Install, tmp_path: Path
-) -> None:
-    code = MINE + f"    def tell(self, *_): {what}\n"
-    code += (
-        "    most_samples = property(tell)\n"
-        if told == "most_samples"
-        else "    most_cost = tell\n"
-    )
-    install("robin-unsure", code, "unsure", "Mine")
-    data = write_pairs(tmp_path / "p.jsonl", 2)
-    asked: dict[str, Any] = {"attribute": "helpfulness", "budget": 8, "samples_per_request": 2}
-    asked |= {"max_cost": 1.0, "price_in": 1.0, "price_out": 1.0}
-    with pytest.raises(EndpointError, match=f"unsure: its {told} .*mend the judge"):
-        judge(data, judge="unsure", run=tmp_path / "r", **asked)
