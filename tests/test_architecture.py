@@ -67,6 +67,7 @@ ONLY = {
     "yarl": {"judges/sdk.py", "judges/transport.py"},
     "aiohttp": {
         "data/remote.py",
+        "judges/batch_files.py",
         "judges/replay_server.py",
         "judges/transport.py",
         "show/label/server.py",

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import time
-from collections.abc import AsyncIterable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -19,7 +17,7 @@ from robin_cli.judges import sdk
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.judge import Options
 from robin_cli.judges.problems import Stop
-from robin_cli.judges.redaction import Redactor, WithoutKey
+from robin_cli.judges.redaction import Redactor
 from robin_cli.model.errors import EndpointError
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -29,10 +27,6 @@ _READ_AT_ONCE = 16
 _KEPT_S = 5.0
 """How long an idle connection stays open; many servers close theirs after as long."""
 
-_HANDSHAKE_S = 3.0
-"""The longest time to connect by TLS at first: a server that does not speak TLS may never answer its first message."""
-_ACCEPT_S = 1.0
-
 _MOST_REDIRECTS = 3
 _CHAT, _DECISIONS = "chat/completions", "decisions"
 _ERROR_BYTES = 64 * 1024
@@ -40,9 +34,6 @@ _ERROR_BYTES = 64 * 1024
 
 _HEADER_BYTES = 64 * 1024
 """The longest header that is read."""
-
-_SLOWEST = 10_000.0
-"""The lowest rate for a file, in bytes per second; slower transfers time out."""
 
 _HUNG_UP = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN)
 _UNREACHED = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
@@ -83,8 +74,7 @@ class Unreachable(Exception):
 
     def __init__(self, why: str, *, timed_out: bool, sent: bool) -> None:
         super().__init__(why)
-        self.timed_out = timed_out
-        self.sent = sent
+        self.timed_out, self.sent = timed_out, sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +84,6 @@ class Response:
     Attributes:
         headers: without the key; names are in lower case.
         body: may hold the key; :meth:`plain` takes it out.
-        encoding: the compression of the body; "" for none.
         turn: held for a large body, until :meth:`done`.
     """
 
@@ -102,7 +91,6 @@ class Response:
     headers: Mapping[str, str]
     body: Body
     redactor: Redactor
-    encoding: str = ""
     turn: Turns | None = None
 
     @property
@@ -110,8 +98,13 @@ class Response:
         """Whether the status is a success."""
         return 200 <= self.status < 300
 
+    @property
+    def encoding(self) -> str:
+        """The compression of the body; "" for none."""
+        return self.headers.get("content-encoding", "")
+
     def plain(self) -> Body:
-        """Return the decompressed body without the key, in any form of it.
+        """Return the decompressed body without the key.
 
         Raises:
             TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`. An error's body is then b"": its status suffices.
@@ -131,20 +124,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to ``path`` below the base URL.
-
-    Attributes:
-        file: sent as a form instead of ``body``; it is read from disk as it is sent.
-        to: a file for the body of a good answer, of at most ``most`` bytes.
-        again: the request may be sent twice if the first may have been received.
-    """
+    """A request to ``path`` below the base URL; ``again``: it may be sent twice if the first may have been received."""
 
     method: str
     path: str
     body: bytes = b""
-    file: Path | None = None
-    to: IO[bytes] | None = None
-    most: int = 0
     again: bool = False
 
 
@@ -158,9 +142,8 @@ class Transport:
         self._path = _DECISIONS if endpoint.decisions else _CHAT
         self._asked_url = self._url(self._path)
         self._proxy = sdk.proxy_for(self._base_url)
-        is_tls = self._base_url.scheme == "https"
-        self._is_direct_tls = is_tls and not self._proxy
-        self._tls = sdk.certificates() if is_tls or self._proxy else True
+        uses_tls = self._base_url.scheme == "https" or self._proxy
+        self._tls = sdk.certificates() if uses_tls else True
         self._large, self._few = Turns(), asyncio.Semaphore(_READ_AT_ONCE)
         self._kept_open = 0  # at most so many idle connections may be reused
         self._reached = False
@@ -193,23 +176,8 @@ class Transport:
         Raises:
             Unreachable: there is no answer, or only a part of one.
             TooLong: the answer is longer than the limit.
-            OSError: a file cannot be read or written.
         """
-        most_s: float | None = self._endpoint.timeout_s
-        if request.to is not None:
-            most_s = None  # _write_all limits the time
-        with nullcontext() if request.file is None else request.file.open("rb") as file:
-            if file is not None:
-                most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
-            try:
-                async with asyncio.timeout(most_s):
-                    return await self._exchange(request, file)
-            except TooLong:
-                raise
-            except _Unwritable as error:
-                raise error.cause from None
-            except Exception as error:  # whatever a lower layer raises, there is no answer
-                raise await self._unreachable(error) from error
+        return await self._answer(request, self._endpoint.timeout_s)
 
     def redacted(self, text: str) -> str:
         """Return the beginning of an endpoint's error, without the key."""
@@ -225,46 +193,42 @@ class Transport:
         if self._session is not None:
             await self._session.close()
 
-    async def _exchange(self, request: Request, file: IO[bytes] | None) -> Response:
+    async def _answer(self, request: Request, most_s: float | None) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            return await self._send(request, file)
-        except (aiohttp.ClientError, OSError) as error:
-            if not (reuses and request.again and _hung_up(error)):
-                raise
-            return await self._send(request, file)
+            async with asyncio.timeout(most_s):
+                try:
+                    return await self._exchange(request)
+                except (aiohttp.ClientError, OSError) as error:
+                    if not (reuses and request.again and _hung_up(error)):
+                        raise
+                    return await self._exchange(request)
+        except TooLong:
+            raise
+        except Exception as error:  # whatever a lower layer raises, there is no answer
+            raise self._unreachable(error) from error
 
-    async def _send(self, request: Request, file: IO[bytes] | None) -> Response:
-        if self._session is None:
-            self._session = self._open_session()
-        waits = not self._reached and self._is_direct_tls
-        headers, form = self._headers, None
-        if request.file is not None:
-            headers = {
-                name: text for name, text in headers.items() if name.lower() != "content-type"
-            }
-            form = aiohttp.FormData({"purpose": "batch"})
-            form.add_field(
-                "file", file, filename=request.file.name, content_type="application/jsonl"
-            )
+    async def _exchange(self, request: Request) -> Response:
+        self._session = self._session or self._open_session()
         is_question = request.path == self._path
+        data, headers = self._content(request)
         async with self._session.request(
             request.method,
             self._asked_url if is_question else self._url(request.path),
-            data=form or request.body or None,
+            data=data,
             headers=headers,
             allow_redirects=False,  # a redirect to another host must not get the key
             proxy=self._proxy,
-            timeout=aiohttp.ClientTimeout(
-                sock_connect=_HANDSHAKE_S if waits else _CONNECT_TIMEOUT_S,
-                sock_read=self._endpoint.timeout_s,
-            ),
         ) as response:
             # If all that came together were read at once, the calls that follow would be sent, and answered, together again.
             await self._few.acquire()
             asyncio.get_running_loop().call_soon(self._few.release)
             return await self._read(request, response)
+
+    def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
+        """Return the content of a request, and its headers."""
+        return request.body or None, self._headers
 
     async def _read(self, request: Request, response: aiohttp.ClientResponse) -> Response:
         """Read a response; no more of its body than is allowed."""
@@ -274,24 +238,32 @@ class Transport:
         }
         with suppress(KeyError, ValueError):  # the whole address, as a user would give it
             headers["location"] = str(response.url.join(URL(headers["location"])))
-        held, pieces, content = False, response.content.iter_any(), bytearray()
-        if not 200 <= response.status < 300:
-            content = await beginning(pieces, _ERROR_BYTES)
-        elif request.to is not None:
-            out = WithoutKey(request.to, self.redactor)
-            await _write_all(pieces, out, request.most, self._endpoint.timeout_s)
+        content, is_held = bytearray(), False
+        if 200 <= response.status < 300:
+            content, is_held = await self._read_body(request, response)
         else:
-            content, held = await self._large.read(pieces)
+            content = await beginning(response.content.iter_any(), _ERROR_BYTES)
         self._reached = True
         self._kept_open += headers.get("connection", "").lower() != "close"
-        encoding, turn = headers.get("content-encoding", ""), self._large if held else None
-        return Response(response.status, headers, content, self.redactor, encoding, turn)
+        turn = self._large if is_held else None
+        return Response(response.status, headers, content, self.redactor, turn)
+
+    async def _read_body(
+        self,
+        request: Request,  # noqa: ARG002  # some requests have a file for it
+        response: aiohttp.ClientResponse,
+    ) -> tuple[bytearray, bool]:
+        """Read the body of a good answer; return it, and whether a turn is held for it."""
+        return await self._large.read(response.content.iter_any())
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Open the session, within the event loop; without cookies: an endpoint could fill the memory with them."""
         most = self._endpoint.at_a_time + 1  # one for the list of models; the default would be 100
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=most, keepalive_timeout=_KEPT_S, ssl=self._tls),
+            timeout=aiohttp.ClientTimeout(
+                sock_connect=_CONNECT_TIMEOUT_S, sock_read=self._endpoint.timeout_s
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             max_line_size=_HEADER_BYTES,
@@ -301,65 +273,25 @@ class Transport:
     def _url(self, path: str) -> URL:
         return self._base_url.join(URL(path, encoded=True))
 
-    async def _unreachable(self, error: Exception) -> Unreachable:
+    def _unreachable(self, error: Exception) -> Unreachable:
         """Return what ``error`` says about a request. EndpointError if the endpoint's encryption is at fault."""
-        is_sent = not _never_connected(error)
-        timed_out = isinstance(error, TimeoutError) and is_sent
-        if not self._reached and (fault := await self._explain_tls(error)):
-            raise EndpointError(f"{self._endpoint.base_url}: {fault} ({_why(error)})") from error
-        why = f"no connection ({_why(error)})"
-        if timed_out:
-            why = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
-        if self._proxy and not is_sent:
-            why += f"; {sdk.proxy_variables()} may send it to a proxy"
-        return Unreachable(why, timed_out=timed_out, sent=is_sent)
-
-    async def _explain_tls(self, error: Exception) -> str:
-        """Return what is wrong with an endpoint's encryption, and the next step; "" if that is not the reason."""
-        text = str(error)
-        if "CERTIFICATE_VERIFY_FAILED" in text:
-            return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
-        is_late = self._is_direct_tls and isinstance(error, aiohttp.ConnectionTimeoutError)
-        if (is_late and await self._accepts_connections()) or "WRONG_VERSION_NUMBER" in text:
-            return "it does not speak https; write http:// in --base-url"
-        return ""
-
-    async def _accepts_connections(self) -> bool:
-        """Return whether the endpoint can be connected to without TLS."""
-        with suppress(OSError):  # TimeoutError is one
-            async with asyncio.timeout(_ACCEPT_S):
-                address = self._base_url.host, self._base_url.port
-                (await asyncio.open_connection(*address))[1].close()
-                return True
-        return False
-
-
-class _Unwritable(Exception):
-    """The disk refused the answer; wrapped, so that it is not taken for a connection's error."""
-
-    def __init__(self, cause: OSError) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
-async def _write_all(
-    pieces: AsyncIterable[bytes], to: WithoutKey, most: int, patience_s: float
-) -> None:
-    started, written = time.monotonic(), 0
-    async for piece in pieces:
-        written += len(piece)
-        if written > most:
-            raise TooLong(f"a file of more than {most:,} bytes")
-        if time.monotonic() - started > patience_s + written / _SLOWEST:
-            raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
-        try:
-            to.write(piece)
-        except OSError as error:
-            raise _Unwritable(error) from error
-    try:
-        to.flush()
-    except OSError as error:
-        raise _Unwritable(error) from error
+        why, fault = _why(error), ""
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            fault = (
+                "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
+            )
+        elif "WRONG_VERSION_NUMBER" in str(error):
+            fault = "it does not speak https; write http:// in --base-url"
+        if fault and not self._reached:
+            raise EndpointError(f"{self._endpoint.base_url}: {fault} ({why})") from error
+        unconnected = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+        is_sent = not any(isinstance(cause, unconnected) for cause in _causes(error))
+        if is_sent and isinstance(error, TimeoutError):
+            within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
+            return Unreachable(within, timed_out=True, sent=True)
+        by_proxy = "" if is_sent or not self._proxy else sdk.proxy_variables()
+        hint = f"; {by_proxy} may send it to a proxy" if by_proxy else ""
+        return Unreachable(f"no connection ({why}){hint}", timed_out=False, sent=is_sent)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -367,12 +299,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _never_connected(error: Exception) -> bool:
-    """Return whether there was no connection for the request."""
-    unconnected = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-    return any(isinstance(each, unconnected) for each in _causes(error))
 
 
 def _hung_up(error: Exception) -> bool:
