@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from robin_cli.ask.expectation import TOP_LOGPROBS
@@ -11,10 +11,10 @@ from robin_cli.ask.reasoning import without_reasoning
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.metering import most_tokens
 from robin_cli.judges.problems import EITHER, IMAGES, Unsupported
-from robin_cli.judges.replies import Completion
+from robin_cli.judges.replies import Completion, Outcome
 from robin_cli.judges.transport import RAISED, Endpoint
 from robin_cli.model.errors import EndpointError
-from robin_cli.model.exchange import Message, Question
+from robin_cli.model.exchange import Failure, Message, Question
 
 _FEW_LOGPROBS = 5
 """Some endpoints return no more per token."""
@@ -32,17 +32,18 @@ class Dialect:
         limit: on the tokens of an answer, in new requests.
         most_samples: the most answers to one request.
         trials: the number of requests that still ask for log probabilities only to see whether they come.
-        is_raised_taken: whether a request with a raised limit was answered.
+        accepted: the features, see :func:`features_of`, that the endpoint accepted, or that are not why it refuses.
     """
 
     def __init__(self, endpoint: Endpoint, notices: Notices) -> None:
         self._endpoint, self._notices = endpoint, notices
         self.limit = endpoint.max_tokens
-        self.most_samples, self._took_several = 2**31, False
-        self.trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
-        self.is_raised_taken = False
         self._may_raise = endpoint.raises and most_tokens(endpoint.extra_body, 0) == 0
+        self._is_raise_accepted = False
+        self.most_samples, self._is_several_answered = 2**31, False
+        self.trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
         self._top_logprobs = TOP_LOGPROBS
+        self.accepted: set[str] = set()
         self._without: set[str] = set()
         self._renamed: dict[str, str] = {}
 
@@ -84,6 +85,26 @@ class Dialect:
         messages = question.messages if self.takes_system else without_system(question.messages)
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
+    def others(
+        self, body: dict[str, Any], refusal: Failure
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what may be answered in place of a refused request, each with the feature that it lacks.
+
+        A prompt that is too long may leave room for an answer of half the length. Unknown words may refuse ``n`` or the system
+        message, as long as neither was ever accepted.
+        """
+        if refusal.reason == "context_length":
+            limit = self.limit_of(body)
+            if limit > 1 and self.limit_name not in self._endpoint.extra_body:
+                yield "length", {**body, self.limit_name: limit // 2}
+        elif not refusal.permanent:
+            features = features_of(body) - self.accepted
+            if "n" in features:
+                body = {name: body[name] for name in body if name != "n"}
+                yield "n", body
+            if "system" in features:
+                yield "system", {**body, "messages": without_system(body["messages"])}
+
     def adapt(self, refused: Unsupported, body: Mapping[str, Any], detail: str) -> bool:
         """Change later requests; return False if the parameter was not sent, or was changed already.
 
@@ -93,9 +114,9 @@ class Dialect:
         # Another call may have learnt the same meanwhile: this body is then just old, and the next one will do.
         endpoint, name = self._endpoint, refused.parameter
         if name == "system":
-            if has_system(body):
-                self.never_send("system")
-            return has_system(body)
+            if is_sent := name in features_of(body):
+                self.never_send(name)
+            return is_sent
         if name == IMAGES and any("images" in message for message in body["messages"]):
             raise EndpointError(
                 f"{endpoint.base_url}: the model {endpoint.model} does not accept images ({detail}); "
@@ -139,18 +160,6 @@ class Dialect:
         instead = ", rating by the text alone" if name == "logprobs" else ""
         self._notices.once(f'refuses "{name}" ({detail}); going on without it{instead}', key=name)
 
-    def count_answers(self, came: int, wanted: int) -> None:
-        """Learn from the number of answers to a request whether the endpoint gives several."""
-        self._took_several |= came == wanted > 1
-        if came < wanted and not self._took_several:
-            self.most_samples = min(self.most_samples, came)
-
-    def refuses_several(self) -> bool:
-        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
-        if not self._took_several:
-            self.most_samples = 1
-        return not self._took_several
-
     def never_send(self, feature: str) -> None:
         """Never send ``feature`` again: "n" for several answers, "system" for the role."""
         if feature == "n":
@@ -161,39 +170,64 @@ class Dialect:
                 "accepts no system message; its text goes to the front of the user's"
             )
 
+    def ends_trial(self, body: Mapping[str, Any], outcome: Outcome) -> bool:
+        """Return whether log probabilities that were only tried may be why a request was refused; stop trying if it failed."""
+        is_tried = "logprobs" in body and "logprobs" not in self._endpoint.extra_body
+        if self._endpoint.logprobs or not is_tried or isinstance(outcome, Completion):
+            return False
+        self.trials = 0
+        if isinstance(outcome, Failure):
+            return outcome.refused and not outcome.permanent
+        return isinstance(outcome, Unsupported)
+
+    def count_answers(self, count: int, body: Mapping[str, Any]) -> None:
+        """Learn from the number of answers to a request whether the endpoint gives several."""
+        wanted = body.get("n", 1)
+        self._is_several_answered |= count == wanted > 1
+        if count < wanted and not self._is_several_answered:
+            self.most_samples = min(self.most_samples, count)
+
+    def refuses_several(self) -> bool:
+        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
+        if not self._is_several_answered:
+            self.most_samples = 1
+        return not self._is_several_answered
+
     def raise_limit(self, body: Mapping[str, Any], completion: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
+        usual, sent = self._endpoint.max_tokens, self.limit_of(body)
+        self._is_raise_accepted |= sent > usual
         if not all(
             (answer.finish_reason or "").lower() in _AT_LIMIT
             and not without_reasoning(answer.text).strip()
             for answer in completion.answers
         ):
             return False
-        usual = self._endpoint.max_tokens
         if self._may_raise and "max_tokens" not in self._without:
             self._may_raise, self.limit = False, usual * RAISED
             self._notices.once(
                 "an answer was cut off before its text; the judge may reason first. --max-tokens is "
                 f"{self.limit:,} from now on, not {usual:,}, and such answers are asked for again"
             )
-        return usual <= self.limit_of(body) < self.limit
+        return usual <= sent < self.limit
 
     def restore_limit(self, body: Mapping[str, Any], detail: str) -> bool:
         """Restore the run's own limit on answers if the endpoint refuses the raised one; return whether it did."""
-        usual = self._endpoint.max_tokens
-        if self.is_raised_taken or self.limit_of(body) <= usual:
+        usual, sent = self._endpoint.max_tokens, self.limit_of(body)
+        if self._is_raise_accepted or sent <= usual:
             return False
         if self.limit > usual:
             self.limit = usual
             self._notices.once(
-                f"refuses answers of {self.limit_of(body):,} tokens ({detail}): --max-tokens is {usual:,} again"
+                f"refuses answers of {sent:,} tokens ({detail}): --max-tokens is {usual:,} again"
             )
         return True
 
 
-def has_system(body: Mapping[str, Any]) -> bool:
-    """Return whether there is a system message in a request."""
-    return any(message["role"] == "system" for message in body.get("messages", ()))
+def features_of(body: Mapping[str, Any]) -> set[str]:
+    """Return which of the features that some endpoints refuse are in a request: "n", "system"."""
+    roles = {message["role"] for message in body.get("messages", ())}
+    return (roles & {"system"}) | ({"n"} if body.get("n", 1) > 1 else set())
 
 
 def without_system(messages: Sequence[Message]) -> Sequence[Message]:
