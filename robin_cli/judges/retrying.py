@@ -10,10 +10,9 @@ import time
 
 from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 
-from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import MAX_HOLD_S, Limiter
-from robin_cli.judges.permits import UNTIL_ONE_ENDS, Clock, Line, Permit, Sleep
+from robin_cli.judges.permits import UNTIL_ONE_ENDS, Clock, Permit, Sleep
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import number_of
@@ -25,7 +24,7 @@ _WAIT = wait_random_exponential(multiplier=0.02, exp_base=4, max=60.0)
 _SHOWN_HOLD_S = 30.0
 
 
-class Retrying(Dispatched):
+class Retrying:
     """Asks ``judge`` with permits of ``limiter``, and again after failures that may pass, before new calls begin.
 
     Args:
@@ -43,43 +42,31 @@ class Retrying(Dispatched):
         sleep: Sleep = asyncio.sleep,
         clock: Clock = time.monotonic,
     ) -> None:
-        self.judges, self.limiters = (judge,), (limiter,)
-        self.limiter = limiter
-        self._judge, self._notices = judge, notices
+        self.judge, self.limiter, self._notices = judge, limiter, notices
         self._max_retries, self._patience_s = max_retries, patience_s
         self._sleep, self._clock = sleep, clock
         self._retried = 0  # calls that are made again
-        self.line = Line(self.take, sleep)
-        limiter.watch(self.line.look_again)
-
-    @property
-    def bears(self) -> int:
-        return self.limiter.limit
 
     def take(self) -> Permit | float:
         """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
-        if self.limiter.line.is_waited_in or self._retried >= self.bears:
+        if self.limiter.line.is_waited_in or self._retried >= self.limiter.limit:
             return UNTIL_ONE_ENDS
         return self.limiter.take()
 
-    async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
+    async def ask(self, question: Question, permit: Permit) -> Reply | Failure:
         """Ask until there is an answer, a permanent failure, or no patience left. EndpointError as :meth:`Judge.ask`."""
         started = self._clock()
-        outcome = await self._request(question, permit or await self.limiter.acquire())
+        outcome = await self._request(question, permit)
         return (
-            outcome if isinstance(outcome, Reply) else await self._again(question, outcome, started)
+            outcome if isinstance(outcome, Reply) else await self.after(question, outcome, started)
         )
 
     async def after(
-        self, question: Question, _: Permit, outcome: Failure | EndpointError, started: float
+        self, question: Question, outcome: Reply | Failure | EndpointError, started: float
     ) -> Reply | Failure:
+        """Make a call, begun at ``started``, again as long as its failure may pass."""
         if isinstance(outcome, EndpointError):
             raise outcome
-        return await self._again(question, outcome, started)
-
-    async def _again(self, question: Question, failure: Failure, started: float) -> Reply | Failure:
-        """Make a failed call again as long as its failure may pass."""
-        outcome: Reply | Failure = failure
         tries, until = 0, started + self._patience_s
         errors = RetryCallState(AsyncRetrying(), None, (), {})
         self._retried += 1
@@ -109,15 +96,15 @@ class Retrying(Dispatched):
     async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
         """Make one request; the limiter learns of its outcome."""
         try:
-            self.limiter.charge(permit, self._judge.tokens(question))
-            outcome = await self._judge.ask(question)
+            self.limiter.charge(permit, self.judge.tokens(question))
+            outcome = await self.judge.ask(question)
         except BaseException:
             permit.release()
             raise
         if isinstance(outcome, Failure):
             self.failed(permit, outcome)
             return outcome
-        if (slots := self._judge.slots) is not None:
+        if (slots := self.judge.slots) is not None:
             # more prompts would drive each other out of the cache
             self.limiter.slots = max(1, slots // len(outcome.answers))
         usage = outcome.usage
@@ -125,10 +112,12 @@ class Retrying(Dispatched):
         return outcome
 
     def answered(self, permit: Permit, tokens: int) -> None:
+        """Release ``permit`` after a request was answered, with ``tokens`` in all."""
         permit.release()
         self.limiter.succeeded(permit, tokens)
 
     def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
+        """Release ``permit`` after a request failed."""
         permit.release()
         if not isinstance(outcome, Failure) or not outcome.overloaded:
             return

@@ -13,7 +13,7 @@ from robin_cli.ask.expectation import TOP_LOGPROBS, Expectation, expectation_of
 from robin_cli.ask.forms import Form
 from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.ask.verdicts import verdict_of
-from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Outcome
@@ -150,7 +150,7 @@ async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:
 
 async def _seen(
     judge: OpenAIJudge,
-    patient: Dispatched,
+    patient: Failover,
     prompts: PromptSet,
     cost: Callable[[int, int], float] | None,
     **of_endpoint: Any,

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from robin_cli.data.descriptors import most_connections
-from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
@@ -36,7 +35,7 @@ def endpoints_of(
     notify: Callable[[str], None],
     function: Function | None = None,
     reach: Reach | None = None,
-) -> tuple[list[Dispatched], list[Price | None]]:
+) -> tuple[list[Failover], list[Price | None]]:
     """Return the judges of ``settings``, in order, ready to be asked, and each one's price at its first address.
 
     Args:
@@ -88,14 +87,12 @@ def endpoints_of(
             patience_s=max(PATIENCE_S, 2 * settings.timeout),
         )
 
-    asked: list[Dispatched] = []
+    asked: list[Failover] = []
     prices: list[Price | None] = []
     for judge in judges:
         priced = list(zip(judge.base_urls, prices_at(judge, settings), strict=True))
         found = [(base_url, reached(judge, base_url, price)) for base_url, price in priced]
-        asked.append(
-            Failover(found, clock=time.monotonic, notify=notify) if len(found) > 1 else found[0][1]
-        )
+        asked.append(Failover(found, notify=notify))
         prices.append(priced[0][1])
     return asked, prices
 
@@ -120,14 +117,15 @@ def _target(
 
 def endpoint_alone(
     settings: Settings, judge: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
-) -> tuple[OpenAIJudge, Dispatched, Price | None]:
+) -> tuple[OpenAIJudge, Failover, Price | None]:
     """Return a judge at one address, the same with few retries and one call at a time, and its price."""
     unlimited = replace(settings, max_cost=None)
     (price,) = prices_at(replace(judge, base_urls=(base_url,)), unlimited)
     endpoint = endpoint_at(base_url, judge.name, key, settings)
     asked = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
     limiter = Limiter(1, ceiling=1, clock=time.monotonic)
-    return asked, Retrying(asked, limiter, Notices(base_url, notify), max_retries=2), price
+    chain = Retrying(asked, limiter, Notices(base_url, notify), max_retries=2)
+    return asked, Failover([(base_url, chain)], notify=notify), price
 
 
 def endpoint_at(base_url: str, model: str, key: str, settings: Settings) -> Endpoint:
