@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from robin_cli.data.texts import give_back
-from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.permits import Permit
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -41,7 +41,7 @@ class Engine(Carrier):
     others go on.
     """
 
-    def __init__(self, books: Books, judges: Sequence[Dispatched]) -> None:
+    def __init__(self, books: Books, judges: Sequence[Failover]) -> None:
         self._books = books
         self._judges = judges
         self._health = books.health
