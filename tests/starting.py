@@ -44,7 +44,7 @@ READ_AT_WORK = {
 # What scikit-learn, polars and Ray set when tests import them, for libraries that robin has not.
 READ_AT_WORK |= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF", "RAY_CLIENT_MODE"}
 LATE = (
-    "genai_prices.data", "pyarrow.dataset", "xlsxwriter", "openai._vendor.httpx_aiohttp", "truststore",
+    "genai_prices.data", "pyarrow.dataset", "xlsxwriter", "openai", "truststore",
     "scipy.optimize", "httpcore2", "anyio.streams.tls", "matplotlib.figure", "matplotlib.patches",
     "matplotlib.backends.backend_svg",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.openai_http import OpenAIJudge
@@ -160,7 +161,8 @@ def test_has_no_more_prompts_under_way_than_llama_server_has_slots(llama: str) -
 
     async def most_open() -> int:
         limiter = Limiter(16, ceiling=16, clock=time.monotonic)
-        judge = Retrying(OpenAIJudge(endpoint, notify=print), limiter, Notices("m", print))
+        chain = Retrying(OpenAIJudge(endpoint, notify=print), limiter, Notices("m", print))
+        judge = Failover([("m", chain)], notify=print)
         try:
             while math.isinf(limiter.slots):  # it asks the server, and calls go on meanwhile
                 await judge.ask(question)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.permits import Permit
 from robin_cli.model import errors
 from robin_cli.model.errors import EndpointError, RunError
@@ -57,7 +57,7 @@ class Groups(Engine):
     def __init__(
         self,
         books: Books,
-        judges: Sequence[Dispatched],
+        judges: Sequence[Failover],
         targets: Targets,
         cluster: Cluster,
         run: Run,

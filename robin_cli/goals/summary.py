@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from robin_cli.data.given_labels import GivenLabels, Label
 from robin_cli.data.labels import load_labels, opaque_id
 from robin_cli.data.pair_table import REFERENCE
-from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, first_text, number_of
 from robin_cli.run.labels import kept_labels
@@ -231,7 +231,7 @@ def _some(names: Sequence[str]) -> str:
     )
 
 
-def labelled_texts(run: RunData, pair: IntArray) -> dict[str, pa.ChunkedArray]:
+def labelled_texts(run: RunData, pair: NDArray[np.int64]) -> dict[str, pa.ChunkedArray]:
     """Return the texts that labellers see: ``pair_id`` and the texts of some pairs, by column, in this order."""
     table = run.pairs.table.take(pa.array(pair))
     of_two = {"response_a": "response", "response_b": OTHER_COLUMN}

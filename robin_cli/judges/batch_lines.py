@@ -16,18 +16,9 @@ from typing import IO, Any
 import orjson
 
 from robin_cli.data.images import with_parts
-from robin_cli.judges.bodies import TooLong
-from robin_cli.judges.replies import (
-    Completion,
-    Problem,
-    classify,
-    error_in,
-    error_in_200,
-    number,
-    read_completion,
-    read_json,
-    too_long,
-)
+from robin_cli.judges.bodies import TooLong, number, read_json
+from robin_cli.judges.problems import Problem, classify, error_in, error_in_200, too_long
+from robin_cli.judges.replies import Completion, read_completion
 from robin_cli.model.exchange import Failure
 
 URL = "/v1/chat/completions"

@@ -1,10 +1,14 @@
-"""Bodies of answers, read piece by piece within a limit, so that no endpoint can fill the memory."""
+"""What an endpoint sends, read within limits and without trust: the bytes of a body, its JSON, and the values in that."""
 
 from __future__ import annotations
 
+import json
 import zlib
 from asyncio import Semaphore
 from collections.abc import AsyncIterable
+from contextlib import suppress
+
+import orjson
 
 MOST_REPLY_BYTES = 4 * 1024 * 1024
 """The longest reply that is read, decompressed. A longer one counts as an answer that cannot be read."""
@@ -12,10 +16,22 @@ MOST_REPLY_BYTES = 4 * 1024 * 1024
 SMALL = 256 * 1024
 """Any number of bodies of up to so many bytes may be in memory; only some larger ones may."""
 
-MOST_HELD = 64 * 1024 * 1024
-"""About the most bytes of the larger bodies of one endpoint together, while they come."""
+_MOST_LARGE = 16
+"""The most larger bodies of one endpoint at a time: 64 MiB."""
 
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
+
+_MIB = 1024 * 1024
+_MOST_LISTS_A_MIB = 50_000
+_MOST_NAMES_A_MIB = 60_000
+"""The most lists and objects, and names, per MiB: they make JSON slow to read. With 20 log probabilities per token there are
+33,000 and 50,000."""
+
+_MOST_NUMBER = 1e15
+_SHORT = 200
+"""The most characters of a name: of a model, a request, or a finish reason."""
+
+_EXCERPT = 2000
 
 Body = bytes | bytearray
 
@@ -32,7 +48,7 @@ class Turns:
     """Turns for bodies of more than SMALL and at most MOST_REPLY_BYTES bytes, first come, first served."""
 
     def __init__(self) -> None:
-        self._free = Semaphore(MOST_HELD // MOST_REPLY_BYTES)
+        self._free = Semaphore(_MOST_LARGE)
 
     async def read(self, pieces: AsyncIterable[bytes]) -> tuple[bytearray, bool]:
         """Read a body up to the limit, past SMALL only in a turn; return it, and whether a turn is held for it.
@@ -42,8 +58,7 @@ class Turns:
         Raises:
             TooLong: the body is longer; the rest is not read.
         """
-        body = bytearray()
-        held = False
+        body, held = bytearray(), False
         try:
             async for piece in pieces:
                 if len(body) + len(piece) > MOST_REPLY_BYTES:
@@ -87,9 +102,8 @@ def decoded(body: Body, encoding: str) -> Body:
         raise Unreadable(
             f'compressed as "{name[:40]}" although no compression was asked for; turn it off there'
         )
-    decoder = zlib.decompressobj(
-        _ZLIB_OR_GZIP if name != "deflate" or _has_zlib_header(body) else -zlib.MAX_WBITS
-    )
+    is_bare = name == "deflate" and body[:1] != b"\x78"  # some servers leave out zlib's header
+    decoder = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else _ZLIB_OR_GZIP)
     try:
         text = decoder.decompress(body, MOST_REPLY_BYTES + 1)
     except zlib.error as error:
@@ -99,5 +113,69 @@ def decoded(body: Body, encoding: str) -> Body:
     return text
 
 
-def _has_zlib_header(body: Body) -> bool:
-    return len(body) >= 2 and body[0] & 0x0F == zlib.DEFLATED and (body[0] << 8 | body[1]) % 31 == 0
+_LENIENT = json.JSONDecoder(strict=False)
+
+
+def read_json(body: Body, limit: int = MOST_REPLY_BYTES) -> object:
+    """Return the value of a JSON text; None if it is not JSON. TooLong if reading would take more than 20 ms per MiB."""
+    lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
+    if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
+        raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
+    return parse(body)
+
+
+def parse(body: Body) -> object:
+    """Return the value of a short JSON text; None if it is not JSON."""
+    while body[:1] == b":":  # comments, by which OpenRouter and others keep a connection open
+        body = body.partition(b"\n")[2].lstrip()
+    with suppress(ValueError):
+        return orjson.loads(body)
+    # An answer is paid for, also with lone surrogates, bytes that are not UTF-8, or a stream's end behind it.
+    with suppress(ValueError, RecursionError):
+        return _LENIENT.raw_decode(body.decode("utf-8-sig", "replace").lstrip())[0]
+    return None
+
+
+def number(value: object) -> float | None:
+    """Return an endpoint's number, which may be a text; None if it is not one, or has more than 15 digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) <= _MOST_NUMBER else None
+
+
+def amount_of(value: object, *, most: float = _MOST_NUMBER) -> float | None:
+    """Return a value as a number from 0 to ``most``; None if it is not one."""
+    amount = number(value)
+    return amount if amount is not None and 0 <= amount <= most else None
+
+
+def tokens_of(value: object) -> int | None:
+    """Return a value as a whole number of at least 0; None if it is not one."""
+    amount = amount_of(value)
+    return None if amount is None else int(amount)
+
+
+def clean_text(value: object) -> str:
+    """Return a text that can be stored, with lone surrogates replaced; '' for None, objects and lists."""
+    if not isinstance(value, str):
+        return "" if value is None or isinstance(value, dict | list) else str(value)
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def short_text(value: object) -> str:
+    """Return a short text; '' for a long one."""
+    return "" if isinstance(value, str) and len(value) > _SHORT else clean_text(value)
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, without characters that would control a terminal."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
+
+
+def excerpt(body: Body) -> str:
+    """Return the beginning of a body on one line; longer than it is shown: keys are taken out later, and must be whole then."""
+    return one_line(body[:_EXCERPT].decode("utf-8", "replace")) or "nothing"

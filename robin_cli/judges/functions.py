@@ -1,4 +1,4 @@
-"""Judges by others: a Python function, or a Judge of a package; checked, so that neither can harm a run."""
+"""Judges by others: a Python function, or a Judge of a package. What goes wrong in them becomes a failure with a next step."""
 
 from __future__ import annotations
 
@@ -8,34 +8,29 @@ import inspect
 import re
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from queue import SimpleQueue
-from threading import Semaphore, Thread
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
 from robin_cli.data.images import with_parts
-from robin_cli.judges.bodies import MOST_REPLY_BYTES
+from robin_cli.judges.bodies import MOST_REPLY_BYTES, amount_of, clean_text, tokens_of
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
-from robin_cli.judges.replies import MOST_IN_TEXT, amount_of, clean_text, tokens_of
+from robin_cli.judges.replies import MOST_IN_TEXT
 from robin_cli.model.errors import EndpointError, RobinError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import Usage
-
-_EXCERPT = 300
-_MOST_OF_AN_ERROR = 2000
-_REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
 """A judge in Python, ``async`` or not, from chat messages to the text of an answer."""
 
 _LONGEST_NAME = 120
-
-_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+_EXCERPT = 300
+_MOST_OF_AN_ERROR = 2000
 
 
 def naming(function: Any) -> tuple[str, bool]:
@@ -46,9 +41,10 @@ def naming(function: Any) -> tuple[str, bool]:
     """
     owner = getattr(function, "__self__", None)
     owner = None if isinstance(owner, type | ModuleType) else owner
-    given = getattr(function if owner is None else owner, "name", None)
-    if isinstance(given, str) and given:
-        name = given if given == _fit(given) else f"{_fit(given) or 'judge'}-{_hash(given)}"
+    chosen = getattr(function if owner is None else owner, "name", None)
+    if isinstance(chosen, str) and chosen:
+        fit = _fit(chosen)
+        name = chosen if chosen == fit else f"{fit or 'judge'}-{_hash(chosen)}"
         return name if owner is None else f"{name}.{function.__name__}", True
     if isinstance(function, partial):
         name, is_certain = naming(function.func)
@@ -58,8 +54,8 @@ def naming(function: Any) -> tuple[str, bool]:
         return name + suffix, is_certain and is_plain
     named = function if hasattr(function, "__qualname__") else type(function)
     is_closure = "<locals>" in named.__qualname__ and bool(getattr(function, "__closure__", None))
-    is_named = not is_closure and "<lambda>" not in named.__qualname__
-    is_certain = named is function and owner is None and is_named
+    is_certain = named is function and owner is None and not is_closure
+    is_certain &= "<lambda>" not in named.__qualname__
     return _fit(f"{named.__module__}.{named.__qualname__}"), is_certain
 
 
@@ -74,68 +70,27 @@ def _hash(text: str) -> str:
 def _is_plain(value: Any) -> bool:
     """Return whether a value's repr is the same in every process."""
     if isinstance(value, dict):
-        return all(_is_plain(each) for item in value.items() for each in item)
+        return all(map(_is_plain, (*value, *value.values())))
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return value is None or type(value) in {bool, int, float, str, bytes}
-
-
-class _DaemonThreads(Executor):
-    """Makes calls in at most so many threads. Unlike those of a ThreadPoolExecutor, the process never waits for them."""
-
-    def __init__(self, most: int) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._most = most
-        self._threads = 0
-        self._idle = Semaphore(0)
-
-    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._calls.put((future, partial(call, *args, **named)))
-        if not self._idle.acquire(blocking=False) and self._threads < self._most:
-            self._threads += 1
-            Thread(target=self._work, name="robin-judge", daemon=True).start()
-        return future
-
-    def end(self) -> None:
-        """End the threads, each after its current call."""
-        for _ in range(self._threads):
-            self._calls.put(None)
-
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            future, function = call
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(function())
-                except StopIteration as error:  # a future does not take one
-                    future.set_exception(RuntimeError(f"StopIteration: {error}"))
-                except BaseException as error:  # noqa: BLE001  # the caller gets it
-                    future.set_exception(error)
-            self._idle.release()
 
 
 class FunctionJudge(Judge):
     """Asks a function; one that is not ``async`` is called in threads."""
 
     def __init__(self, function: Function, options: Options) -> None:
-        self._function = function
-        self._model = options.model
-        called = getattr(function, "__call__", None)  # noqa: B004  # an object's own method
-        self._awaited = any(map(inspect.iscoroutinefunction, (function, called)))
-        self._threads = None if self._awaited else _DaemonThreads(options.at_a_time)
+        self._function, self._model = function, options.model
+        method = getattr(function, "__call__", None)  # noqa: B004  # an object's own method
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, method)))
+        self._room = asyncio.Semaphore(options.at_a_time)
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Call the function with a copy of the messages. Raises what it raises."""
         started = time.monotonic()
         messages: list[Message] = [dict(message) for message in question.messages]
-        if self._threads is None:
-            result: Any = self._function(messages)
-        else:
-            result = await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._function, messages
-            )
-        if inspect.isawaitable(result):
+        result: Any = (self._function if self._is_async else self._in_thread)(messages)
+        while inspect.isawaitable(result):
             result = await result
         if isinstance(result, str):
             return Reply((Answer(result),), self._model, Usage(), None, time.monotonic() - started)
@@ -145,10 +100,31 @@ class FunctionJudge(Judge):
             f"{self._model}: gave {type(result).__name__}, not text; return the answer as a str"
         )
 
-    async def aclose(self) -> None:
-        """End the threads, without waiting for those at work."""
-        if self._threads is not None:
-            self._threads.end()
+    async def _in_thread(self, messages: list[Message]) -> Any:
+        """Call the function in a daemon thread, because no process should wait for one that never returns."""
+        await self._room.acquire()  # until the thread ends, also after a timeout
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+        def end(result: Any, error: BaseException | None) -> None:
+            self._room.release()
+            if not ended.done():
+                ended.set_result((result, error))
+
+        def call() -> None:
+            outcome: tuple[Any, BaseException | None]
+            try:
+                outcome = self._function(messages), None
+            except BaseException as error:  # noqa: BLE001  # the caller gets it
+                outcome = None, error
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(end, *outcome)
+
+        Thread(target=call, name="robin-judge", daemon=True).start()
+        result, error = await ended
+        if error is not None:
+            raise error
+        return result
 
 
 class Checked(Judge):
@@ -159,15 +135,12 @@ class Checked(Judge):
     """
 
     def __init__(self, judge: Judge, options: Options, meter: Meter) -> None:
-        self._judge = judge
-        self._options = options
-        self._meter = meter
+        self._judge, self._options, self._meter = judge, options, meter
         self._redactor = Redactor("none")
 
     @property
     def most_samples(self) -> int:
-        """The most ratings of one request. EndpointError if the judge fails to tell."""
-        return max(1, int(self._number("most_samples", lambda: self._judge.most_samples)))
+        return self._judge.most_samples
 
     def tokens(self, question: Question) -> int:
         """Return the estimated tokens of the question and the most of its answers."""
@@ -176,69 +149,51 @@ class Checked(Judge):
 
     def most_cost(self, question: Question) -> float:
         """Return the most that asking may cost, in US dollars, by the user's price or by the judge's own report."""
-        given = self._meter.most(question.messages, self._options.max_tokens, question.samples)
-        return max(given, self._number("most_cost", lambda: self._judge.most_cost(question)))
+        priced = self._meter.most(question.messages, self._options.max_tokens, question.samples)
+        return max(priced, self._judge.most_cost(question))
 
     async def ask(self, question: Question) -> Reply | Failure:
         """Ask within the time limit. EndpointError if the judge raises one, or tries to end the process."""
         started = time.monotonic()
+        sent = replace(question, messages=with_parts(question.messages))
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                outcome = await self._judge.ask(
-                    replace(question, messages=with_parts(question.messages))
-                )
+                outcome = await self._judge.ask(sent)
             if isinstance(outcome, Failure):
-                return self._failure(outcome)
+                return replace(outcome, detail=self._shown(outcome.detail), adapted=False)
             return self._reply(question, outcome)
         except RobinError as error:
-            kind = next(
-                each for each in type(error).__mro__ if each.__module__ == RobinError.__module__
+            ours = next(
+                kind for kind in type(error).__mro__ if kind.__module__ == RobinError.__module__
             )
             # Its causes may hold keys too.
-            raise kind(self._shown(error, _MOST_OF_AN_ERROR)) from None
-        except asyncio.CancelledError:
-            asking = asyncio.current_task()
-            if asking is None or asking.cancelling():
-                raise
-            reason, detail = "judge_error", "the judge's own work was cancelled"
-        except _ENDINGS as error:  # loose in the loop, these would hang the run
-            raise self._broken(f"ended with {type(error).__name__}") from error
+            raise ours(self._shown(error, _MOST_OF_AN_ERROR)) from None
+        except SystemExit as error:  # loose in the loop, it would hang the run
+            raise self._broken("ended with SystemExit") from error
         except TimeoutError:
-            reason = "timeout"
-            detail = f"no answer within {self._options.timeout_s:g} s (--timeout)"
+            why = f"no answer within {self._options.timeout_s:g} s (--timeout)"
+            return Failure("timeout", why, time.monotonic() - started)
         except Exception as error:  # noqa: BLE001  # code by others may raise anything
-            reason, detail = "judge_error", self._shown_error(error)
-        return Failure(reason, detail, time.monotonic() - started)
+            return Failure("judge_error", self._shown_error(error), time.monotonic() - started)
 
     async def aclose(self) -> None:
         """Close the judge. EndpointError, which names it, if that fails."""
         try:
             await self._judge.aclose()
-        except (Exception, *_ENDINGS) as error:  # noqa: BLE001  # as in ask()
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # as in ask()
             raise self._broken(f"could not be closed ({self._shown_error(error)})") from None
-
-    def _number(self, name: str, get: Callable[[], object]) -> float:
-        """Return a number that the judge reports of itself. EndpointError if that fails, or is not a number."""
-        try:
-            number = amount_of(get())
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # code by others may raise anything
-            raise self._broken(f"its {name} failed ({self._shown_error(error)})") from None
-        if number is None:
-            raise self._broken(f"its {name} is not a number of at least 0")
-        return number
 
     def _broken(self, what: str) -> EndpointError:
         return EndpointError(f"{self._options.model}: {what}; mend the judge")
 
     def _reply(self, question: Question, reply: Reply) -> Reply | Failure:
         answers = tuple(
-            Answer(
-                clean_text(each.text),
-                _short(each.finish_reason),
-                clean_text(each.refusal) or None if each.refusal else None,
-                each.tokens if isinstance(each.tokens, list | tuple) else None,
+            replace(
+                answer,
+                text=clean_text(answer.text),
+                refusal=clean_text(answer.refusal) or None,
             )
-            for each in reply.answers
+            for answer in reply.answers
         )
         if not answers:
             return Failure("judge_error", "a reply without answers", reply.latency_s)
@@ -246,23 +201,7 @@ class Checked(Judge):
         if characters > MOST_REPLY_BYTES * MOST_IN_TEXT:
             return Failure("reply_too_long", f"answers of {characters:,} characters", tries=2)
         usage = self._meter.measured(question.messages, answers, _counted(reply.usage))
-        return Reply(
-            answers[: question.samples],
-            _short(reply.model) or "",
-            usage,
-            _short(reply.request_id),
-            amount_of(reply.latency_s) or 0.0,
-        )
-
-    def _failure(self, failure: Failure) -> Failure:
-        return replace(
-            failure,
-            reason=failure.reason if _REASON.fullmatch(str(failure.reason)) else "judge_error",
-            detail=self._shown(failure.detail),
-            latency_s=amount_of(failure.latency_s) or 0.0,
-            retry_after_s=amount_of(failure.retry_after_s),
-            adapted=False,
-        )
+        return replace(reply, answers=answers[: question.samples], usage=usage)
 
     def _shown_error(self, error: BaseException) -> str:
         return self._shown(f"{type(error).__name__}: {error}")
@@ -272,11 +211,7 @@ class Checked(Judge):
 
 
 def _counted(usage: Usage) -> Usage:
-    """Return usage with sound numbers: None for others, or negative ones."""
+    """Return usage with sound numbers: None for others, or negative ones, which would spoil the budget."""
     names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
     counts: dict[str, Any] = {name: tokens_of(getattr(usage, name)) for name in names}
     return replace(usage, cost_usd=amount_of(usage.cost_usd), **counts)
-
-
-def _short(value: object) -> str | None:
-    return None if value is None else clean_text(value)[:_EXCERPT]

@@ -43,7 +43,7 @@ class Limiter(Permits):
         tpm: float | None = None,
     ) -> None:
         super().__init__(clock, sleep, rpm, tpm)
-        self.ceiling, self._adapts = fixed or ceiling, fixed is None
+        self.ceiling, self.fixed = fixed or ceiling, fixed
         self._held_until = self._probe_at = self._refused_at = -math.inf
         self._grants = self._quick_s = self._idle_since = math.inf
         self.refusals, self.waited_s, self._row, self._climbs, self._pace = 0, 0.0, 0, True, 0.0
@@ -89,7 +89,7 @@ class Limiter(Permits):
             self.settle(permit, tokens)
         self._row, self._served = 0, self._served + 1
         self._grants += 2 + (self._refused_at < self._held_until)
-        if self._adapts:
+        if self.fixed is None:
             self._learn(permit, self._clock(), self.under_way + 1)
         self.look_again()
 

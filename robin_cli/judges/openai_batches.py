@@ -20,11 +20,12 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from robin_cli.data.local import whole_file
+from robin_cli.judges.batch_files import FileRequest, FileTransport
 from robin_cli.judges.batch_lines import URL
-from robin_cli.judges.bodies import TooLong, Unreadable
+from robin_cli.judges.bodies import TooLong, Unreadable, read_json
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.replies import Stop, classify, error_in, read_json
-from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
+from robin_cli.judges.problems import Stop, classify, error_in
+from robin_cli.judges.transport import Endpoint, Request, Response, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import SERVICE_ID
@@ -143,13 +144,14 @@ class OpenAIBatches:
         self._notices = Notices(endpoint.base_url, notify)
         self._sleep = sleep
         self._was_there = False  # whether the service ever answered
-        self._transport = Transport(endpoint)
+        self._transport = FileTransport(endpoint)
 
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; return its id. A second upload makes a second file, and is free."""
 
         async def attempt() -> str:
-            content = await self._content(Request("POST", "files", file=path))
+            with path.open("rb") as file:
+                content = await self._content(FileRequest("POST", "files", file=file))
             return _id(content.get("id")) or _malformed("a file without an id")
 
         return await self._patiently(attempt)
@@ -224,7 +226,7 @@ class OpenAIBatches:
             with whole_file(to) as file:
                 path = f"files/{_quoted(file_id)}/content"
                 response = await self._good(
-                    Request("GET", path, to=file, most=MOST_DOWNLOADED), made=True
+                    FileRequest("GET", path, to=file, most=MOST_DOWNLOADED), made=True
                 )
                 if response.encoding.strip().lower() not in {"", "identity"}:
                     self._give_up(

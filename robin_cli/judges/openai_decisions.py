@@ -10,21 +10,11 @@ from typing import Any
 import orjson
 
 from robin_cli.data.images import with_parts
-from robin_cli.judges.bodies import Body
-from robin_cli.judges.openai_http import OpenAIJudge, without_system
-from robin_cli.judges.replies import (
-    Completion,
-    Problem,
-    Stop,
-    Unread,
-    Unsupported,
-    clean_text,
-    error_in,
-    one_line,
-    read_json,
-    refusal,
-    usage_of,
-)
+from robin_cli.judges.bodies import Body, clean_text, one_line, read_json
+from robin_cli.judges.dialect import without_system
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.problems import Stop, Unread, Unsupported, error_in, refuse
+from robin_cli.judges.replies import Completion, Outcome, usage_of
 from robin_cli.judges.transport import Response
 from robin_cli.model.exchange import Answer, Failure, Message, Question
 
@@ -72,19 +62,19 @@ class DecisionsJudge(OpenAIJudge):
             parts.append({"type": "input_image", "image_url": image["url"], "detail": detail})
         return {**body, "input": [{"role": "user", "content": parts}]}
 
-    def _completion(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
+    def _completion(self, response: Response, body: Mapping[str, Any]) -> Outcome:
         if response.status in _ABSENT:
             detail = error_in(read_json(response.plain())).message
             why = f"{response.status}{detail and ': '}{detail}"
             return Stop(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
         outcome = super()._completion(response, body)
         if isinstance(outcome, Unsupported):
-            outcome = refusal(outcome.detail)
+            outcome = refuse(outcome.detail)
         if isinstance(outcome, Failure) and outcome.refused and _UNABLE.search(outcome.detail):
             return Stop(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
         return outcome
 
-    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
+    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Outcome:
         names = [question["name"] for question in body["questions"]]
         return read_decisions(response.plain(), response.headers, names)
 

@@ -1,4 +1,7 @@
-"""Retries after failures that may pass: a refused call goes on with the limiter's next permit, others after a back-off."""
+"""The one layer of retries: a call that was throttled goes on with the next permit, one that failed after a back-off.
+
+Which outcome is which, ``problems.py`` says. How many requests may be under way, and when the next may start, the limiter says.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,9 @@ import time
 
 from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 
-from robin_cli.judges.dispatched import Limited
 from robin_cli.judges.judge import Judge, Notices
-from robin_cli.judges.limiter import Limiter
-from robin_cli.judges.permits import UNTIL_ONE_ENDS, Clock, Line, Permit, Sleep
+from robin_cli.judges.limiter import MAX_HOLD_S, Limiter
+from robin_cli.judges.permits import UNTIL_ONE_ENDS, Clock, Permit, Sleep
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import number_of
@@ -19,10 +21,11 @@ PATIENCE_S = 600.0
 """How long a call may be refused with "too many requests" before it is given up."""
 
 _WAIT = wait_random_exponential(multiplier=0.02, exp_base=4, max=60.0)
+_SHOWN_HOLD_S = 30.0
 
 
-class Retrying(Limited):
-    """Asks again after transient failures, before new calls begin.
+class Retrying:
+    """Asks ``judge`` with permits of ``limiter``, and again after failures that may pass, before new calls begin.
 
     Args:
         max_retries: retries after errors. "Too many requests" is not an error: it is waited out, for ``patience_s``.
@@ -39,49 +42,92 @@ class Retrying(Limited):
         sleep: Sleep = asyncio.sleep,
         clock: Clock = time.monotonic,
     ) -> None:
-        super().__init__(judge, limiter, notices)
+        self.judge, self.limiter, self._notices = judge, limiter, notices
         self._max_retries, self._patience_s = max_retries, patience_s
-        self._at_most = f", {number_of(max_retries, 'time')} at most for each call (--max-retries)"
         self._sleep, self._clock = sleep, clock
         self._retried = 0  # calls that are made again
-        self.line = Line(self.take, sleep)
-        limiter.watch(self.line.look_again)
 
     def take(self) -> Permit | float:
         """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
-        if self.limiter.line.is_waited_in or self._retried >= self.bears:
+        if self.limiter.line.is_waited_in or self._retried >= self.limiter.limit:
             return UNTIL_ONE_ENDS
         return self.limiter.take()
 
-    async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
+    async def ask(self, question: Question, permit: Permit) -> Reply | Failure:
         """Ask until there is an answer, a permanent failure, or no patience left. EndpointError as :meth:`Judge.ask`."""
         started = self._clock()
-        return await self._again(question, await self._attempt(question, permit), started)
+        outcome = await self._request(question, permit)
+        return (
+            outcome if isinstance(outcome, Reply) else await self.after(question, outcome, started)
+        )
 
     async def after(
-        self, question: Question, _: Permit, outcome: Failure | EndpointError, started: float
+        self, question: Question, outcome: Reply | Failure | EndpointError, started: float
     ) -> Reply | Failure:
+        """Make a call, begun at ``started``, again as long as its failure may pass."""
         if isinstance(outcome, EndpointError):
             raise outcome
-        return await self._again(question, await self._adapted(question, outcome), started)
-
-    async def _again(
-        self, question: Question, outcome: Reply | Failure, started: float
-    ) -> Reply | Failure:
-        """Make a call again as long as its failure may pass."""
         tries, until = 0, started + self._patience_s
-        state = RetryCallState(AsyncRetrying(), None, (), {})
+        errors = RetryCallState(AsyncRetrying(), None, (), {})
         self._retried += 1
         try:
-            while isinstance(outcome, Failure) and outcome.transient and self._clock() < until:
-                if not outcome.throttled:  # the limiter holds calls that are
+            while isinstance(outcome, Failure):
+                if outcome.adapted:  # at once, for this says nothing about the pair or the endpoint
+                    pass
+                elif not outcome.transient or self._clock() >= until:
+                    break
+                elif not outcome.throttled:  # the limiter holds calls that are
+                    self._say_again(outcome)
                     tries += outcome.tries is not None
-                    if state.attempt_number > self._max_retries or tries == outcome.tries:
+                    if errors.attempt_number > self._max_retries or tries == outcome.tries:
                         break
-                    await self._sleep(_WAIT(state))
-                    state.attempt_number += 1
-                outcome = await self._attempt(question)
+                    await self._sleep(_WAIT(errors))
+                    errors.attempt_number += 1
+                outcome = await self._request(question, await self.limiter.acquire())
         finally:
             self._retried -= 1
             self.limiter.look_again()  # a call may begin in its place
         return outcome
+
+    def _say_again(self, failure: Failure) -> None:
+        at_most = f"{number_of(self._max_retries, 'time')} at most for each call (--max-retries)"
+        self._notices.once(f"{failure.detail}; trying again, {at_most}", key=failure.reason)
+
+    async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
+        """Make one request; the limiter learns of its outcome."""
+        try:
+            self.limiter.charge(permit, self.judge.tokens(question))
+            outcome = await self.judge.ask(question)
+        except BaseException:
+            permit.release()
+            raise
+        if isinstance(outcome, Failure):
+            self.failed(permit, outcome)
+            return outcome
+        if (slots := self.judge.slots) is not None:
+            # more prompts would drive each other out of the cache
+            self.limiter.slots = max(1, slots // len(outcome.answers))
+        usage = outcome.usage
+        self.answered(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        return outcome
+
+    def answered(self, permit: Permit, tokens: int) -> None:
+        """Release ``permit`` after a request was answered, with ``tokens`` in all."""
+        permit.release()
+        self.limiter.succeeded(permit, tokens)
+
+    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
+        """Release ``permit`` after a request failed."""
+        permit.release()
+        if not isinstance(outcome, Failure) or not outcome.overloaded:
+            return
+        wait_s = outcome.retry_after_s
+        self.limiter.refused(permit, wait_s)
+        if outcome.throttled:
+            as_asked = "" if wait_s is None else " as it asks"
+            self._notices.once(f"too many requests: waiting{as_asked}", key="throttled")
+            if wait_s is not None and wait_s > _SHOWN_HOLD_S:
+                capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
+                self._notices.once(
+                    f"the endpoint asks to wait {wait_s:g} s before the next request{capped}"
+                )

@@ -1,35 +1,24 @@
-"""Requests to an OpenAI-compatible endpoint. Only this file uses openai and its HTTP libraries.
-
-The openai SDK settles the address and the headers, its HTTP library the certificates; requests go out on a session of aiohttp.
-Building each request in the SDK costs more than sending it (docs/evidence/performance.md), and the SDK's retries and error
-classes are not needed: robin, which knows the budget, has its own.
-"""
+"""Requests to an OpenAI-compatible endpoint on one session of aiohttp; ``sdk.py`` has its address, headers and certificates."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
-import ssl
-import time
-from collections.abc import AsyncIterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import IO
-from urllib.request import getproxies, proxy_bypass
+from typing import Any
 
 import aiohttp
-import httpx2
-from openai import AsyncOpenAI
+from yarl import URL
 
+from robin_cli.judges import sdk
 from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
 from robin_cli.judges.judge import Options
-from robin_cli.judges.redaction import Redactor, WithoutKey
-from robin_cli.judges.replies import Stop
+from robin_cli.judges.problems import Stop
+from robin_cli.judges.redaction import Redactor
 from robin_cli.model.errors import EndpointError
-from robin_cli.settings.addresses import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
 _READ_AT_ONCE = 16
@@ -38,33 +27,21 @@ _READ_AT_ONCE = 16
 _KEPT_S = 5.0
 """How long an idle connection stays open; many servers close theirs after as long."""
 
-_HANDSHAKE_S = 3.0
-"""The longest time to connect by TLS at first: a server that does not speak TLS may never answer its first message."""
-_ACCEPT_S = 1.0
-
 _MOST_REDIRECTS = 3
-_LOST = frozenset({errno.ECONNRESET, errno.EPIPE})
-_PLAIN = _LOST | {
-    errno.ECONNREFUSED,
-    errno.EHOSTUNREACH,
-    errno.EMFILE,
-    errno.ENETUNREACH,
-    errno.ETIMEDOUT,
-}
-"""Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
-
 _CHAT, _DECISIONS = "chat/completions", "decisions"
-_OPENAI_HOST = "api.openai.com"
 _ERROR_BYTES = 64 * 1024
 """The most that is read of an error's body."""
 
 _HEADER_BYTES = 64 * 1024
 """The longest header that is read."""
 
-_SLOWEST = 10_000.0
-"""The lowest rate for a file, in bytes per second; slower transfers time out."""
+_HUNG_UP = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN)
+_UNREACHED = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
+_PLAIN = (*_HUNG_UP[:2], *_UNREACHED, errno.EMFILE)
+"""Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
 
-_HUNG_UP = _LOST | {errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN}
+RAISED = 4
+"""The factor by which the limit on answers is raised, once one was cut off before its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +74,7 @@ class Unreachable(Exception):
 
     def __init__(self, why: str, *, timed_out: bool, sent: bool) -> None:
         super().__init__(why)
-        self.timed_out = timed_out
-        self.sent = sent
+        self.timed_out, self.sent = timed_out, sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +84,6 @@ class Response:
     Attributes:
         headers: without the key; names are in lower case.
         body: may hold the key; :meth:`plain` takes it out.
-        encoding: the compression of the body; "" for none.
         turn: held for a large body, until :meth:`done`.
     """
 
@@ -116,7 +91,6 @@ class Response:
     headers: Mapping[str, str]
     body: Body
     redactor: Redactor
-    encoding: str = ""
     turn: Turns | None = None
 
     @property
@@ -124,8 +98,13 @@ class Response:
         """Whether the status is a success."""
         return 200 <= self.status < 300
 
+    @property
+    def encoding(self) -> str:
+        """The compression of the body; "" for none."""
+        return self.headers.get("content-encoding", "")
+
     def plain(self) -> Body:
-        """Return the decompressed body without the key, in any form of it.
+        """Return the decompressed body without the key.
 
         Raises:
             TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`. An error's body is then b"": its status suffices.
@@ -145,68 +124,12 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to ``path`` below the base URL.
-
-    Attributes:
-        file: sent as a form instead of ``body``; it is read from disk as it is sent.
-        to: a file for the body of a good answer, of at most ``most`` bytes.
-        again: the request may be sent twice if the first may have been received.
-    """
+    """A request to ``path`` below the base URL; ``again``: it may be sent twice if the first may have been received."""
 
     method: str
     path: str
     body: bytes = b""
-    file: Path | None = None
-    to: IO[bytes] | None = None
-    most: int = 0
     again: bool = False
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Load the certificate authorities of this machine, once for all endpoints: it takes as long as twenty calls.
-
-    Raises:
-        EndpointError: a variable names a file or folder that cannot be read.
-    """
-    try:
-        return httpx2.create_ssl_context()
-    except OSError as error:
-        named = next(
-            (name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ), "TLS"
-        )
-        raise EndpointError(
-            f"{named}: its certificates cannot be read ({error.strerror or error}); name a file of "
-            "certificates, or unset it"
-        ) from None
-
-
-def _proxies() -> str:
-    """Return the names of the variables that set a proxy."""
-    names = [f"{scheme}_PROXY" for scheme in ("HTTP", "HTTPS", "ALL")]
-    return ", ".join(
-        name for each in names for name in (each, each.lower()) if os.environ.get(name)
-    )
-
-
-def _proxy_for(address: httpx2.URL) -> str | None:
-    """Return the address of the proxy for requests to ``address``, as the environment names it.
-
-    Raises:
-        EndpointError: it is not one of HTTP.
-    """
-    if is_loopback(address.host) or proxy_bypass(address.netloc.decode()):
-        return None
-    proxies = getproxies()
-    if not (named := proxies.get(address.scheme) or proxies.get("all")):
-        return None
-    with suppress(httpx2.InvalidURL):
-        proxy = httpx2.URL(named if "://" in named else f"http://{named}")
-        if proxy.scheme in {"http", "https"} and proxy.host:
-            return str(proxy)
-    raise EndpointError(
-        f"{_proxies()}: not a proxy that robin can use; name one as http://host:port, or unset it"
-    )
 
 
 class Transport:
@@ -215,29 +138,15 @@ class Transport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
+        self._base_url, self._headers = sdk.address_and_headers(endpoint.base_url, endpoint.api_key)
+        self._path = _DECISIONS if endpoint.decisions else _CHAT
+        self._asked_url = self._url(self._path)
+        self._proxy = sdk.proxy_for(self._base_url)
+        uses_tls = self._base_url.scheme == "https" or self._proxy
+        self._tls = sdk.certificates() if uses_tls else True
         self._large, self._few = Turns(), asyncio.Semaphore(_READ_AT_ONCE)
         self._kept_open = 0  # at most so many idle connections may be reused
         self._reached = False
-        # It never sends: robin only takes its settings.
-        unused = httpx2.AsyncClient(transport=httpx2.AsyncBaseTransport(), trust_env=False)
-        client = AsyncOpenAI(
-            base_url=endpoint.base_url, api_key=endpoint.api_key, http_client=unused
-        )
-        if client.base_url.host != _OPENAI_HOST:
-            # The SDK would send OPENAI_ORG_ID and OPENAI_PROJECT_ID to any address.
-            client.organization = client.project = None
-        self._base_url, self._path = client.base_url, _DECISIONS if endpoint.decisions else _CHAT
-        self._asked_url = client.base_url.join(self._path)
-        headers = httpx2.Headers(
-            {name: text for name, text in client.default_headers.items() if isinstance(text, str)}
-        )
-        headers["Accept-Encoding"] = "identity"  # compressed text may expand a thousandfold
-        headers["Authorization"] = f"Bearer {endpoint.api_key}"
-        self._headers = dict(headers)
-        self._proxy = _proxy_for(client.base_url)
-        is_tls = client.base_url.scheme == "https"
-        self._is_direct_tls = is_tls and not self._proxy
-        self._tls = _certificates() if is_tls or self._proxy else True
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, body: bytes) -> Response:
@@ -252,9 +161,9 @@ class Transport:
     def _follow(self, redirect: Response) -> bool:
         """Send requests to the address of a redirect from now on, if it is at the same host; return whether it is."""
         before = self._asked_url
-        with suppress(httpx2.InvalidURL):
-            target = before.join(redirect.headers.get("location", ""))
-            if (target.scheme, target.netloc) == (before.scheme, before.netloc):
+        with suppress(ValueError):
+            target = URL(redirect.headers.get("location", ""))
+            if (target.scheme, target.authority) == (before.scheme, before.authority):
                 self._asked_url = target
         return self._asked_url is not before
 
@@ -267,10 +176,8 @@ class Transport:
         Raises:
             Unreachable: there is no answer, or only a part of one.
             TooLong: the answer is longer than the limit.
-            OSError: a file cannot be read or written.
         """
-        with nullcontext() if request.file is None else request.file.open("rb") as file:
-            return await self._answer(request, file)
+        return await self._answer(request, self._endpoint.timeout_s)
 
     def redacted(self, text: str) -> str:
         """Return the beginning of an endpoint's error, without the key."""
@@ -286,156 +193,105 @@ class Transport:
         if self._session is not None:
             await self._session.close()
 
-    async def _answer(self, call: Request, file: IO[bytes] | None) -> Response:
-        most_s: float | None = self._endpoint.timeout_s
-        if call.to is not None:
-            most_s = None  # _write_all limits the time
-        elif file is not None:
-            most_s = self._endpoint.timeout_s + os.fstat(file.fileno()).st_size / _SLOWEST
-        try:
-            async with asyncio.timeout(most_s):
-                return await self._exchange(call, file)
-        except TooLong:
-            raise
-        except _Unwritable as error:
-            raise error.cause from None
-        except Exception as error:  # whatever a lower layer raises, there is no answer
-            timed_out = isinstance(error, TimeoutError) and not _never_connected(error)
-            within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
-            why = within if timed_out else f"no connection ({_why(error)})"
-            if not self._reached and (fault := await self._explain_tls(error)):
-                raise EndpointError(
-                    f"{self._endpoint.base_url}: {fault} ({_why(error)})"
-                ) from error
-            if self._proxy and _never_connected(error):
-                why += f"; {_proxies()} may send it to a proxy"
-            raise Unreachable(why, timed_out=timed_out, sent=not _never_connected(error)) from error
-
-    async def _explain_tls(self, error: Exception) -> str:
-        """Return what is wrong with an endpoint's encryption, and the next step; "" if that is not the reason."""
-        text = str(error)
-        if "CERTIFICATE_VERIFY_FAILED" in text:
-            return "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
-        is_late = self._is_direct_tls and isinstance(error, aiohttp.ConnectionTimeoutError)
-        if (is_late and await self._accepts_connections()) or "WRONG_VERSION_NUMBER" in text:
-            return "it does not speak https; write http:// in --base-url"
-        return ""
-
-    async def _accepts_connections(self) -> bool:
-        """Return whether the endpoint can be connected to without TLS."""
-        address = self._base_url.host, self._base_url.port or 443
-        with suppress(OSError):  # TimeoutError is one
-            async with asyncio.timeout(_ACCEPT_S):
-                (await asyncio.open_connection(*address))[1].close()
-                return True
-        return False
-
-    async def _exchange(self, call: Request, file: IO[bytes] | None) -> Response:
+    async def _answer(self, request: Request, most_s: float | None) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            return await self._send(call, file)
-        except (aiohttp.ClientError, OSError) as error:
-            if not (reuses and call.again and _hung_up(error)):
-                raise
-            return await self._send(call, file)
+            async with asyncio.timeout(most_s):
+                try:
+                    return await self._exchange(request)
+                except (aiohttp.ClientError, OSError) as error:
+                    if not (reuses and request.again and _hung_up(error)):
+                        raise
+                    return await self._exchange(request)
+        except TooLong:
+            raise
+        except Exception as error:  # whatever a lower layer raises, there is no answer
+            raise self._unreachable(error) from error
 
-    async def _send(self, call: Request, file: IO[bytes] | None) -> Response:
-        if self._session is None:
-            self._session = self._open_session()
-        waits = not self._reached and self._is_direct_tls
-        url, headers, form = self._url(call), self._headers, None
-        if call.file is not None:
-            headers = {name: text for name, text in headers.items() if name != "content-type"}
-            form = aiohttp.FormData({"purpose": "batch"})
-            form.add_field("file", file, filename=call.file.name, content_type="application/jsonl")
+    async def _exchange(self, request: Request) -> Response:
+        self._session = self._session or self._open_session()
+        is_question = request.path == self._path
+        data, headers = self._content(request)
         async with self._session.request(
-            call.method,
-            str(url),
-            data=form or call.body or None,
+            request.method,
+            self._asked_url if is_question else self._url(request.path),
+            data=data,
             headers=headers,
             allow_redirects=False,  # a redirect to another host must not get the key
             proxy=self._proxy,
-            timeout=aiohttp.ClientTimeout(
-                sock_connect=_HANDSHAKE_S if waits else _CONNECT_TIMEOUT_S,
-                sock_read=self._endpoint.timeout_s,
-            ),
         ) as response:
             # If all that came together were read at once, the calls that follow would be sent, and answered, together again.
             await self._few.acquire()
             asyncio.get_running_loop().call_soon(self._few.release)
-            return await self._read(call, url, response)
+            return await self._read(request, response)
 
-    async def _read(
-        self, call: Request, url: httpx2.URL, response: aiohttp.ClientResponse
-    ) -> Response:
+    def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
+        """Return the content of a request, and its headers."""
+        return request.body or None, self._headers
+
+    async def _read(self, request: Request, response: aiohttp.ClientResponse) -> Response:
         """Read a response; no more of its body than is allowed."""
         headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
+            name.decode("latin-1").lower(): self.redactor.text(value.decode("latin-1"))
             for name, value in response.raw_headers
         }
-        if self.redactor.is_in("\0".join(headers.values())):
-            headers = {name: self.redactor.text(value) for name, value in headers.items()}
-        with suppress(KeyError, httpx2.InvalidURL):  # the whole address, as a user would give it
-            headers["location"] = str(url.join(headers["location"]))
-        held, pieces, content = False, response.content.iter_any(), bytearray()
-        if not 200 <= response.status < 300:
-            content = await beginning(pieces, _ERROR_BYTES)
-        elif call.to is not None:
-            out = WithoutKey(call.to, self.redactor)
-            await _write_all(pieces, out, call.most, self._endpoint.timeout_s)
+        with suppress(KeyError, ValueError):  # the whole address, as a user would give it
+            headers["location"] = str(response.url.join(URL(headers["location"])))
+        content, is_held = bytearray(), False
+        if 200 <= response.status < 300:
+            content, is_held = await self._read_body(request, response)
         else:
-            content, held = await self._large.read(pieces)
+            content = await beginning(response.content.iter_any(), _ERROR_BYTES)
         self._reached = True
         self._kept_open += headers.get("connection", "").lower() != "close"
-        encoding, turn = headers.get("content-encoding", ""), self._large if held else None
-        return Response(response.status, headers, content, self.redactor, encoding, turn)
+        turn = self._large if is_held else None
+        return Response(response.status, headers, content, self.redactor, turn)
+
+    async def _read_body(
+        self,
+        request: Request,  # noqa: ARG002  # some requests have a file for it
+        response: aiohttp.ClientResponse,
+    ) -> tuple[bytearray, bool]:
+        """Read the body of a good answer; return it, and whether a turn is held for it."""
+        return await self._large.read(response.content.iter_any())
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Open the session, within the event loop; without cookies: an endpoint could fill the memory with them."""
         most = self._endpoint.at_a_time + 1  # one for the list of models; the default would be 100
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=most, keepalive_timeout=_KEPT_S, ssl=self._tls),
+            timeout=aiohttp.ClientTimeout(
+                sock_connect=_CONNECT_TIMEOUT_S, sock_read=self._endpoint.timeout_s
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             max_line_size=_HEADER_BYTES,
             max_field_size=_HEADER_BYTES,
         )
 
-    def _url(self, call: Request) -> httpx2.URL:
-        return self._asked_url if call.path == self._path else self._base_url.join(call.path)
+    def _url(self, path: str) -> URL:
+        return self._base_url.join(URL(path, encoded=True))
 
-
-class _Unwritable(Exception):
-    """The disk refused the answer; wrapped, so that it is not taken for a connection's error."""
-
-    def __init__(self, cause: OSError) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
-async def _write_all(
-    pieces: AsyncIterable[bytes], to: WithoutKey, most: int, patience_s: float
-) -> None:
-    started, written = time.monotonic(), 0
-    async for piece in pieces:
-        written += len(piece)
-        if written > most:
-            raise TooLong(f"a file of more than {most:,} bytes")
-        if time.monotonic() - started > patience_s + written / _SLOWEST:
-            raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
-        with _writing():
-            to.write(piece)
-    with _writing():
-        to.flush()
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _Unwritable(error) from error
+    def _unreachable(self, error: Exception) -> Unreachable:
+        """Return what ``error`` says about a request. EndpointError if the endpoint's encryption is at fault."""
+        why, fault = _why(error), ""
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            fault = (
+                "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
+            )
+        elif "WRONG_VERSION_NUMBER" in str(error):
+            fault = "it does not speak https; write http:// in --base-url"
+        if fault and not self._reached:
+            raise EndpointError(f"{self._endpoint.base_url}: {fault} ({why})") from error
+        unconnected = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+        is_sent = not any(isinstance(cause, unconnected) for cause in _causes(error))
+        if is_sent and isinstance(error, TimeoutError):
+            within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
+            return Unreachable(within, timed_out=True, sent=True)
+        by_proxy = "" if is_sent or not self._proxy else sdk.proxy_variables()
+        hint = f"; {by_proxy} may send it to a proxy" if by_proxy else ""
+        return Unreachable(f"no connection ({why}){hint}", timed_out=False, sent=is_sent)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -443,12 +299,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _never_connected(error: Exception) -> bool:
-    """Return whether there was no connection for the request."""
-    unconnected = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-    return any(isinstance(each, unconnected) for each in _causes(error))
 
 
 def _hung_up(error: Exception) -> bool:

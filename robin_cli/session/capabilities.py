@@ -13,10 +13,10 @@ from robin_cli.ask.expectation import TOP_LOGPROBS, Expectation, expectation_of
 from robin_cli.ask.forms import Form
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.ask.verdicts import verdict_of
-from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.replies import Completion, Problem, one_line
+from robin_cli.judges.replies import Completion, Outcome
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.judge_spec import JudgeSpec
@@ -128,7 +128,7 @@ async def look_at(
     finally:
         await judge.aclose()
         await decider.aclose()
-    chat, raw = f"no: {one_line(chat.partition(';')[0])}", decider.raw_reply
+    chat, raw = f"no: {chat.partition(';')[0]}", decider.raw_reply
     return DecidesAlone(base_url, asked.name, chat, decided, words, raw)
 
 
@@ -139,7 +139,7 @@ async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:
     messages = prompts.messages(_PAIR, names[0], answers="decisions")
     outcome = await judge.probe(messages, structure)
     if not isinstance(outcome, Completion):
-        return f"no: {one_line(outcome.detail.partition(';')[0])}"
+        return f"no: {outcome.detail.partition(';')[0]}"
     (answer,) = outcome.answers
     rating, expected, _ = read_decision(prompts.kind.form, answer, prompts.scales[0])
     if expected.value is None:
@@ -149,7 +149,7 @@ async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:
 
 async def _seen(
     judge: OpenAIJudge,
-    patient: Dispatched,
+    patient: Failover,
     prompts: PromptSet,
     cost: Callable[[int, int], float] | None,
     **of_endpoint: Any,
@@ -207,7 +207,7 @@ async def _seen(
     )
 
 
-async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Completion | Problem:
+async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Outcome:
     """Ask for an answer with as many log probabilities per token as a run, or, if refused, with fewer."""
     outcome = await judge.probe(messages, {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
     if isinstance(outcome, Completion) or _may_pass(outcome):
@@ -215,7 +215,7 @@ async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Com
     return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
 
 
-def _may_pass(problem: Completion | Problem) -> bool:
+def _may_pass(problem: Outcome) -> bool:
     return isinstance(problem, Failure) and not problem.refused
 
 

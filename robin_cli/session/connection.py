@@ -8,15 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from robin_cli.data.descriptors import most_connections
-from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, Price
-from robin_cli.judges.openai_http import RAISED, TRIED, OpenAIJudge
+from robin_cli.judges.openai_http import TRIED, OpenAIJudge
 from robin_cli.judges.retrying import PATIENCE_S, Retrying
-from robin_cli.judges.transport import Endpoint
+from robin_cli.judges.transport import RAISED, Endpoint
 from robin_cli.model.judge_spec import WITHOUT_KEY, JudgeSpec
 from robin_cli.run.manifest import Manifest
 from robin_cli.session.elsewhere import Reach, Target, asked_here
@@ -34,7 +33,7 @@ def endpoints_of(
     notify: Callable[[str], None],
     function: Function | None = None,
     reach: Reach | None = None,
-) -> tuple[list[Dispatched], list[Price | None]]:
+) -> tuple[list[Failover], list[Price | None]]:
     """Return the judges, in order, ready to be asked, and each one's price at its first address.
 
     Args:
@@ -84,14 +83,12 @@ def endpoints_of(
             patience_s=max(PATIENCE_S, 2 * resolved.timeout_s),
         )
 
-    asked: list[Dispatched] = []
+    asked: list[Failover] = []
     prices: list[Price | None] = []
     for judge in judges:
         priced = list(zip(judge.base_urls, prices_of(judge, resolved), strict=True))
         found = [(base_url, reached(judge, base_url, price)) for base_url, price in priced]
-        asked.append(
-            Failover(found, clock=time.monotonic, notify=notify) if len(found) > 1 else found[0][1]
-        )
+        asked.append(Failover(found, notify=notify))
         prices.append(priced[0][1])
     return asked, prices
 
@@ -115,13 +112,14 @@ def _target(
 
 def endpoint_alone(
     resolved: Resolved, judge: JudgeSpec, base_url: str, notify: Callable[[str], None]
-) -> tuple[OpenAIJudge, Dispatched, Price | None]:
+) -> tuple[OpenAIJudge, Failover, Price | None]:
     """Return a judge at one address, the same with few retries and one call at a time, and its price."""
     (price,) = prices_at(replace(judge, base_urls=(base_url,)), batch=resolved.batch)
     endpoint = endpoint_at(base_url, judge, resolved)
     asked = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
     limiter = Limiter(1, ceiling=1, clock=time.monotonic)
-    return asked, Retrying(asked, limiter, Notices(base_url, notify), max_retries=2), price
+    chain = Retrying(asked, limiter, Notices(base_url, notify), max_retries=2)
+    return asked, Failover([(base_url, chain)], notify=notify), price
 
 
 def endpoint_at(base_url: str, judge: JudgeSpec, resolved: Resolved) -> Endpoint:

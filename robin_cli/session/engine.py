@@ -8,12 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 from robin_cli.data.texts import give_back
-from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.permits import Permit
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import Judgment
+from robin_cli.session.asking import NO_END
 from robin_cli.session.books import Books, Call, Carrier, Idle
 from robin_cli.session.planner import Found
 from robin_cli.session.stop import GRACE_S, end_all
@@ -40,7 +41,7 @@ class Engine(Carrier):
     others go on.
     """
 
-    def __init__(self, books: Books, judges: Sequence[Dispatched]) -> None:
+    def __init__(self, books: Books, judges: Sequence[Failover]) -> None:
         self._books = books
         self._judges = judges
         self._health = books.health
@@ -59,6 +60,8 @@ class Engine(Carrier):
         )
         planner.block = 1 if self._in_turn else max(planner.block, together)
         self._most_unwritten = min(ceiling, _MOST_AHEAD) // 4
+        fixed = sum({each.together[0]: each.fixed or 0 for each in limiters}.values())
+        self._enough = max(planner.enough, fixed)
         self._calls: set[asyncio.Task[None]] = set()
         self._begun = [0] * len(judges)  # calls without an outcome
         self._prompts = 0  # bytes of their prompts
@@ -154,6 +157,9 @@ class Engine(Carrier):
         books, found = self._books, Idle.WAIT
         try:
             held = () if self._alone else self._full
+            # With one call a request, permits limit the calls under way; the rest of a visit waits for its first.
+            takes_several = any(judge.most_samples > 1 for judge in self._judges)
+            books.planner.enough = self._enough if takes_several else NO_END
             call = books.choose(self._judges, books.longest, held=held)
             if isinstance(call, Call):
                 call.permit, permit = permit, None

@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
-from robin_cli.judges.replies import one_line
+from robin_cli.judges.bodies import one_line
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import UNREADABLE, Judgment, counted

@@ -41,7 +41,6 @@ def checked_data(
     """Return ``dataset`` with human ratings by attribute. InputError if it does not fit ``settings``."""
     prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
-    prompts.check_responses_shown(dataset.pairs[0])
     dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
     check_answers(settings, prompts)

@@ -100,6 +100,7 @@ class Planner:
         arms: the numbers, read-only.
         budget: of calls: plan() reserves them, tell() settles them.
         block: arms chosen at once; 1 if each answer should be known before the next choice.
+        enough: calls under way after which visits of several calls wait.
         elsewhere: does long work; until a fit is done, the previous one chooses.
         warming_up: whether the last planned call belongs to a warm-up.
     """
@@ -126,6 +127,7 @@ class Planner:
         self.arms = arms.read_only()
         self.budget = CallBudget(budget, arms.columns.spent)
         self.block = block_of(len(arms))
+        self.enough = max(len(arms), LONGEST_VISIT)
         self.elsewhere: Elsewhere = _here
         self.warming_up = False
         self._policy = policy
@@ -244,7 +246,7 @@ class Planner:
     def _are_enough_under_way(self) -> bool:
         """Return whether so many calls are under way that more visits would be chosen on old knowledge."""
         is_adaptive = not (self._at_once or self._in_rounds)
-        return is_adaptive and self.budget.reserved >= max(len(self._arms), LONGEST_VISIT)
+        return is_adaptive and self.budget.reserved >= self.enough
 
     def _ticket(self, arm: int, longest: int) -> Ticket | None:
         """Reserve a visit of ``arm``; None if all calls left belong to warm-ups."""

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from robin_cli.judges.batch_lines import Line, line_of, read_lines
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.replies import Completion, Unsupported
+from robin_cli.judges.problems import Unsupported
+from robin_cli.judges.replies import Completion
 from robin_cli.model.errors import EndpointError, InputError, RunError
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.records import Judgment, number_of

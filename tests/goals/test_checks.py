@@ -21,7 +21,7 @@ from tests.policies.test_matches import matches, tournament
         ({"pairwise": True, "decide": "score>=3"}, "--decide best"),
         ({"pairwise": True, "decide": "system"}, "systems are ranked as it is"),
         ({"pairwise": True, "mode": "theory"}, "not with --mode theory"),
-        ({"pairwise": True, "attribute": "helpfulness,verbosity"}, "one criterion"),
+        ({"pairwise": True, "attribute": ("helpfulness", "verbosity")}, "one criterion"),
     ],
 )
 def test_refuses_what_does_not_go_with_comparisons(settings: dict[str, object], said: str) -> None:
@@ -34,7 +34,7 @@ def test_refuses_what_does_not_go_with_comparisons(settings: dict[str, object], 
     [
         {},
         {"pairwise": True},
-        {"pairwise": True, "decide": "best", "attribute": "helpfulness"},
+        {"pairwise": True, "decide": "best", "attribute": ("helpfulness",)},
         {"pairwise": True, "no_ties": True},
     ],
 )

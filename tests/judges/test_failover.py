@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.failover import CircuitBreaker, Failover
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
@@ -48,7 +47,7 @@ class Scripted(Judge):
         return outcome
 
 
-def endpoints(told: list[str], *judges: Scripted, at_a_time: Iterable[int] = ()) -> Dispatched:
+def endpoints(told: list[str], *judges: Scripted, at_a_time: Iterable[int] = ()) -> Failover:
     """One judge at these addresses, each with room for so many calls (4), none of them retried there."""
     clock = asyncio.get_running_loop().time
     notices = Notices("", lambda _: None)
@@ -59,13 +58,11 @@ def endpoints(told: list[str], *judges: Scripted, at_a_time: Iterable[int] = ())
             judges, itertools.chain(at_a_time, itertools.repeat(4)), strict=False
         )
     ]
-    if len(chains) == 1:
-        return chains[0]
     named = [(f"http://{number}", chain) for number, chain in enumerate(chains)]
     return Failover(named, clock=clock, notify=told.append)
 
 
-async def work(judge: Dispatched, callers: int, seconds: float) -> Counter[str]:
+async def work(judge: Failover, callers: int, seconds: float) -> Counter[str]:
     """What came of calls by so many callers in so many seconds."""
     came: Counter[str] = Counter()
 
@@ -187,7 +184,7 @@ def test_answers_what_concerns_the_pair_without_blaming_the_endpoint() -> None:
     assert run(scene()) == Counter({"context_length": 20})
 
 
-def one_endpoint(room: int) -> Dispatched:
+def one_endpoint(room: int) -> Failover:
     return endpoints([], Scripted(lambda _: GOOD), at_a_time=(room,))
 
 

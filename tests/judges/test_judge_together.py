@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.limiter import Limiter
-from robin_cli.judges.retrying import Retrying
 from robin_cli.model.exchange import Failure, Question, Reply
 from tests.judges.wire import (
     QUESTION,
@@ -136,7 +136,7 @@ def test_calls_that_follow_answers_which_come_together_go_out_a_few_at_a_time() 
             turn += 1
             ticking.append(loop.call_soon(tick))
 
-        async def ask(judge: Retrying) -> None:
+        async def ask(judge: Failover) -> None:
             assert isinstance(await judge.ask(QUESTION), Reply)
             read[turn] += 1
 

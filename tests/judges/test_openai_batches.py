@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 import pytest
 
 from robin_cli.judges import openai_batches
+from robin_cli.judges.batch_files import FileRequest
 from robin_cli.judges.batch_lines import line_of, read_lines
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.openai_batches import Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.judges.replies import Completion
-from robin_cli.judges.transport import Endpoint, Request
+from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from tests.batch_server import BatchServer, Fate, Fault, batch_server
 from tests.conftest import refuses
@@ -557,7 +558,7 @@ def test_a_full_disk_is_no_fault_of_the_connection(server: BatchServer, talk: Ta
         async def fetch(service: OpenAIBatches) -> None:
             assert isinstance(service, OpenAIBatches)
             await service._transport.send(
-                Request("GET", "files/file-1/content", to=full, most=10**6)
+                FileRequest("GET", "files/file-1/content", to=full, most=10**6)
             )
 
         refuses(OSError, "No space left", talk, fetch)
@@ -630,7 +631,7 @@ UPLOAD = """
 import asyncio, sys, tracemalloc
 from pathlib import Path
 from robin_cli.judges.openai_batches import OpenAIBatches
-from robin_cli.judges.transport import Endpoint, Request
+from robin_cli.judges.transport import Endpoint
 
 async def main():
     client = OpenAIBatches(Endpoint(model="m", base_url=sys.argv[1], api_key=sys.argv[2]), notify=print)

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.judges.replies import (
-    Completion,
-    Problem,
-    Unsupported,
-    classify,
-    duration_s,
-    read_completion,
-    retry_after_s,
-)
+from robin_cli.judges.problems import Problem, Unsupported, classify, duration_s, retry_after_s
+from robin_cli.judges.replies import Completion, read_completion
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Usage
 

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from robin_cli.judges import openai_http
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.openai_http import OpenAIJudge
@@ -37,10 +38,11 @@ class Away(Judge):
         return GOOD if now >= self._back_at else Failure("http_500", "oops")
 
 
-def retrying(judge: Judge, at_a_time: int, *, rpm: float | None = None) -> Retrying:
+def retrying(judge: Judge, at_a_time: int, *, rpm: float | None = None) -> Failover:
     notices = Notices("m", lambda _: None)
     limiter = Limiter(at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, rpm=rpm)
-    return Retrying(judge, limiter, notices, max_retries=6)
+    chain = Retrying(judge, limiter, notices, max_retries=6)
+    return Failover([("m", chain)], notify=lambda _: None)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 4])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.retrying import Retrying
@@ -183,7 +184,8 @@ async def load(server: Server, limiter: Limiter, seconds: float) -> None:
     """Ask ``server`` as a run does, by as many calls as the limiter lets in, for so long."""
     loop = asyncio.get_running_loop()
     notices = Notices("m", lambda _: None)
-    asked = Retrying(Asked(server), limiter, notices, max_retries=6, clock=loop.time)
+    chain = Retrying(Asked(server), limiter, notices, max_retries=6, clock=loop.time)
+    asked = Failover([("m", chain)], notify=lambda _: None, clock=loop.time)
     calls: set[asyncio.Task[Reply | Failure]] = set()
 
     async def begin() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter
@@ -119,14 +120,15 @@ async def judge_at(
     max_retries: int = 6,
     meter: Meter | None = None,
     **endpoint: Any,
-) -> AsyncIterator[tuple[Retrying, Talk]]:
+) -> AsyncIterator[tuple[Failover, Talk]]:
     """The real client of ``url`` with limiter and retries, and what it says; sleeps are recorded, not slept."""
     clock = clock or Clock(lambda now, sleep: Limiter(8, ceiling=8, clock=now, sleep=sleep))
     talk = Talk(slept=clock.slept)
     settings = {"base_url": url, "model": "judge", "api_key": KEY, **endpoint}
     notices = Notices(url, talk.notices.append)
     asked = OpenAIJudge(Endpoint(**settings), meter=meter, notify=talk.notices.append)
-    judge = Retrying(asked, clock.limiter, notices, max_retries=max_retries, sleep=clock.sleep)
+    chain = Retrying(asked, clock.limiter, notices, max_retries=max_retries, sleep=clock.sleep)
+    judge = Failover([(url, chain)], notify=talk.notices.append, sleep=clock.sleep)
     try:
         yield judge, talk
     finally:

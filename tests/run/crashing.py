@@ -38,7 +38,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from robin_cli.cli.app import main as robin
-from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.retrying import Retrying
@@ -229,12 +229,12 @@ def child(
 
 def _endpoints(
     told: Callable[[Iterable[str]], None], calls: int, resolved: Resolved, *_: object
-) -> tuple[list[Dispatched], list[None]]:
+) -> tuple[list[Failover], list[None]]:
     limiters = [Limiter(calls, ceiling=calls, clock=lambda: 0.0) for _ in resolved.judges]
     notices = Notices("memory", lambda _: None)
-    return [Retrying(MemoryJudge(told), limiter, notices) for limiter in limiters], [None] * len(
-        limiters
-    )
+    chains = [Retrying(MemoryJudge(told), limiter, notices) for limiter in limiters]
+    judges = [Failover([("memory", chain)], notify=lambda _: None) for chain in chains]
+    return judges, [None] * len(judges)
 
 
 def forked(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from robin_cli.judges.dispatched import Dispatched
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.retrying import Retrying
@@ -70,13 +70,11 @@ class MemoryJudge(Judge):
         return self._respond(question.seed, len(self.asked))
 
 
-def limited(judge: Judge, at_a_time: int) -> Dispatched:
+def limited(judge: Judge, at_a_time: int) -> Failover:
     """A judge that is asked so many questions at a time, and each once."""
-    return Retrying(
-        judge,
-        Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0),
-        Notices("m", lambda _: None),
-    )
+    limiter = Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0)
+    chain = Retrying(judge, limiter, Notices("m", lambda _: None))
+    return Failover([("m", chain)], notify=lambda _: None)
 
 
 class Desk(RunDesk):
@@ -401,18 +399,16 @@ def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
 def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one() -> None:
     async def scene() -> tuple[int, int, int]:
         desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
-        judge = Retrying(
-            desk.judge, Limiter(3, ceiling=3, clock=lambda: 0.0), Notices("m", lambda _: None)
-        )
+        judge = limited(desk.judge, 3)
         desk.stop = Stop()
         books = Books(desk, desk.planner, desk.money, desk.stop)
         working = asyncio.create_task(Engine(books, [judge]).run())
         await asyncio.sleep(1.0)  # three calls are under way, and the next waits for its permit
-        assert judge.limiter.under_way == 3
+        assert judge.under_way == 3
         desk.stop.request()
         desk.stop.request()
         await working
-        return judge.limiter.under_way, desk.budget.reserved, sum(desk.arms.pending)
+        return judge.under_way, desk.budget.reserved, sum(desk.arms.pending)
 
     assert run(scene()) == (0, 0, 0)
 

@@ -1,0 +1,95 @@
+"""Files that go to a batch service and come from it, piece by piece: they may be larger than the memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import aiohttp
+
+from robin_cli.judges.bodies import TooLong
+from robin_cli.judges.redaction import WithoutKey
+from robin_cli.judges.transport import Request, Response, Transport
+
+_SLOWEST = 10_000.0
+"""The lowest rate for a file, in bytes per second; slower transfers time out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRequest(Request):
+    """A request with a file.
+
+    Attributes:
+        file: sent as a form; it is read from disk as it is sent.
+        to: a file for the body of a good answer, of at most ``most`` bytes.
+    """
+
+    file: IO[bytes] | None = None
+    to: IO[bytes] | None = None
+    most: int = 0
+
+
+class FileTransport(Transport):
+    """The connections to a batch service."""
+
+    async def send(self, request: Request) -> Response:
+        """Send a request, as :meth:`Transport.send`.
+
+        Raises:
+            OSError: a file cannot be read or written.
+        """
+        if not isinstance(request, FileRequest):
+            return await super().send(request)
+        most_s: float | None = None  # _read_body limits the time
+        if request.file is not None:
+            most_s = self._endpoint.timeout_s + os.fstat(request.file.fileno()).st_size / _SLOWEST
+        try:
+            return await self._answer(request, most_s)
+        except Exception as error:
+            if isinstance(error.__cause__, _Unwritable):
+                raise error.__cause__.error from None
+            raise
+
+    def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
+        content, headers = super()._content(request)
+        if isinstance(request, FileRequest) and request.file is not None:
+            headers = {name: text for name, text in headers.items() if name != "Content-Type"}
+            content = aiohttp.FormData({"purpose": "batch"})
+            name = Path(request.file.name).name
+            content.add_field("file", request.file, filename=name, content_type="application/jsonl")
+        return content, headers
+
+    async def _read_body(
+        self, request: Request, response: aiohttp.ClientResponse
+    ) -> tuple[bytearray, bool]:
+        if not isinstance(request, FileRequest) or request.to is None:
+            return await super()._read_body(request, response)
+        started, written = time.monotonic(), 0
+        out = WithoutKey(request.to, self.redactor)
+        async for piece in response.content.iter_any():
+            written += len(piece)
+            if written > request.most:
+                raise TooLong(f"a file of more than {request.most:,} bytes")
+            if time.monotonic() - started > self._endpoint.timeout_s + written / _SLOWEST:
+                raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
+            _write(out, piece)
+        _write(out, b"", is_last=True)
+        return bytearray(), False
+
+
+class _Unwritable(Exception):
+    """The disk refused the answer; wrapped, so that it is not taken for a connection's error."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _write(out: WithoutKey, piece: bytes, *, is_last: bool = False) -> None:
+    try:
+        out.flush() if is_last else out.write(piece)
+    except OSError as error:
+        raise _Unwritable(error) from error

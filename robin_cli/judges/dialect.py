@@ -1,0 +1,239 @@
+"""What one endpoint accepts, as its refusals and answers teach: parameters, their names, and the limit on answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from robin_cli.ask.expectation import TOP_LOGPROBS
+from robin_cli.ask.forms import RESPONSE_FORMAT
+from robin_cli.ask.reasoning import without_reasoning
+from robin_cli.judges.judge import Notices
+from robin_cli.judges.metering import most_tokens
+from robin_cli.judges.problems import EITHER, IMAGES, Unsupported
+from robin_cli.judges.replies import Completion, Outcome
+from robin_cli.judges.transport import RAISED, Endpoint
+from robin_cli.model.errors import EndpointError
+from robin_cli.model.exchange import Failure, Message, Question
+
+_FEW_LOGPROBS = 5
+"""Some endpoints return no more per token."""
+
+_AT_LIMIT = ("length", "max_tokens", "model_length")
+"""The finish reasons of an answer that a limit on tokens cut."""
+
+
+class Dialect:
+    """Makes the bodies of requests to an endpoint, and learns from what became of them.
+
+    Several requests may be under way: each lesson compares the body that was sent with what is known by now.
+
+    Attributes:
+        limit: on the tokens of an answer, in new requests.
+        most_samples: the most answers to one request.
+        trials: the number of requests that still ask for log probabilities only to see whether they come.
+        accepted: the features, see :func:`features_of`, that the endpoint accepted, or that are not why it refuses.
+    """
+
+    def __init__(self, endpoint: Endpoint, notices: Notices) -> None:
+        self._endpoint, self._notices = endpoint, notices
+        self.limit = endpoint.max_tokens
+        self._may_raise = endpoint.raises and most_tokens(endpoint.extra_body, 0) == 0
+        self._is_raise_accepted = False
+        self.most_samples, self._is_several_answered = 2**31, False
+        self.trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
+        self._top_logprobs = TOP_LOGPROBS
+        self.accepted: set[str] = set()
+        self._without: set[str] = set()
+        self._renamed: dict[str, str] = {}
+
+    @property
+    def takes_system(self) -> bool:
+        """Whether the endpoint accepts a system message, as far as is known yet."""
+        return "system" not in self._without
+
+    @property
+    def limit_name(self) -> str:
+        """The parameter that limits the tokens of an answer."""
+        return self._renamed.get("max_tokens", "max_tokens")
+
+    def limit_of(self, body: Mapping[str, Any]) -> int:
+        """Return the limit on answers in a request; 0 if it has none."""
+        return int(body.get(self.limit_name, 0))
+
+    def body(self, question: Question, limit: int) -> dict[str, Any]:
+        """Return the body of a request for ``question``, after all that was learnt."""
+        endpoint, samples = self._endpoint, min(question.samples, self.most_samples)
+        wanted: dict[str, Any] = {
+            "max_tokens": limit,
+            "temperature": endpoint.temperature,
+            "top_p": endpoint.top_p,
+            "reasoning_effort": endpoint.reasoning_effort,
+            "seed": question.seed,
+            "n": samples if samples > 1 else None,
+            **question.structure,
+        }
+        has_images = any("images" in message for message in question.messages)
+        may_try = self.trials > 0 and not has_images
+        if (endpoint.logprobs or may_try) and "logprobs" not in self._without:
+            wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
+        parameters = {
+            self._renamed.get(name, name): value
+            for name, value in wanted.items()
+            if value is not None and name not in self._without
+        }
+        messages = question.messages if self.takes_system else without_system(question.messages)
+        return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
+
+    def others(
+        self, body: dict[str, Any], refusal: Failure
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what may be answered in place of a refused request, each with the feature that it lacks.
+
+        A prompt that is too long may leave room for an answer of half the length. Unknown words may refuse ``n`` or the system
+        message, as long as neither was ever accepted.
+        """
+        if refusal.reason == "context_length":
+            limit = self.limit_of(body)
+            if limit > 1 and self.limit_name not in self._endpoint.extra_body:
+                yield "length", {**body, self.limit_name: limit // 2}
+        elif not refusal.permanent:
+            features = features_of(body) - self.accepted
+            if "n" in features:
+                body = {name: body[name] for name in body if name != "n"}
+                yield "n", body
+            if "system" in features:
+                yield "system", {**body, "messages": without_system(body["messages"])}
+
+    def adapt(self, refused: Unsupported, body: Mapping[str, Any], detail: str) -> bool:
+        """Change later requests; return False if the parameter was not sent, or was changed already.
+
+        Raises:
+            EndpointError: the run cannot do without it.
+        """
+        # Another call may have learnt the same meanwhile: this body is then just old, and the next one will do.
+        endpoint, name = self._endpoint, refused.parameter
+        if name == "system":
+            if is_sent := name in features_of(body):
+                self.never_send(name)
+            return is_sent
+        if name == IMAGES and any("images" in message for message in body["messages"]):
+            raise EndpointError(
+                f"{endpoint.base_url}: the model {endpoint.model} does not accept images ({detail}); "
+                "name one that does with --model, or leave the rows with images out"
+            )
+        if name == EITHER:  # the one at its default was not the user's choice
+            name = "temperature" if endpoint.temperature == 1 != endpoint.top_p else "top_p"
+        sent = name if name in body else self._renamed.get(name, name)
+        if sent not in body or {name, sent} & endpoint.extra_body.keys():
+            return False
+        if name == "n":
+            self.most_samples = min(self.most_samples, max(1, body["n"] // 2))
+        elif refused.most:
+            if refused.most >= self.limit_of(body):
+                return False
+            self.limit, self._may_raise = min(self.limit, refused.most), False
+            self._notices.once(f"{detail}: --max-tokens is {self.limit:,} from now on")
+        elif name == sent == "max_tokens":
+            self._renamed[name] = "max_completion_tokens"
+            self._notices.once("wants max_completion_tokens instead of max_tokens; sending that")
+        elif name == "top_logprobs" and body[name] > _FEW_LOGPROBS:
+            self._top_logprobs = _FEW_LOGPROBS
+            self._notices.once(
+                f"gives fewer log probabilities per token than {TOP_LOGPROBS}; asking for {_FEW_LOGPROBS}"
+            )
+        else:
+            self._leave_out("logprobs" if name == "top_logprobs" else name, detail)
+        return True
+
+    def _leave_out(self, name: str, detail: str) -> None:
+        effort, needed = self._endpoint.reasoning_effort, ""
+        if name == RESPONSE_FORMAT:
+            needed = f"does not take --answers json ({detail}); start a new run with --answers text, which works everywhere"
+        elif name == "reasoning_effort" and effort is not None:
+            needed = f"does not take --reasoning-effort {effort} ({detail}); name one that it takes, or leave it out"
+        elif name == "max_tokens" and self._endpoint.bounded:
+            needed = f"accepts no limit on the length of answers ({detail}), so no limit on money holds; leave --max-cost out"
+        if needed:
+            raise EndpointError(f"{self._endpoint.base_url}: {needed}")
+        self._without.add(name)
+        instead = ", rating by the text alone" if name == "logprobs" else ""
+        self._notices.once(f'refuses "{name}" ({detail}); going on without it{instead}', key=name)
+
+    def never_send(self, feature: str) -> None:
+        """Never send ``feature`` again: "n" for several answers, "system" for the role."""
+        if feature == "n":
+            self.most_samples = 1
+        elif feature == "system":
+            self._without.add("system")
+            self._notices.once(
+                "accepts no system message; its text goes to the front of the user's"
+            )
+
+    def ends_trial(self, body: Mapping[str, Any], outcome: Outcome) -> bool:
+        """Return whether log probabilities that were only tried may be why a request was refused; stop trying if it failed."""
+        is_tried = "logprobs" in body and "logprobs" not in self._endpoint.extra_body
+        if self._endpoint.logprobs or not is_tried or isinstance(outcome, Completion):
+            return False
+        self.trials = 0
+        if isinstance(outcome, Failure):
+            return outcome.refused and not outcome.permanent
+        return isinstance(outcome, Unsupported)
+
+    def count_answers(self, count: int, body: Mapping[str, Any]) -> None:
+        """Learn from the number of answers to a request whether the endpoint gives several."""
+        wanted = body.get("n", 1)
+        self._is_several_answered |= count == wanted > 1
+        if count < wanted and not self._is_several_answered:
+            self.most_samples = min(self.most_samples, count)
+
+    def refuses_several(self) -> bool:
+        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
+        if not self._is_several_answered:
+            self.most_samples = 1
+        return not self._is_several_answered
+
+    def raise_limit(self, body: Mapping[str, Any], completion: Completion) -> bool:
+        """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
+        usual, sent = self._endpoint.max_tokens, self.limit_of(body)
+        self._is_raise_accepted |= sent > usual
+        if not all(
+            (answer.finish_reason or "").lower() in _AT_LIMIT
+            and not without_reasoning(answer.text).strip()
+            for answer in completion.answers
+        ):
+            return False
+        if self._may_raise and "max_tokens" not in self._without:
+            self._may_raise, self.limit = False, usual * RAISED
+            self._notices.once(
+                "an answer was cut off before its text; the judge may reason first. --max-tokens is "
+                f"{self.limit:,} from now on, not {usual:,}, and such answers are asked for again"
+            )
+        return usual <= sent < self.limit
+
+    def restore_limit(self, body: Mapping[str, Any], detail: str) -> bool:
+        """Restore the run's own limit on answers if the endpoint refuses the raised one; return whether it did."""
+        usual, sent = self._endpoint.max_tokens, self.limit_of(body)
+        if self._is_raise_accepted or sent <= usual:
+            return False
+        if self.limit > usual:
+            self.limit = usual
+            self._notices.once(
+                f"refuses answers of {sent:,} tokens ({detail}): --max-tokens is {usual:,} again"
+            )
+        return True
+
+
+def features_of(body: Mapping[str, Any]) -> set[str]:
+    """Return which of the features that some endpoints refuse are in a request: "n", "system"."""
+    roles = {message["role"] for message in body.get("messages", ())}
+    return (roles & {"system"}) | ({"n"} if body.get("n", 1) > 1 else set())
+
+
+def without_system(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with the text of system messages at the front of the first other one."""
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    others = [dict(message) for message in messages if message["role"] != "system"]
+    if system and others:
+        others[0]["content"] = f"{system}\n\n{others[0]['content']}"
+    return others

@@ -1,0 +1,402 @@
+"""What an error of an endpoint means: is the call made again, is it waited for, does it count, whose fault is it?
+
+``_RULES`` decides it, by the status and the words; many dialects of "OpenAI-compatible" end here. What a rule may say:
+
+==================  ================================  =============================================
+``_stop(...)``      not made again                    the key's, the model's or the address's: the session ends
+``_retire(...)``    not made again                    the pair's: it is asked no more
+``_wait``           as soon as there is room          nobody's, it is no error: all calls wait as long as the endpoint asks,
+                                                      fewer are made at a time, for PATIENCE_S at most (``retrying.py``)
+``_overloaded``     up to ``--max-retries`` times     the endpoint's; fewer calls at a time may help it
+``_fail``           up to ``--max-retries`` times     the endpoint's
+``refuse``          once, then by ``robin resume``    perhaps the pair's; of many pairs, the request's (``session/health.py``)
+``_adapt``          at once, as the endpoint wants    nobody's: it does not count
+==================  ================================  =============================================
+
+No answer at all is :func:`unanswered`, as ``_fail``. A complete answer that cannot be read is :class:`Unread`: it is paid for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from robin_cli.judges.bodies import Body, clean_text, excerpt, number, one_line, parse, short_text
+from robin_cli.model.exchange import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
+
+    The ``parameter`` "system" stands for the role of a message, IMAGES for the images in messages, and EITHER for one of two.
+    ``most``: a smaller value, of at most so much, would do.
+    """
+
+    parameter: str
+    detail: str
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Every call would fail like this one; ``unkeyed`` is the message to use if no key was sent."""
+
+    detail: str
+    unkeyed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A complete answer that cannot be read: it is paid for."""
+
+    detail: str
+
+
+Problem = Failure | Unsupported | Stop | Unread
+
+
+class EndpointsError(NamedTuple):
+    """The parts of an endpoint's error; '' for a missing part."""
+
+    code: str
+    kind: str
+    param: str
+    message: str
+    wait_s: float | None
+
+
+class _Trouble(NamedTuple):
+    """An error with its status, and the seconds that the endpoint asks to wait; None if it does not."""
+
+    status: int
+    error: EndpointsError
+    after_s: float | None = None
+
+    @property
+    def detail(self) -> str:
+        message = self.error.message
+        return message if message.startswith(str(self.status)) else f"{self.status}: {message}"
+
+    @property
+    def words(self) -> str:
+        return f"{self.error.code} {self.error.kind} {self.error.message}"
+
+
+_Meaning = Callable[[_Trouble], Problem]
+
+
+def _stop(fact: str, unkeyed: str = "") -> _Meaning:
+    return lambda trouble: Stop(fact.format(trouble.detail), unkeyed.format(trouble.detail))
+
+
+def _retire(reason: str) -> _Meaning:
+    return lambda trouble: Failure(reason, trouble.detail)
+
+
+def _retry(*, waits: bool = False, slows: bool = False) -> _Meaning:
+    def meaning(trouble: _Trouble) -> Problem:
+        reason = "rate_limited" if waits else f"http_{trouble.status}"
+        after_s = trouble.after_s
+        return Failure(reason, trouble.detail, 0.0, after_s, throttled=waits, overloaded=slows)
+
+    return meaning
+
+
+_fail, _overloaded, _wait = _retry(), _retry(slows=True), _retry(waits=True, slows=True)
+
+
+def _wait_if_asked(trouble: _Trouble) -> Problem:
+    return (_overloaded if trouble.after_s is None else _wait)(trouble)
+
+
+def refuse(detail: str, latency_s: float = 0.0) -> Failure:
+    """Return the failure for a refusal that may have nothing to do with its pair: asked once more, then by robin resume."""
+    return Failure("bad_request", detail, latency_s, tries=2)
+
+
+def _adapt(parameter: str) -> _Meaning:
+    return lambda trouble: Unsupported(parameter, trouble.detail)
+
+
+def _shorten(trouble: _Trouble) -> Problem:
+    found = _AFFORDS.search(trouble.words)
+    return Unsupported("max_tokens", trouble.detail, most=int(found[1]) if found else 0)
+
+
+def _adapt_or_refuse(trouble: _Trouble) -> Problem:
+    """Return which parameter the endpoint refuses; a refusal for any other reason."""
+    error, detail = trouble.error, trouble.detail
+    refused = error.param if error.param in _PARAMETERS else None
+    if refused is None and _TOO_LONG.search(trouble.words):
+        return Failure("context_length", detail)
+    if refused is None and _REFUSES.search(trouble.words):
+        named = (name for name, words in _PARAMETERS.items() if words.search(error.message))
+        refused = next(named, None)
+    is_too_many = refused == "max_tokens" and _TOO_MANY.search(error.message)
+    if is_too_many and "completion_tokens" not in error.message:
+        return refuse(f"{detail}; lower --max-tokens")
+    return Unsupported(refused, detail) if refused else refuse(detail)
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+EITHER = "temperature or top_p"
+IMAGES = "images"
+_PARAMETERS = {
+    EITHER: _words(
+        r"temperature.{0,20}top_p.{0,20}(both|together)|both.{0,20}temperature.{0,20}top_p"
+    ),
+    "max_tokens": re.compile(r"\bmax_tokens\b"),
+    "temperature": re.compile(r"\btemperature\b"),
+    "top_p": re.compile(r"\btop_p\b"),
+    "seed": re.compile(r"\bseed\b"),
+    "top_logprobs": re.compile(r"\btop_logprobs\b"),
+    "logprobs": _words(r"\blog_?probs\b|log probabilit"),
+    "response_format": _words(r"\bresponse_format\b|\bjson_schema\b|structured output"),
+    "n": _words(
+        r"""['"`]n['"`]|\bn\b ?(>|<|must|=|is|cannot|value|param)|candidate_?count|"""
+        r"(number of|multiple|several|one|single) (choice|completion|candidate|sample|generation|sequence)"
+    ),
+    # last: it is named as the reason that others are refused
+    "reasoning_effort": _words(r"reasoning[_. ]effort"),
+}
+_REFUSES = _words(
+    r"unsupported|not (supported|enabled|permitted|allowed)|(does|do) not support|unknown|unrecognized|unexpected|extra input|"
+    r"must be|only|at most|exceed|greater|invalid|cannot|number of"
+)
+_TOO_MANY = _words(r"too (large|high|big)|at most|exceed|greater|less than|maximum")
+_TOO_LONG = _words(r"too (long|many tokens)|maximum.{0,20}tokens|`inputs`|request too large")
+_WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
+
+_BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
+_CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang
+_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only here Gemini's differs from one per minute
+_QUOTA = _words(
+    r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|^(?!.*per[ _-]?min).*per[ _-]?day"
+    r"|(no|not enough|out of|insufficient) (\w+ )?credits?|credits? (balance|exhausted|used up)"
+)
+_AFFORDS = _words(r"can only afford (\d+)")  # OpenRouter's: the credit pays for shorter answers
+_BROKE = _words(
+    r"insufficient_quota|billing_hard_limit|credit balance|insufficient (credit|balance)"
+)
+_KEY = _words(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect).{0,10}api.?key")
+_FILTER = _words(
+    r"content.?(filter|policy|management)|responsible.?ai|safety|flagged|requires moderation"
+)
+_MODEL = _words(
+    r"model.{0,80}(not.?found|not exist|unknown|not available|no access)|(unknown|invalid|no such).?model|"
+    r"not a valid model|access to.{0,20}model"
+)
+_NO_SYSTEM = _words(
+    r"(system|developer).{0,60}(not|n.t|un|dis)[ -]?(supported|allowed|enabled|accepted|permitted|available)|"
+    r"(not|n.t|cannot|unsupported|unknown|invalid|unexpected).{0,30}(system|developer|role)|"
+    r"roles must alternate|only.{0,20}(user|assistant).{0,40}role|only user and assistant"
+)
+_NO_IMAGES = _words(  # without words about a single image: others may be accepted
+    r"^(?!.*(format|mime|media.?type|image/|extension|download|fetch)).*("
+    r"(image|vision|multi-?modal).{0,60}(not (supported|enabled|available|allowed)|only supported)|not a multi-?modal|"
+    r"(not|n.t|cannot|endpoints found that) (support|accept|take|process|handle|read).{0,40}(image|vision|multi)|"
+    r"at most 0 image|unknown variant `?image_url|content.{0,60}(must|should) be a (valid )?string)"
+)
+
+_PASSING = frozenset({408, 409, 425, 429, 498, *range(500, 600)})
+_ENDS = {
+    402: "the account is out of credit ({}); add some, then robin resume",
+    403: "the key may not use this model or endpoint ({}); check --model, or take another key",
+    404: "no such model or address ({}); check --model, and --base-url, which often ends in /v1; a model that only decides "
+    "needs --answers decisions",
+    405: "nothing answers chat completions there ({}); check --base-url",
+}
+_REFUSED = frozenset(range(400, 500)) - _PASSING - {401, *_ENDS}
+_ANY_BUT_429 = frozenset(range(400, 600)) - {429}
+_NO_CREDIT = _stop("the quota or credit of this key is used up ({})")
+_BAD_KEY = _stop(
+    "the key was refused ({}); set a good one in the variable that --api-key-env names",
+    "it wants a key, and none was sent ({}); set one in OPENAI_API_KEY, or name the variable that holds it with "
+    "--api-key-env",
+)
+
+
+class _Rule(NamedTuple):
+    """What an error means. A rule fits an error with one of its statuses and with its words; None fits any words."""
+
+    statuses: Container[int]
+    words: re.Pattern[str] | None
+    meaning: _Meaning
+
+
+_RULES = (
+    _Rule(_ANY_BUT_429, _NO_IMAGES, _adapt(IMAGES)),
+    _Rule({403}, _FILTER, _retire("filtered")),  # OpenRouter's moderation: not this key
+    _Rule({429}, _QUOTA, _NO_CREDIT),
+    _Rule({429}, _words("request too large"), _retire("context_length")),  # for any minute
+    _Rule({429, 498}, None, _wait),
+    _Rule({402}, _AFFORDS, _shorten),
+    _Rule({401}, None, _BAD_KEY),
+    *(_Rule({status}, None, _stop(fact)) for status, fact in _ENDS.items()),
+    _Rule({503}, _CROWDED, _wait),
+    _Rule({503}, None, _wait_if_asked),
+    _Rule({529}, None, _overloaded),
+    _Rule(_PASSING, None, _fail),
+    _Rule(_REFUSED, _KEY, _stop("the key was refused ({})")),
+    _Rule(_REFUSED, _BROKE, _NO_CREDIT),
+    _Rule(_REFUSED, _NO_SYSTEM, _adapt("system")),
+    _Rule(_REFUSED, _MODEL, _stop("the model is not known there ({}); check --model")),
+    _Rule(_REFUSED, _FILTER, _retire("filtered")),
+    _Rule({413}, None, _retire("context_length")),
+    _Rule(_REFUSED, _WINDOW, _retire("context_length")),
+    _Rule(range(1000), None, _adapt_or_refuse),
+)
+"""The first rule that fits an error counts."""
+
+_TRIES_AT_FIRST = 2
+"""The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
+
+_SECRET = re.compile(r"[?#].*|(?<=//)[^/?#]*@", re.DOTALL)
+"""The parts of an address that may hold a token or a password."""
+
+
+def classify(
+    status: int, body: Body, headers: Mapping[str, str], content: object = None
+) -> Problem:
+    """Return what an HTTP error with this body means; ``content`` is the JSON value of ``body``, if it was read already."""
+    if 300 <= status < 400:
+        to = _SECRET.sub("", headers.get("location", ""))
+        where = "to no address; check --base-url"
+        if to:
+            where = f"to {excerpt(to.encode())}; give that address"
+        return Stop(f"the endpoint redirects ({status}) {where}")
+    if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
+        return Stop(f"the quota of this key for the day is used up ({status}: {excerpt(body)})")
+    error = error_in(parse(body) if content is None else content, excerpt(body))
+    return _meaning(status, error, headers)
+
+
+def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
+    """Return what an error without a status means for the run; ``bad_request``, asked again and again, if that is unclear."""
+    error = error_in(content, "no message")
+    code = number(error.code)
+    if code is not None and 400 <= code < 600:
+        return _meaning(int(code), error, headers)
+    is_busy = _BUSY.search(_Trouble(0, error).words)
+    problem = _meaning(429 if is_busy else 400, error, headers)
+    if isinstance(problem, Failure) and problem.reason == "bad_request":
+        return Failure("bad_request", f"a 200 with an error inside: {error.message}")
+    return problem
+
+
+def _meaning(status: int, error: EndpointsError, headers: Mapping[str, str]) -> Problem:
+    asked_s = retry_after_s(headers)
+    trouble = _Trouble(status, error, error.wait_s if asked_s is None else asked_s)
+    return next(
+        rule.meaning(trouble)
+        for rule in _RULES
+        if status in rule.statuses and (rule.words is None or rule.words.search(trouble.words))
+    )
+
+
+def unanswered(why: str, *, timed_out: bool, was_there: bool) -> Failure:
+    """Return the failure of a request without an answer; ``was_there``: the endpoint was reached before, or is now."""
+    tries = None if was_there else _TRIES_AT_FIRST
+    return Failure("timeout" if timed_out else "connection", why, tries=tries)
+
+
+def too_long(what: object) -> Unread:
+    """Return the outcome of a reply that is too long, for the reason ``what``."""
+    return Unread(f"{what}; ask for less with --max-tokens, or for fewer ratings a request")
+
+
+# ── what an error says ────────────────────────────────────────────────────────────────────────────
+
+_MESSAGE = 2000
+"""The most characters of an error that are read."""
+
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|h|m|s)")
+_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TRY_AGAIN = _words(
+    r"(?:(?:try|retry|wait)[^\d.,;]{0,40}?\b(?:in|after|for)|wait) (?:about )?((?:\d+(?:\.\d+)?\s*[hms][a-z]*[\s,]*)+)"
+)
+_WAIT_FIELDS = {
+    **dict.fromkeys(("retrydelay", "retryafter", "retryafterseconds", "retryafters"), 1.0),
+    "retryafterms": 0.001,
+}
+
+
+def error_in(content: object, otherwise: str = "") -> EndpointsError:
+    """Read an error in any of the dialects; ``otherwise`` is its message if it has none."""
+    if isinstance(content, list):  # Gemini's form
+        content = content[0] if content else None
+    whole = content
+    if isinstance(content, dict):
+        content = content.get("error", content)  # old vLLM and litellm write it flat
+    elif not isinstance(content, str):
+        content = None
+    error = content if isinstance(content, dict) else {"message": content}
+    message = error.get("message")
+    line = one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
+    code, kind, param = (short_text(error.get(name)) for name in ("code", "type", "param"))
+    return EndpointsError(code, kind, param, line or otherwise, _wait_s(whole, error, line))
+
+
+def _wait_s(content: object, error: Mapping[str, Any], message: str) -> float | None:
+    """Return the seconds to wait that a body asks for: by ``retryDelay`` or ``retry_after``, else in words."""
+    details = error.get("details")
+    parts = [error, content, error.get("metadata"), *(details if isinstance(details, list) else [])]
+    for name, value in (pair for part in parts if isinstance(part, dict) for pair in part.items()):
+        unit_s = _WAIT_FIELDS.get(re.sub("[^a-z]", "", str(name).lower()))
+        if unit_s and (seconds := duration_s(clean_text(value))) is not None:
+            return seconds * unit_s
+    words = _TRY_AGAIN.search(message)
+    return _sum_s(words[1].lower()) if words else None
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Return the seconds that the endpoint asks to wait, at least 0; None if it does not.
+
+    Reads ``retry-after-ms``, ``retry-after`` (seconds, or a date, for which ``now`` is the time, seconds since 1970; by default
+    the response's own Date header), then the longest ``x-ratelimit-reset-*`` (``6m0s``, ``500ms``) of a limit that has nothing
+    left.
+    """
+    if (milliseconds := number(headers.get("retry-after-ms"))) is not None:
+        return max(0.0, milliseconds / 1000)
+    value = headers.get("retry-after", "").strip()
+    if (seconds := duration_s(value)) is not None:
+        return seconds
+    if value and (at := _date(value)) is not None:
+        since = now if now is not None else _date(headers.get("date", ""))
+        return max(0.0, at - since) if since is not None else None
+    resets = [
+        seconds
+        for name in headers
+        if name.startswith("x-ratelimit-remaining-")
+        and number(headers[name]) == 0
+        and (seconds := duration_s(headers.get(name.replace("remaining", "reset"), ""))) is not None
+    ]
+    return max(resets, default=None)
+
+
+def duration_s(text: str) -> float | None:
+    """Return the seconds of ``6m0s``, ``1m30s``, ``500ms`` or a plain number; None for other texts."""
+    if (seconds := number(text)) is not None:
+        return max(0.0, seconds)
+    text = text.strip()
+    return _sum_s(text) if text and not _AMOUNT.sub("", text).strip() else None
+
+
+def _sum_s(text: str) -> float:
+    return sum(float(amount) * _SECONDS[unit] for amount, unit in _AMOUNT.findall(text))
+
+
+def _date(text: str) -> float | None:
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        with suppress(ValueError, TypeError, OverflowError):
+            return read(text).timestamp()
+    return None
