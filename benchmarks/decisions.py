@@ -24,9 +24,9 @@ import numpy as np
 from robin_cli.data.pools import Pool, load_pools
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import BASELINE
-from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulate.experiment import Row, conduct
 from robin_cli.simulate.pools import subject_of
+from robin_cli.simulate.settings import SimulationSettings
 
 PAIRS, RUNS, CALLS = 1_000, 5, (1.25, 1.5, 2.0, 2.5, 5.0, 10.0)
 OPINIONS = (1.25, 1.5, 2.0)

@@ -19,9 +19,9 @@ from robin_cli.model.arms import FloatArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.policies.registry import make_policy
 from robin_cli.run.pools import load_pools
-from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulate.pools import subject_of
 from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.agreed import agreed
 from robin_cli.stats.decided import decisions_by, first_rows
 from robin_cli.stats.labelled import Corrected, corrected

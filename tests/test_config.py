@@ -12,13 +12,14 @@ from jsonschema import Draft7Validator
 from robin_cli.cli.init_file import schema, starting_file
 from robin_cli.cli.options import known_values
 from robin_cli.model.errors import InputError
+from robin_cli.settings.addresses import checked_urls
 from robin_cli.settings.reading import (
     load_settings,
     read_toml,
     ready_configs,
 )
 from robin_cli.settings.resolve import resolve
-from robin_cli.settings.table import TABLE, Settings, checked_urls
+from robin_cli.settings.table import TABLE, Settings
 from tests.conftest import ROOT, judging, refuses, robin, write_pairs
 
 
@@ -39,7 +40,7 @@ def test_takes_a_flag_before_the_file_and_the_file_before_the_default(tmp_path: 
         0.007,
         4,
     )
-    assert config.attributes == ("helpfulness", "verbosity")
+    assert config.attribute == ("helpfulness", "verbosity")
 
 
 def test_counts_paths_in_a_file_from_its_own_folder(tmp_path: Path) -> None:

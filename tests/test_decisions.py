@@ -271,7 +271,7 @@ def test_ends_at_once_where_no_call_could_be_answered(
         (("--seed", "1"), "takes no --seed"),
         (("--batch",), "--batch: does not reach /decisions"),
         (("--rubric", "wide.toml"), "11 levels, and a decision model takes 10 at most"),
-        (("--answers", "text"), "2 forms for 1 judge"),
+        (("--answers", "text"), "--answers: 2 for 1 judge"),
     ],
 )
 def test_refuses_what_a_decision_model_does_not_take_before_it_asks(

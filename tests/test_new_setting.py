@@ -18,7 +18,7 @@ from tests.many_starts import starts
 
 AFTER = "    seed: int | None = _ask("
 ENTRY = (
-    '    patience: int = _ask("Minutes of patience.", 3, check=_within(1, 9, "minutes, 1 to 9"))\n'
+    '    patience: int = _ask("Minutes of patience.", 3, check=within(1, 9, "minutes, 1 to 9"))\n'
 )
 ENTRY += '    above: float | None = _ask("Say how many scores are above it.")\n'
 PYTHON = """import sys, robin_cli

@@ -277,7 +277,7 @@ def test_is_the_same_from_python(tmp_path: Path, two_judges: str) -> None:
         ({"model": ("a", "a@http://localhost:1/v1")}, '"a" is named twice'),
         ({"model": ("@http://localhost:1/v1",)}, "an empty name"),
         ({"model": ("a@http://user:secret@localhost/v1",)}, "must hold no user, password"),
-        ({"model": ("a", "b", "c"), "api_key_env": ("A", "B")}, "2 variables for 3 judges"),
+        ({"model": ("a", "b", "c"), "api_key_env": ("A", "B")}, "--api-key-env: 2 for 3 judges"),
     ],
 )
 def test_says_what_is_wrong_with_a_panel(change: dict[str, tuple[str, ...]], said: str) -> None:

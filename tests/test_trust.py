@@ -20,17 +20,15 @@ import pytest
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
 from robin_cli.model.plugins import plugins
+from robin_cli.run.made_here import is_made_here, keep_sendings, kept_sendings
 from robin_cli.session.resuming import reopen_run
+from robin_cli.settings.addresses import host_of, is_loopback
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import (
     AT_ENDPOINTS,
     Source,
     check_sendings,
-    host_of,
-    is_loopback,
-    is_made_here,
-    keep_sendings,
 )
 from tests.conftest import change_manifest, has, plant, refuses, robin, robin_afresh, write_pairs
 from tests.judges.wire import Wire, completion, serving
@@ -318,7 +316,10 @@ def test_holds_another_scheme_port_or_variable_for_another(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     own = {"base_url": (), "model": ("m",), "api_key_env": (), "judge": (AT_ENDPOINTS,)}
     named = {"base_url": ["https://mine/v1"], "model": ["m@https://panel/v1"]}
-    run = Source("r", "a1", {**named, "api_key_env": ["MINE"]})
+
+    def run() -> Source:
+        return Source("r", kept_sendings("a1"), {**named, "api_key_env": ["MINE"]})
+
     known = [
         ("https://mine/v2", "MINE"),
         ("https://panel/v1", "MINE"),
@@ -327,8 +328,9 @@ def test_holds_another_scheme_port_or_variable_for_another(
         ("http://localhost:1/v1", "AWS"),
         ("https://mine", "-"),
     ]
-    check_sendings(run, own, known)
-    for new in [
+    known = [(host_of(url), variable) for url, variable in known]
+    check_sendings(run(), own, known)
+    for url, variable in [
         ("http://mine/v1", "MINE"),
         ("https://mine:8443/v1", "MINE"),
         ("https://mine.", "MINE"),
@@ -336,12 +338,13 @@ def test_holds_another_scheme_port_or_variable_for_another(
         ("https://api.openai.com/v1", "MINE"),
         ("http://api.openai.com/v1", "-"),
     ]:
-        refuses(InputError, re.escape(host_of(new[0])), check_sendings, run, own, [*known, new])
+        new = (host_of(url), variable)
+        refuses(InputError, re.escape(new[0]), check_sendings, run(), own, [*known, new])
         check_sendings(Source(), own, [new])
         keep_sendings("b2", [new, new])
-        refuses(InputError, re.escape(host_of(new[0])), check_sendings, run, own, [new])
+        refuses(InputError, re.escape(new[0]), check_sendings, run(), own, [new])
         keep_sendings("a1", [new])
-        check_sendings(run, own, [new])
+        check_sendings(run(), own, [new])
     kept = (tmp_path / "robin" / "runs").read_text(encoding="utf-8").splitlines()
     assert len(kept) == len(set(kept)) == 12
 
@@ -352,7 +355,7 @@ def test_keeps_runs_where_no_other_folder_decides(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", "state")
     monkeypatch.setenv("HOME", "home")
-    keep_sendings("a1", [("https://mine/v1", "K")])
+    keep_sendings("a1", [("https://mine", "K")])
     assert not list(tmp_path.iterdir())
     assert not is_made_here("a1")
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Unpack
 from robin_cli.api.given import Frame, dataset_of, load, ready
 from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.run import Run
-from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
+from robin_cli.api.spending import check_names, check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
 from robin_cli.model.records import Pair
 from robin_cli.run.manifest import read_manifest
 from robin_cli.session.opening import open_run as open_configured
-from robin_cli.settings.reading import check_names, find_config, read_toml, together
+from robin_cli.settings.reading import find_config, read_toml, together
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.settings.trust import Source
 from robin_cli.show.messages import messages_for

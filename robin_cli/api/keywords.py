@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 class JudgeSettings(TypedDict, total=False):
     """Settings of ``robin judge``, see ``robin judge --help-all``; None counts as not given."""
 
-    attribute: str | None
+    attribute: str | Sequence[str] | None
     rubric: str | Path | Sequence[str | Path] | None
     template: str | Path | None
     base_url: str | Sequence[str] | None

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robin_cli.api.given import Frame, labels_from, ready
-from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
+from robin_cli.api.spending import check_names, check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
 from robin_cli.goals.making import table_of
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
 from robin_cli.session.resuming import reopen_run, resumed
-from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE
 from robin_cli.show.messages import messages_for

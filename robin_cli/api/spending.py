@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from robin_cli.data.remote import scheme_of
 from robin_cli.goals.making import goal_of_run
 from robin_cli.judges.functions import Function, naming
-from robin_cli.model.errors import InputError, typed
+from robin_cli.model.errors import InputError, did_you_mean, typed
 from robin_cli.run.manifest import FILE, read_manifest
 from robin_cli.run.reader import count_answers, read_run
 from robin_cli.run.store import RunStore
@@ -25,6 +25,12 @@ from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.table import IN_PYTHON, TABLE
 from robin_cli.show.messages import Messages
 from robin_cli.show.progress import conclusion, nothing_sent, shown
+
+
+def check_names(names: Set[str], known: Set[str]) -> None:
+    """Raise InputError for the first of ``names`` that is not a setting."""
+    if unknown := sorted(names - known):
+        raise InputError(f'no setting "{unknown[0]}"{did_you_mean(unknown[0], known)}')
 
 
 def checked_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:

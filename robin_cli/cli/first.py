@@ -74,10 +74,26 @@ def ready_to_resume(run: Path, settings: Settings) -> Resolved:
 
 def note_doubts(settings: Settings) -> None:
     """Print which variables and settings do not count."""
-    from robin_cli.settings.reading import doubtful_variables
-
-    if lines := (*doubtful_variables(), *settings.source.notes):
+    if lines := (*_doubtful_variables(), *settings.source.notes):
         from robin_cli.show.messages import messages_for
 
         for line in lines:
             messages_for(quiet=settings.quiet).note(line)
+
+
+def _doubtful_variables() -> list[str]:
+    """Return a line for each ROBIN_* variable that has nearly the name of a setting's."""
+    import difflib
+    import os
+
+    from robin_cli.settings.table import TABLE
+
+    known, lines = [name.upper() for name in TABLE], []
+    for variable in os.environ:
+        name = variable.removeprefix("ROBIN_")
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+        if near and name != variable and name not in known:
+            lines.append(
+                f"note: {variable} is set, but is not a setting of robin; ROBIN_{near[0]} is one"
+            )
+    return lines

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from robin_cli.cli.helping import help_in_file, with_known
 from robin_cli.data.local import shipped
-from robin_cli.settings.setting import Setting, with_known
-from robin_cli.settings.table import SIMULATE, SIMULATION, TABLE
+from robin_cli.settings.reading import SIMULATE
+from robin_cli.settings.setting import Setting
+from robin_cli.settings.table import TABLE
+from robin_cli.simulate.settings import SIMULATION
 
 SCHEMA_FILE = "robin.schema.json"
 _EXPLAINED = "openai"
@@ -38,7 +41,7 @@ def starting_file(like: str, known: Known) -> str:
             if setting.example
             else f"{setting.name} = {json.dumps(setting.default)}"
         )
-        words = with_known(setting.said_in_file, partial(known, setting.name))
+        words = with_known(help_in_file(setting), partial(known, setting.name))
         beside = f"{value:<34} # {words}"
         above = [f"# {line}" for line in textwrap.wrap(words, _WIDTH - 2)]
         lines += [beside] if len(beside) <= _WIDTH else [*above, value]
@@ -67,7 +70,7 @@ def _schemas(table: Mapping[str, Setting], known: Known) -> dict[str, Any]:
     schemas = dict[str, Any]()
     for name, setting in table.items():
         must = f" Must be {setting.check[1]}." if setting.check else ""
-        words = with_known(setting.said_in_file, partial(known, name))
+        words = with_known(help_in_file(setting), partial(known, name))
         schemas[name] = {"description": words + must}
         if setting.default is not None:
             schemas[name]["default"] = setting.default

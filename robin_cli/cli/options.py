@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from robin_cli.cli.helping import help_of_flag, with_known
+
 if TYPE_CHECKING:
     from robin_cli.settings.setting import Setting
 
@@ -133,7 +135,8 @@ def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> typ
         @cached_property
         def settings(self) -> list[Any]:
             """Return the options, made only on demand, because robin --version needs none."""
-            from robin_cli.settings.table import SCALE, SIMULATION, TABLE
+            from robin_cli.settings.table import TABLE
+            from robin_cli.simulate.settings import SCALE, SIMULATION
 
             own = SIMULATION.values() if simulation else filter(which, [SCALE])
             return _options([*own, *(each for each in TABLE.values() if which(each))])
@@ -280,12 +283,10 @@ def _split_as_a_shell(param: Any, *, is_file: bool) -> None:
 
 
 def _declaration(setting: Setting) -> Any:
-    from robin_cli.settings.setting import with_known
-
     one = str if setting.kind is Mapping or setting.by_commas else setting.kind
     kind = list[one] if setting.several and not setting.by_commas else one  # type: ignore[valid-type]
     about: dict[str, Any] = {
-        "help": with_known(setting.said, partial(known_values, setting.name)),
+        "help": with_known(help_of_flag(setting), partial(known_values, setting.name)),
         "metavar": setting.metavar or None,
         "show_envvar": False,
     }

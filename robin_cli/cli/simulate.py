@@ -35,11 +35,10 @@ def simulate(
     A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs. With --decide it is the
     share of decisions that the mean ratings get wrong, and with --pairwise that of systems in the wrong order.
     """
-    from robin_cli.settings.reading import load_simulation
-    from robin_cli.settings.table import SIMULATION
     from robin_cli.show import simulated
     from robin_cli.show.messages import messages_for
     from robin_cli.show.progress import simulation_shown
+    from robin_cli.simulate.settings import SIMULATION, load_simulation
 
     given = settings_of_rows(ctx, by_flags_alone=True)
     settings = load_simulation(

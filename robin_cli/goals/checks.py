@@ -63,7 +63,7 @@ def check_pairwise(settings: Settings) -> None:
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
         )
-    if len(settings.attributes) > 1 or len(settings.rubric) > 1:
+    if len(settings.attribute) > 1 or len(settings.rubric) > 1:
         raise InputError(
             "--pairwise: one criterion decides which response is better; name one --attribute, or none, and make a run of each"
         )

@@ -17,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 from yarl import URL
 
 from robin_cli.model.errors import EndpointError
-from robin_cli.settings.trust import is_loopback
+from robin_cli.settings.addresses import is_loopback
 
 _OPENAI_HOST = "api.openai.com"
 

@@ -24,8 +24,8 @@ from robin_cli.model.decision import Decision, decision_of, is_of_systems, targe
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
 from robin_cli.model.records import Ends, Scale
 from robin_cli.run.layout import SEGMENTS, name_of
+from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
-from robin_cli.settings.resolve import judge_name
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import TABLE
 
@@ -270,7 +270,6 @@ class Manifest:
         return checked(
             before | {name: value for name, value in session.items() if name in taken_over},
             "its last session",
-            tidied=False,
         )
 
     def says(self, session: Mapping[str, Any]) -> bool:
@@ -433,7 +432,7 @@ def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[st
     for name, value in known.items():
         if value is None and TABLE[name].default is not None and not TABLE[name].several:
             raise ValueError(f"{place}: no {name}")
-    checked(known, place, tidied=False)
+    checked(known, place)
 
 
 def _check_scales(

@@ -9,8 +9,8 @@ from robin_cli.goals.base import Goal
 from robin_cli.model.records import things_rated
 from robin_cli.policies.registry import traits_of
 from robin_cli.run.store import RunStore
+from robin_cli.settings.addresses import is_loopback
 from robin_cli.settings.resolve import Resolved
-from robin_cli.settings.trust import is_loopback
 
 
 def cautions(store: RunStore, goal: Goal, resolved: Resolved) -> Iterable[str]:

@@ -20,7 +20,7 @@ from robin_cli.model.errors import RunError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.manifest import FILE, Manifest, ends_of, read_manifest
-from robin_cli.settings.resolve import shared_addresses
+from robin_cli.settings.addresses import OPENAI_URL
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 from robin_cli.stats.agreement import off_scale
@@ -184,9 +184,7 @@ def manifest_of(
         InputError: there is no model, or the budget is too small, see :meth:`Goal.check_reach`.
     """
     own = {
-        "base_url": list(settings.base_url or shared_addresses(settings))
-        if settings.at_endpoints
-        else [],
+        "base_url": list(settings.base_url or (OPENAI_URL,)) if settings.at_endpoints else [],
         "model": settings.model[0] if len(settings.model) == 1 else list(settings.model),
         **recorded(settings, Scope.RUN),
     }

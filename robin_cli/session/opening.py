@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
+from robin_cli.run.made_here import keep_sendings
 from robin_cli.run.store import RunStore
 from robin_cli.session.inputs import checked_data, manifest_of, pairs_of, space_of
 from robin_cli.session.money import calls_paid_for, prices_of
@@ -69,7 +71,8 @@ def open_run(
     if choice is not None:
         notify(choice.text(asked))
     # Registered first: a run that is killed at once was made here, too.
-    return RunStore.create(path, wanted, dataset.pairs, variances, session, resolved.keep_hosts)
+    register = partial(keep_sendings, sendings=resolved.sendings)
+    return RunStore.create(path, wanted, dataset.pairs, variances, session, register)
 
 
 def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:
@@ -77,7 +80,7 @@ def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:
     if settings.run:
         return Path(settings.run)
     if settings.pairwise:
-        attributes = ("pairwise", *settings.attributes)
+        attributes = ("pairwise", *settings.attribute)
     path = Path("runs") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{'-'.join(attributes)}"
     # Two runs may begin in the same second, and clocks go backwards.
     numbers = (

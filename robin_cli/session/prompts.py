@@ -10,7 +10,7 @@ def prompts_of_check(settings: Settings) -> PromptSet:
     """Load the prompts for the question of ``robin check``: its first attribute, or helpfulness."""
     has_own = settings.rubric or settings.pairwise
     return load_prompts(
-        settings.attributes[:1] or (() if has_own else ("helpfulness",)),
+        settings.attribute[:1] or (() if has_own else ("helpfulness",)),
         settings.rubric,
         settings.template,
         ("text", "decisions"),
@@ -22,7 +22,7 @@ def prompts_of_check(settings: Settings) -> PromptSet:
 def prompts_of(settings: Settings) -> PromptSet:
     """Load the template and rubrics that ``settings`` name. InputError as :func:`load_prompts`."""
     return load_prompts(
-        settings.attributes,
+        settings.attribute,
         settings.rubric,
         settings.template,
         settings.answers,

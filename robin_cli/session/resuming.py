@@ -16,14 +16,14 @@ from robin_cli.goals.run_judges import repeats_of
 from robin_cli.judges.metering import batch_share
 from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
+from robin_cli.run.made_here import is_made_here, kept_sendings
 from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
 from robin_cli.run.store import RunStore
 from robin_cli.session.inputs import recorded_prompts, sources_of
+from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
-from robin_cli.settings.resolve import judge_name
-from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import IN_PYTHON, TABLE, Settings, recorded
-from robin_cli.settings.trust import PRICES, Source, is_made_here, named_in
+from robin_cli.settings.table import IN_PYTHON, SESSION, TABLE, Settings, recorded
+from robin_cli.settings.trust import NAMING, PRICES, Source, as_sequence
 
 
 def reopen_run(path: Path, settings: Settings) -> RunStore:
@@ -39,7 +39,7 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
         _check_unchanged(store.manifest)
         budget_usd = None if store.manifest.budget_usd is None else settings.max_cost
         if settings.budget is not None or budget_usd is not None:
-            _set_budget(store, settings.budget, budget_usd, recorded(settings, Scope.SESSION))
+            _set_budget(store, settings.budget, budget_usd, recorded(settings, SESSION))
     except BaseException:
         with suppress(StorageError):  # the first error says more
             store.close()
@@ -110,7 +110,8 @@ def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
         notes.append(
             f"{run}: its prices do not count, because it was not made here; --price-in and --price-out set them"
         )
-    source = Source(str(run), manifest.run_id, named_in(given), notes)
+    named = {name: as_sequence(given[name]) for name in NAMING if name in given}
+    source = Source(str(run), kept_sendings(manifest.run_id), named, notes)
     if "price_in" not in given:
         source = replace(source, prices=f"recorded in {run}, which was made here")
     found = Settings(**settings, source=source)

@@ -12,6 +12,7 @@ from robin_cli.judges.functions import Function
 from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import Ledger
+from robin_cli.run.made_here import keep_sendings
 from robin_cli.run.manifest import REACHED
 from robin_cli.run.store import RunStore
 from robin_cli.session.carrying import Closing, carrying_of
@@ -56,7 +57,7 @@ async def work(
         session = {**resolved.session, "repeat_anyway": True}
         resolved = replace(resolved, repeat_anyway=True, session=session)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
-    resolved.keep_hosts(store.manifest.run_id)
+    keep_sendings(store.manifest.run_id, resolved.sendings)
     if ledger.open and not resolved.batch:  # first finish the batches under way
         before = await _session(store, resolved, ledger, note, around, function, finish_only=True)
         if before.interrupted:

@@ -6,31 +6,36 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.judge_spec import WITHOUT_KEY, JudgeSpec
+from robin_cli.settings.addresses import (
+    JUDGE_SCHEME,
+    OPENAI_URL,
+    checked_urls,
+    host_of,
+    place_of,
+    split_model,
+)
 from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import Settings, checked_urls, recorded
+from robin_cli.settings.table import TABLE, Settings, recorded
 from robin_cli.settings.trust import (
     AT_ENDPOINTS,
     DEFAULT_KEY_ENV,
     NAMING,
     NO_KEY,
-    OPENAI_URL,
     PRICES,
+    Sending,
+    as_sequence,
     check_sendings,
-    keep_sendings,
-    place_of,
-    split_model,
-    values,
 )
 
 _LIKE_AN_ADDRESS = re.compile(
     r".*@(?:\w+:/|localhost\b|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/).*", re.DOTALL | re.IGNORECASE
 )
-
-Value = TypeVar("Value")
+_KEY = re.compile(r"[!#-&(-~]*")
+"""Printable ASCII without blanks and quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,7 @@ class Resolved:
 
     Attributes:
         kind: openai, the name of a package's judge, or that of a Python function.
+        sendings: the hosts that get requests, with the variables of their keys.
         request: the options of each request, by the names of the judges' ``Options``.
         concurrency: the calls under way at each address; None to adapt.
         longest_visit: the ratings of a pair that are asked for at a time, at most.
@@ -52,6 +58,7 @@ class Resolved:
 
     kind: str
     judges: tuple[JudgeSpec, ...]
+    sendings: tuple[Sending, ...]
     request: Mapping[str, Any]
     concurrency: int | None
     rpm: float | None
@@ -77,9 +84,9 @@ class Resolved:
         """Whether the judges are at addresses, with keys."""
         return self.kind == AT_ENDPOINTS
 
-    def keep_hosts(self, run_id: str) -> None:
-        """Keep where a run sends its requests, so that it goes on without further flags."""
-        keep_sendings(run_id, _sendings(self.judges))
+
+_AS_THEY_ARE = TABLE.keys() & set(Resolved.__slots__) - {"concurrency"}
+_OF_REQUESTS = ("temperature", "top_p", "max_tokens", "extra_body", "reasoning_effort")
 
 
 def resolve(settings: Settings) -> Resolved:
@@ -91,50 +98,27 @@ def resolve(settings: Settings) -> Resolved:
     """
     keys = read_keys(settings)
     judges = judges_of(settings, keys)
-    named = {name: values(getattr(settings, name)) for name in NAMING}
-    check_sendings(settings.source, named, _sendings(judges))
+    sendings = _sendings(judges)
+    named = {name: as_sequence(getattr(settings, name)) for name in NAMING}
+    check_sendings(settings.source, named, sendings)
     has_keys = any(keys[name] != WITHOUT_KEY for name in settings.api_key_env)
+    is_each_named = NO_KEY in settings.api_key_env
     unnamed = [judge.name for judge in judges if judge.api_key_env == NO_KEY]
+    request = {name: getattr(settings, name) for name in _OF_REQUESTS}
     return Resolved(
         kind=settings.judge,
         judges=judges,
-        request={
-            "temperature": settings.temperature,
-            "top_p": settings.top_p,
-            "max_tokens": settings.max_tokens,
-            "extra_body": settings.extra_body,
-            "reasoning_effort": settings.reasoning_effort,
-            "timeout_s": settings.timeout,
-        },
+        sendings=sendings,
+        request={**request, "timeout_s": settings.timeout},
         concurrency=settings.workers,
-        rpm=settings.rpm,
-        tpm=settings.tpm,
-        max_retries=settings.max_retries,
         timeout_s=settings.timeout,
         longest_visit=settings.longest_visit,
-        batch=settings.batch,
-        rounds=settings.rounds,
-        ray=settings.ray,
-        max_cost=settings.max_cost,
-        target_error=settings.target_error,
-        agree=settings.agree,
-        labels=settings.labels,
-        repeat_anyway=settings.repeat_anyway,
         price_source=settings.source.prices,
         secrets=tuple(name for name in settings.api_key_env if name != NO_KEY),
-        keyless=tuple(unnamed) if has_keys and NO_KEY not in settings.api_key_env else (),
+        keyless=tuple(unnamed) if has_keys and not is_each_named else (),
         session=recorded(settings, Scope.SESSION),
+        **{name: getattr(settings, name) for name in _AS_THEY_ARE},
     )
-
-
-def judge_name(model: str) -> str:
-    """Return the name in ``NAME`` or ``NAME@https://…``, a value of --model."""
-    return split_model(model)[0]
-
-
-def shared_addresses(settings: Settings) -> tuple[str, ...]:
-    """Return the addresses of judges without their own."""
-    return settings.base_url or (OPENAI_URL,)
 
 
 def judges_of(settings: Settings, keys: Mapping[str, str] | None = None) -> tuple[JudgeSpec, ...]:
@@ -150,37 +134,50 @@ def judges_of(settings: Settings, keys: Mapping[str, str] | None = None) -> tupl
         InputError: there is no judge, one is named twice, an address is not valid, or the numbers
             of variables, prices or forms of answers do not match.
     """
-    common = shared_addresses(settings) if settings.at_endpoints else (place_of(settings.judge),)
+    shared = settings.base_url or (OPENAI_URL,)
+    common = shared if settings.at_endpoints else (place_of(settings.judge),)
     if not settings.model:
         raise InputError(f"--model is missing: name the judge that {common[0]} should answer with")
     models = [split_model(model) for model in settings.model]
     if not settings.at_endpoints and any(url for _, url in models):
         raise InputError(f"--model: --judge {settings.judge} has no addresses; write NAME alone")
     _check_names([name for name, _ in models])
-    count = len(models)
-    variables = _for_each("--api-key-env", "variables", settings.api_key_env, count)
-    has_own_variables = len(settings.api_key_env) == count
-    prices = _prices(settings, count)
-    answers = _for_each("--answers", "forms", settings.answers, count)
+    _check_prices(settings)
+    of_each = {name: _for_each(settings, name) for name in ("api_key_env", "answers", *PRICES)}
+    has_own_variables = len(settings.api_key_env) == len(models)
     judges = []
     for number, (name, url) in enumerate(models):
         may_have_key = settings.at_endpoints and (has_own_variables or url is None)
-        variable = variables[number] if may_have_key else NO_KEY
+        variable = of_each["api_key_env"][number] if may_have_key else NO_KEY
         judges.append(
             JudgeSpec(
                 name,
                 checked_urls([url], "--model") if url else common,
                 variable,
                 (keys or {}).get(variable, WITHOUT_KEY),
-                {price: of_judges[number] for price, of_judges in prices.items()},
-                answers[number],
+                {price: of_each[price][number] for price in PRICES if of_each[price]},
+                of_each["answers"][number],
             )
         )
     return tuple(judges)
 
 
-def _prices(settings: Settings, count: int) -> dict[str, list[float]]:
-    """Return the prices that ``settings`` name, for each of ``count`` judges."""
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if not name:
+            raise InputError("--model: an empty name; write NAME, or NAME@https://address/v1")
+        if "," in name:
+            raise InputError("--model: a name cannot hold a comma; give each judge its own --model")
+        if _LIKE_AN_ADDRESS.fullmatch(name):
+            raise InputError("--model: no address after the @; write NAME@http://localhost:8000/v1")
+        if names.count(name) > 1:
+            raise InputError(
+                f'--model: "{name}" is named twice; name it once, and each of its addresses with '
+                "--base-url"
+            )
+
+
+def _check_prices(settings: Settings) -> None:
     if bool(settings.price_in) != bool(settings.price_out):
         raise InputError("--price-in and --price-out: give both, or neither to use genai-prices")
     if settings.price_cached and not settings.price_in:
@@ -193,50 +190,32 @@ def _prices(settings: Settings, count: int) -> dict[str, list[float]]:
         raise InputError(
             "--price-cached: is more than --price-in; cached tokens cannot cost more than others"
         )
-    return {
-        name: _for_each(f"--{name.replace('_', '-')}", "prices", prices, count)
-        for name in PRICES
-        if (prices := getattr(settings, name))
-    }
 
 
-def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if not name:
-            raise InputError("--model: an empty name; write NAME, or NAME@https://address/v1")
-        if not name.isprintable():
-            raise InputError(
-                "--model: a name holds characters that cannot be printed; write it without them"
-            )
-        if "," in name:
-            raise InputError("--model: a name cannot hold a comma; give each judge its own --model")
-        if _LIKE_AN_ADDRESS.fullmatch(name):
-            raise InputError("--model: no address after the @; write NAME@http://localhost:8000/v1")
-        if names.count(name) > 1:
-            raise InputError(
-                f'--model: "{name}" is named twice; name it once, and each of its addresses with '
-                "--base-url"
-            )
-
-
-def _for_each(flag: str, kind: str, named: Sequence[Value], count: int) -> list[Value]:
-    """Return one of ``named`` for each of ``count`` judges: its own, or the same for all."""
-    if len(named) not in {1, count}:
+def _for_each(settings: Settings, name: str) -> Sequence[Any]:
+    """Return the value of a setting for each judge: its own, or the same for all; none if unset."""
+    values: tuple[Any, ...] = getattr(settings, name)
+    count = len(settings.model)
+    if len(values) > 1 and len(values) != count:
         judges = f"{count} judges" if count > 1 else "1 judge"
         raise InputError(
-            f"{flag}: {len(named)} {kind} for {judges}; name one for all, or one for each --model "
-            "in their order"
+            f"{TABLE[name].flag}: {len(values)} for {judges}; name one for all, or one for each "
+            "--model in their order"
         )
-    return list(named) if len(named) == count else list(named) * count
+    return values if len(values) == count else values * count
 
 
-def _sendings(judges: Sequence[JudgeSpec]) -> list[tuple[str, str]]:
-    """Return each address of ``judges`` with the variable of the key that is sent there."""
-    return [
-        (url, judge.api_key_env if judge.has_key else NO_KEY)
+def _sendings(judges: Sequence[JudgeSpec]) -> tuple[Sending, ...]:
+    """Return each host of ``judges`` with the variable of the key that is sent there, once."""
+    sendings = (
+        (
+            url if url.startswith(JUDGE_SCHEME) else host_of(url),
+            judge.api_key_env if judge.has_key else NO_KEY,
+        )
         for judge in judges
         for url in judge.base_urls
-    ]
+    )
+    return tuple(dict.fromkeys(sendings))
 
 
 def read_keys(settings: Settings) -> dict[str, str]:
@@ -248,7 +227,7 @@ def read_keys(settings: Settings) -> dict[str, str]:
     if not settings.at_endpoints:
         return dict.fromkeys((*settings.api_key_env, NO_KEY), WITHOUT_KEY)
     has_own_addresses = bool(settings.model) and all(
-        split_model(each)[1] for each in settings.model
+        split_model(model)[1] for model in settings.model
     )
     # OpenAI accepts nothing without a key
     may_be_unset = has_own_addresses or bool(set(settings.base_url) - {OPENAI_URL})
@@ -258,14 +237,10 @@ def read_keys(settings: Settings) -> dict[str, str]:
 
 def _read_key(variable: str, *, may_be_unset: bool) -> str:
     key = "" if variable == NO_KEY else os.environ.get(variable, "").strip()
-    if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
+    if not _KEY.fullmatch(key):
         raise InputError(
-            f"{variable}: holds a key in quotes, which are no part of it (docker's --env-file keeps "
-            "them); set it without"
-        )
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(
-            f"{variable}: holds blanks or other characters that a key cannot have; set it anew"
+            f"{variable}: holds a key in quotes (docker's --env-file keeps them), or blanks or other "
+            "characters that a key cannot have; set it without"
         )
     if not key and variable not in {NO_KEY, DEFAULT_KEY_ENV}:
         raise InputError(

@@ -1,13 +1,37 @@
 """The description of a setting, and tables of settings from classes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum, auto
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-Check = tuple[Callable[[Any], bool], str]
+Check = tuple[Callable[[Any], object], str]
 """A test of a value, and its description for errors."""
+
+
+def within(low: float, high: float, wanted: str) -> Check:
+    """Return the test of a number from ``low`` to ``high``."""
+    return lambda value: low <= value <= high, wanted
+
+
+def positive(wanted: str, most: float = math.inf) -> Check:
+    """Return the test of a finite number above 0, at most ``most``."""
+    return lambda value: 0 < value < math.inf and value <= most, wanted
+
+
+def share(wanted: str) -> Check:
+    """Return the test of a number above 0 and below 1."""
+    return lambda value: 0 < value < 1, wanted
+
+
+def like(pattern: str, wanted: str) -> Check:
+    """Return the test of a text that matches a regular expression."""
+    return re.compile(pattern, re.ASCII).fullmatch, wanted
 
 
 class Scope(Enum):
@@ -89,30 +113,6 @@ class Setting:
         """All possible values, if they are listed."""
         kind = get_args(self.type)[0] if self.several else self.type
         return get_args(kind) if get_origin(kind) is Literal else ()
-
-    @property
-    def said_in_file(self) -> str:
-        """The help for the file that ``robin init`` writes."""
-        default = f"(default: {self.default_said})" if self.example and self.default_said else ""
-        return " ".join(
-            filter(None, [self.help.replace("{again}", "as a list"), self.note, default])
-        )
-
-    @property
-    def said(self) -> str:
-        """The help of the flag, with the default."""
-        default = self.default[0] if self.default and self.several else self.default
-        if isinstance(default, bool) or not isinstance(default, int | float | str):
-            default = ""
-        default = self.default_said or (f"{default:g}" if isinstance(default, float) else default)
-        return self.help.replace("{again}", "given again") + (
-            f" (default: {default})" if default != "" else ""
-        )
-
-
-def with_known(said: str, known: Callable[[], Iterable[str]]) -> str:
-    """Return a help text with the known names instead of ``{known}``."""
-    return said.replace("{known}", ", ".join(known())) if "{known}" in said else said
 
 
 def setting(help: str, default: Any = None, **more: Any) -> Any:  # noqa: A002

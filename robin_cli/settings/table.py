@@ -1,70 +1,54 @@
 """Every setting of robin, once: its type, default, check, help, flag, variable and scope.
 
-The flags, robin.toml, the ROBIN_* variables, Python's keywords, manifests, ``robin resume`` and ``robin init`` all come from
-:data:`TABLE`, and ``robin simulate`` from :data:`SIMULATION`: a new setting is one more field here, and its use.
+The flags, robin.toml, the ROBIN_* variables, Python's keywords, manifests, ``robin resume`` and
+``robin init`` all come from :data:`TABLE`: a new setting is one more field here, and its use.
 """
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
-from urllib.parse import urlsplit
-
-import orjson
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import LONGEST_VISIT
-from robin_cli.settings.setting import Check, Scope, setting, table_of
-from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source, host_of
+from robin_cli.settings.addresses import checked_urls
+from robin_cli.settings.setting import Scope, like, positive, setting, share, table_of, within
+from robin_cli.settings.trust import AT_ENDPOINTS, DEFAULT_KEY_ENV, NO_KEY, Source
 
 AUTO = "auto"
 IN_PYTHON = "python:"
 """Begins the name of a judge that is a Python function; the function's name follows."""
 
-SIMULATE = "simulate"
-"""The table of a TOML file with the settings of robin simulate."""
+SAMPLES = like(r"auto|[1-9]\d?|1[01]\d|12[0-8]", "a number of ratings, 1 to 128, or auto")
+_CONCURRENCY = like(r"auto|[1-9]\d{0,3}|10000", "a number, at most 10,000 and at least 1, or auto")
+_RAY = like(
+    r"local|[^/]+:[1-9]\d{0,4}",
+    "local, or the HOST:PORT that ray start --head printed, without ray://",
+)
+_VARIABLE = re.compile(rf"{NO_KEY}|(?!sk_)[A-Za-z_]\w*")
+_VARIABLES = (
+    lambda value: all(map(_VARIABLE.fullmatch, value)),
+    "the NAME of an environment variable that holds the key, never the key itself (- for none)",
+)
+_PRICES = (
+    lambda value: all(0 <= each < math.inf for each in value),
+    "US dollars for a million tokens, at least 0",
+)
+_TAKEN = frozenset({"messages", "model", "n", "stream"})
+_SECRET = re.compile(r'(api[-_]?key|authorization|password|secret)"', re.IGNORECASE)
+_NOT_OURS = (
+    lambda value: not _TAKEN & value.keys() and not _SECRET.search(json.dumps(value)),
+    (
+        f"without {', '.join(sorted(_TAKEN))}, which robin sets itself (several ratings a request: "
+        "--samples-per-request), or keys, which --api-key-env gives: a run keeps this object"
+    ),
+)
 
 
-def _within(low: float, high: float | None, wanted: str) -> Check:
-    return lambda value: low <= value <= (math.inf if high is None else high), wanted
-
-
-def _above_0(high: float | None, wanted: str) -> Check:
-    return lambda value: 0 < value < math.inf and (high is None or value <= high), wanted
-
-
-def checked_urls(urls: Sequence[object], place: str) -> tuple[str, ...]:
-    """Return addresses, each once, without a trailing slash. InputError, which names ``place``, if one is invalid or secret."""
-    checked = []
-    for url in urls:
-        try:
-            parts = urlsplit(str(url))
-            if "@" in parts.netloc or parts.query or parts.fragment:
-                raise InputError(
-                    f"{place}: must hold no user, password or query (it is written to disk); keys go into --api-key-env. "
-                    "Azure's form without ?api-version is https://NAME.openai.azure.com/openai/v1"
-                )
-            host_of(str(url))
-        except ValueError:
-            raise InputError(
-                f"{place}: must begin with http:// or https://, as http://localhost:8000/v1, and be in ASCII"
-            ) from None
-        checked.append(str(url).rstrip("/").removesuffix("/chat/completions"))
-    return tuple(dict.fromkeys(checked))
-
-
-def _joined(value: Any, _: str) -> Any:
-    return (
-        ",".join(value)
-        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-        else value
-    )
-
-
-def _as_text(value: Any, _: str) -> Any:
+def as_text(value: Any, _: str) -> Any:
     return str(value) if type(value) is int else value
 
 
@@ -73,19 +57,11 @@ def _json_object(value: Any, place: str) -> Any:
         return value
     try:
         read = json.loads(value)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{place}: not JSON ({error})") from None
     if not isinstance(read, dict):
         raise InputError(f"{place}: must be a JSON object, for example '{{\"top_k\": 40}}'")
     return read
-
-
-def _sendable(value: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    try:
-        orjson.dumps(value)
-    except TypeError as error:
-        raise InputError(f"{place}: cannot be sent ({error}); give what JSON has") from None
-    return value
 
 
 def _names(value: Any, place: str) -> Any:
@@ -99,55 +75,6 @@ def _names(value: Any, place: str) -> Any:
     return {name.strip(): theirs.strip() for name, _, theirs in items}
 
 
-def _rising(value: tuple[int, ...], _: str) -> tuple[int, ...]:
-    return tuple(sorted(set(value)))
-
-
-def _is_variable(name: str) -> bool:
-    return name == NO_KEY or (name.isidentifier() and not name.startswith("sk_"))
-
-
-def _is_number_or_auto(value: str, most: int) -> bool:
-    return value == AUTO or (
-        value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= most
-    )
-
-
-def _is_ray(value: str) -> bool:
-    host, _, port = value.rpartition(":")
-    return value == "local" or (
-        bool(host)
-        and "/" not in host
-        and port.isascii()
-        and port.isdecimal()
-        and 0 < int(port) < 2**16
-    )
-
-
-_RAY = (_is_ray, "local, or the HOST:PORT that ray start --head printed, without ray://")
-_VARIABLES = (
-    lambda value: all(map(_is_variable, value)),
-    "the NAME of an environment variable that holds the key, never the key itself (- for none)",
-)
-_PRICES = (
-    lambda value: all(0 <= each < math.inf for each in value),
-    "US dollars for a million tokens, at least 0",
-)
-_A_MINUTE = _above_0(None, "a number a minute, above 0")
-_CONCURRENCY = (
-    partial(_is_number_or_auto, most=10_000),
-    "a number, at most 10,000 and at least 1, or auto",
-)
-_SAMPLES = (partial(_is_number_or_auto, most=128), "a number of ratings, 1 to 128, or auto")
-_TAKEN = frozenset({"messages", "model", "n", "stream"})
-_SECRET = re.compile(r'(api[-_]?key|authorization|password|secret)"', re.IGNORECASE)
-_NOT_OURS = (
-    lambda value: not _TAKEN & value.keys() and not _SECRET.search(json.dumps(value)),
-    (
-        f"without {', '.join(sorted(_TAKEN))}, which robin sets itself (several ratings a request: --samples-per-request), or "
-        "keys, which --api-key-env gives: a run keeps this object"
-    ),
-)
 RUN, INPUT, SESSION = Scope.RUN, Scope.INPUT, Scope.SESSION
 _data = partial(setting, panel="Data and judge", scope=INPUT)
 _spend = partial(setting, panel="How the budget is spent", scope=RUN)
@@ -165,8 +92,8 @@ class Settings:
         "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet, logs of Inspect, "
         "lm-eval; several, a quoted glob, - for standard input, https://, s3://, gs://, or hf://owner/name?split=….",
         (), argument=True, metavar="DATA", example='"pairs.jsonl"', in_python=False, file="read")
-    attribute: str | None = _data("What to rate: one rubric, or several by commas.",
-        short="-a", example='"helpfulness"', of_question=True, accept=_joined)
+    attribute: tuple[str, ...] = _data("What to rate: one rubric, or several by commas.",
+        (), short="-a", example='"helpfulness"', of_question=True, by_commas=True)
     rubric: tuple[str, ...] = _data(
         "A rubric of your own, .toml or .yaml; {again}, several. robin rubrics shows the ready ones.",
         (), metavar="FILE", example='"tone.toml"', of_question=True, file="read")
@@ -195,16 +122,16 @@ class Settings:
         scope=SESSION, metavar="FILE", example='"labels.csv"', kept=False, file="read", in_python=True)
     skip_bad_rows: bool = _data("Leave bad rows out and count them.", default=False, example="true")
     limit: int | None = _data("Take the first K pairs only.",
-        scope=RUN, metavar="K", example="100", always=True, check=_within(1, None, "a number of pairs, at least 1"))
+        scope=RUN, metavar="K", example="100", always=True, check=within(1, math.inf, "a number of pairs, at least 1"))
 
     budget: int | None = _spend("Judge calls to spend, in all; --max-cost alone is a budget too.",
         scope=INPUT, short="-b", example="50000",
-        check=_within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
+        check=within(1, 10**9, "a number of judge calls, at least 1 and at most 1,000,000,000"))
     scheduler: str = _spend("Who chooses the next pair: {known}.",
         "auto", always=True,
         note="Auto: what decide or pairwise wants; else two-priors, or robin-hood in mode theory.")
     delta: float = _spend("ROBIN-HOOD's failure probability.",
-        0.007, always=True, check=_above_0(1, "a failure probability above 0 and at most 1, for example 0.007"),
+        0.007, always=True, check=positive("a failure probability above 0 and at most 1, for example 0.007", 1),
         note="Smaller: a longer warm-up.")
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
@@ -217,29 +144,29 @@ class Settings:
         check=(bool, "the name of a column"))
     margin: float | None = _spend("With --decide: differences that do not matter.",
         metavar="E", default_said="1/40 of the scale", example="0.1",
-        check=_above_0(None, "points of the scale, above 0"))
+        check=positive("points of the scale, above 0"))
     target_wrong: float | None = _spend("With --decide: stop once this share of the decisions is likely wrong; 0: never.",
         scope=SESSION, metavar="X", default_said="0.01; with --certify, --agree or system: never", example="0.05",
         check=(lambda value: 0 <= value < 0.5, "a share from 0 to below 0.5, as 0.05"))
     certify: bool = _spend("With --decide: certify decisions, and spend half of the calls on nearly certified ones.",
         default=False, example="true")
     error_rate: float = _spend("With --certify: share of the certified decisions that may be wrong.",
-        0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
+        0.05, check=share("a share above 0 and below 1, for example 0.05"))
     agree: float | None = _spend("With --decide: certify what people agree with, at least this share, by --labels.",
-        scope=SESSION, metavar="P", example="0.9", check=(lambda value: 0 < value < 1, "a share above 0 and below 1, as 0.9"),
+        scope=SESSION, metavar="P", example="0.9", check=share("a share above 0 and below 1, as 0.9"),
         note="Or by the human ratings of the data.")
     confidence: float = _spend("With --agree: how sure that is.",
-        0.9, scope=SESSION, check=(lambda value: 0 < value < 1, "a probability above 0 and below 1, as 0.9"))
+        0.9, scope=SESSION, check=share("a probability above 0 and below 1, as 0.9"))
     variances: str | None = _spend("An earlier run on these pairs, or a pool: the variances of --scheduler robin.",
         metavar="RUN", example='"runs/earlier"', always=True, file="read",
         note="robin plan takes it with every scheduler, and plans by its ratings.")
     repeat_anyway: bool = _spend("Spend the budget also on a judge that repeats itself.",
         default=False, scope=SESSION, example="true", note="Schedulers uniform, robin and robin-hood do so if they are named.")
     target_error: float | None = _spend("Stop once the expected error of the worst score is at most E points.",
-        scope=SESSION, metavar="E", example="0.3", check=_above_0(None, "an error above 0, in points of the scale"),
+        scope=SESSION, metavar="E", example="0.3", check=positive("an error above 0, in points of the scale"),
         note="A share of each attribute's scale, where there are several scales.")
     max_cost: float | None = _spend("US dollars to spend at most, over all sessions; without --budget they are the budget.",
-        scope=SESSION, metavar="USD", example="5.0", check=_above_0(None, "US dollars, above 0"))
+        scope=SESSION, metavar="USD", example="5.0", check=positive("US dollars, above 0"))
     price_in: tuple[float, ...] = _spend("US dollars per million input tokens; {again}, for each --model.",
         (), scope=SESSION, metavar="USD", default_said="those of genai-prices", example="0.1", of_question=True, check=_PRICES)
     price_out: tuple[float, ...] = _spend("US dollars per million output tokens.",
@@ -249,42 +176,42 @@ class Settings:
     batch: bool = _spend("Ask by the endpoint's batch service, at half the price, in rounds that take hours.",
         default=False, scope=SESSION, example="true")
     rounds: int = _spend("Rounds in which the budget goes out by --batch.",
-        4, scope=SESSION, check=_within(1, 100, "a number of rounds, 1 to 100"))
+        4, scope=SESSION, check=within(1, 100, "a number of rounds, 1 to 100"))
 
     concurrency: str = _ask("Calls under way at a time, at each address: N or auto.",
-        AUTO, scope=SESSION, accept=_as_text, check=_CONCURRENCY)
+        AUTO, scope=SESSION, accept=as_text, check=_CONCURRENCY)
     ray: str | None = _ask("Workers on a Ray cluster make the calls: its HOST:PORT, or local.",
         scope=SESSION, metavar="ADDRESS", example='"10.0.0.1:6379"', kept=False, check=_RAY)
     samples_per_request: str = _ask("Ratings of a pair at a time, for one prompt paid if the endpoint takes n: N or auto.",
-        AUTO, scope=SESSION, accept=_as_text, check=_SAMPLES)
+        AUTO, scope=SESSION, accept=as_text, check=SAMPLES)
     answers: tuple[Literal["text", "json", "logprobs", "decisions"], ...] = _ask(
         "How the judge answers: text, json (by a schema), logprobs (the mean over its tokens) or decisions (probabilities "
         "alone); {again}, for each --model.",
         ("text",), metavar="FORM")
     rpm: float | None = _ask("Requests a minute at most, of each judge at each address.",
-        scope=SESSION, example="500", check=_A_MINUTE)
+        scope=SESSION, example="500", check=positive("a number a minute, above 0"))
     tpm: float | None = _ask("Tokens a minute at most, of each judge at each address.",
-        scope=SESSION, example="200000", check=_A_MINUTE)
+        scope=SESSION, example="200000", check=positive("a number a minute, above 0"))
     temperature: float = _ask("Sampling temperature.",
-        1.0, always=True, of_question=True, check=_within(0, 2, "between 0 and 2"))
+        1.0, always=True, of_question=True, check=within(0, 2, "between 0 and 2"))
     top_p: float = _ask("Nucleus sampling.",
-        1.0, always=True, of_question=True, check=_above_0(1, "above 0 and at most 1"))
+        1.0, always=True, of_question=True, check=positive("above 0 and at most 1", 1))
     max_tokens: int = _ask("Longest answer, in tokens; if one is cut off before its text, robin allows four times as many.",
-        1024, always=True, of_question=True, check=_within(1, 2**31 - 1, "1 to 2147483647"),
+        1024, always=True, of_question=True, check=within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
     reasoning_effort: str | None = _ask("How much the model reasons before it answers: none, minimal, low, medium, high.",
         metavar="EFFORT", example='"none"', always=True, of_question=True,
-        check=(re.compile(r"[a-z]{1,20}").fullmatch, "a word, as none or low"))
+        check=like("[a-z]{1,20}", "a word, as none or low"))
     timeout: float = _ask("Longest request, in seconds.",
         120.0, scope=SESSION, of_question=True,
-        check=_above_0(10**6, "seconds, above 0 and at most 1,000,000"))
+        check=positive("seconds, above 0 and at most 1,000,000", 10**6))
     max_retries: int = _ask("Retries of a call after errors.",
-        6, scope=SESSION, check=_within(0, 1_000, "0 to 1,000"), note="Too many requests are waited out beside these.")
+        6, scope=SESSION, check=within(0, 1_000, "0 to 1,000"), note="Too many requests are waited out beside these.")
     extra_body: Mapping[str, Any] = _ask("JSON object to add to every request.",
         {}, metavar="JSON", example="{ top_k = 40 }", always=True, of_question=True, accept=_json_object,
-        check=_NOT_OURS, tidy=_sendable)
+        check=_NOT_OURS)
     seed: int | None = _ask("Send each call a seed of its own, made from this one.",
-        scope=INPUT, example="7", check=_within(0, 2**31 - 1, "between 0 and 2147483647"))
+        scope=INPUT, example="7", check=within(0, 2**31 - 1, "between 0 and 2147483647"))
 
     run: str | None = _out("Run directory.",
         scope=INPUT, metavar="DIR", default_said="runs/TIME-ATTRIBUTE", example='"runs/my-run"', in_python=True,
@@ -307,22 +234,6 @@ class Settings:
     # fmt: on
     source: Source = field(default_factory=Source)
     """The source of the settings that were not flags."""
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The attributes of --attribute, in order, each once; none if only rubric files name them.
-
-        Raises:
-            InputError: a name is empty.
-        """
-        if not self.attribute:
-            return ()
-        names = [name.strip() for name in self.attribute.split(",")]
-        if not all(names):
-            raise InputError(
-                f'--attribute "{self.attribute}": an empty name; separate attributes by single commas'
-            )
-        return tuple(dict.fromkeys(names))
 
     def __post_init__(self) -> None:
         if not self.model and not self.at_endpoints:
@@ -349,65 +260,7 @@ def longest_visit(samples: str) -> int:
     return LONGEST_VISIT if samples == AUTO else min(LONGEST_VISIT, int(samples))
 
 
-_simulated = partial(
-    setting, panel="Settings; also in the table simulate of a TOML file", scope=Scope.OUTPUT
-)
-_COUNT = _within(1, None, "a whole number, at least 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationSettings:
-    """The settings of ``robin simulate``, named as its flags; ``budget`` in rising order."""
-
-    # fmt: off
-    pool: str | None = _simulated(
-        "Recorded ratings: a table pair_id, rating[, attribute, group], or a run.",
-        argument=True, metavar="pool", file="read")
-    budget: tuple[int, ...] = _simulated("Calls in all; several by commas.",
-        (), by_commas=True,
-        check=(lambda value: min(value, default=0) > 0, "a whole number, at least 1, or several by commas"),
-        tidy=_rising)
-    pairwise: bool = _simulated("The pool is a run of judge --pairwise. Rankings are simulated.",
-        default=False)
-    schedulers: tuple[str, ...] = _simulated("By commas.",
-        (), by_commas=True,
-        default_said="uniform,two-priors,robin-hood,robin; with --decide or --pairwise uniform,auto")
-    decide: str | None = _simulated("Simulate decisions in place of errors: a threshold, as 'score>=3', or best.",
-        metavar="WHAT")
-    group: str | None = _simulated("Column of the pool that says which pairs are of one group, for --decide best.",
-        metavar="COLUMN", default_said="group, prompt, or the ids up to their last /")
-    margin: float | None = _simulated("With --decide: differences that do not matter.",
-        metavar="E", default_said="1/40 of the scale", check=_above_0(None, "points of the scale, above 0"))
-    target_wrong: float | None = _simulated("With --decide: end once this share of the decisions is likely wrong; 0: never.",
-        metavar="X", default_said="0.01; with --certify: never",
-        check=(lambda value: 0 <= value < 0.5, "a share from 0 to below 0.5, as 0.05"))
-    certify: bool = _simulated("With --decide: certify decisions.", default=False)
-    error_rate: float = _simulated("With --certify: share of the certified decisions that may be wrong.",
-        0.05, check=(lambda value: 0 < value < 1, "a share above 0 and below 1, for example 0.05"))
-    runs: int = _simulated("Repetitions.", 50, check=_COUNT)
-    samples_per_request: str = _simulated("As in judge; 1 is the paper's choice, call by call.",
-        AUTO, accept=_as_text, check=_SAMPLES)
-    seed: int = _simulated("The same gives the same table.", 0, check=_within(0, None, "a whole number, at least 0"))
-    attribute: tuple[str, ...] = _simulated("Sets of the pool to take, by commas.",
-        (), by_commas=True, default_said="all")
-    model: tuple[str, ...] = _simulated("With --decide: a set of the pool that is a judge; {again}, a second opinion.",
-        metavar="NAME")
-    limit: int | None = _simulated("Take the first K pairs of each.", metavar="K", check=_COUNT)
-    scale: str | None = _simulated("As 0-4.", default_said="from the ratings")
-    delta: float = _simulated("ROBIN-HOOD's.", 0.007)
-    mode: str = _simulated("ROBIN-HOOD's: practice or theory.", "practice")
-    plot: str | None = _simulated("Draw a .png, .svg, .pdf or .html file.", metavar="FILE", file="written")
-    # fmt: on
-
-
 TABLE = table_of(Settings)
-SIMULATION = table_of(SimulationSettings, variables=False)
-SCALE = replace(
-    SIMULATION["scale"],
-    help="Scale of the scores in a file, for example 0-4.",
-    panel=TABLE["columns"].panel,
-)
-"""The setting of commands that read files of scores."""
 
 
 def recorded(settings: Settings, scope: Scope) -> dict[str, Any]:

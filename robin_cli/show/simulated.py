@@ -14,7 +14,6 @@ import numpy as np
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import BASELINE
-from robin_cli.settings.table import SimulationSettings
 from robin_cli.show.charts import Axis, Chart, Panel, Series, histogram
 from robin_cli.show.columns import SIMULATED
 from robin_cli.show.drawing import drawn
@@ -26,6 +25,7 @@ from robin_cli.simulate.experiment import Row, Subject, conduct
 from robin_cli.simulate.pools import subjects_of
 from robin_cli.simulate.runs import Ratings
 from robin_cli.simulate.savings import Saving, saved
+from robin_cli.simulate.settings import SimulationSettings
 
 _CURVE_POINTS = 14
 _REFERENCE = 4

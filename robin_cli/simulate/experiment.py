@@ -21,9 +21,10 @@ from robin_cli.model.records import LONGEST_VISIT
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 from robin_cli.session.stopping import LOOK_GROWTH
-from robin_cli.settings.table import SimulationSettings, longest_visit
+from robin_cli.settings.table import longest_visit
 from robin_cli.simulate.jobs import jobs_done
 from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.agreement import CORRELATIONS, correlations
 from robin_cli.stats.court import Snapshot
 

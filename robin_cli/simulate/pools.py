@@ -20,8 +20,8 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.pools import VerdictPool, load_pools, load_verdicts
-from robin_cli.settings.table import SIMULATION, SimulationSettings
 from robin_cli.simulate.experiment import Subject
+from robin_cli.simulate.settings import SIMULATION, SimulationSettings
 
 _NOT_OF_VERDICTS = {
     "group": "is for ratings",

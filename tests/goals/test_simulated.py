@@ -18,9 +18,9 @@ from robin_cli.model.matches import Matches
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import make_policy
-from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulate.experiment import Subject, conduct
 from robin_cli.simulate.forecast import Forecast, Known
+from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.court import Snapshot
 from tests.model.test_matches import matches, tournament
 

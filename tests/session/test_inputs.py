@@ -21,7 +21,7 @@ def test_says_where_a_mapping_may_be_misspelt(
 ) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 2)
     data.write_text(data.read_text().replace('"prompt"', '"stars": 3, "prompt"'))
-    config = Settings(data=(str(data),), attribute="helpfulness", columns=columns)
+    config = Settings(data=(str(data),), attribute=("helpfulness",), columns=columns)
     told: list[str] = []
 
     pairs = pairs_of(config, prompts_of(config), told.append).pairs

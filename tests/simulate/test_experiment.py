@@ -18,10 +18,10 @@ from robin_cli.data.pools import Pool
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.settings.table import SimulationSettings
 from robin_cli.simulate.experiment import Row, Subject, checked, conduct
 from robin_cli.simulate.jobs import interrupts_held
 from robin_cli.simulate.pools import subject_of
+from robin_cli.simulate.settings import SimulationSettings
 from tests.stats.paper import paper_pools
 
 SCALE = Scale(0, 4)
