@@ -125,8 +125,8 @@ def _adapt(parameter: str) -> _Meaning:
 
 
 def _shorten(trouble: _Trouble) -> Problem:
-    found = _AFFORDS.search(trouble.words)
-    return Unsupported("max_tokens", trouble.detail, most=int(found[1]) if found else 0)
+    afforded = _AFFORDS.search(trouble.words)
+    return Unsupported("max_tokens", trouble.detail, most=int(afforded[1]) if afforded else 0)
 
 
 def _adapt_or_refuse(trouble: _Trouble) -> Problem:
@@ -136,8 +136,8 @@ def _adapt_or_refuse(trouble: _Trouble) -> Problem:
     if refused is None and _TOO_LONG.search(trouble.words):
         return Failure("context_length", detail)
     if refused is None and _REFUSES.search(trouble.words):
-        named = (name for name, words in _PARAMETERS.items() if words.search(error.message))
-        refused = next(named, None)
+        names = (name for name, words in _PARAMETERS.items() if words.search(error.message))
+        refused = next(names, None)
     is_too_many = refused == "max_tokens" and _TOO_MANY.search(error.message)
     if is_too_many and "completion_tokens" not in error.message:
         return refuse(f"{detail}; lower --max-tokens")
