@@ -47,9 +47,9 @@ def warmed_up(count: int, rng: np.random.Generator) -> WritableArms:
     """Arms with 25 ratings each, of very different variances."""
     arms = WritableArms(count)
     top = rng.binomial(25, rng.random(count) ** 3).astype(np.float64)
-    arms.counts[:] = 25
-    arms.totals[:] = 4 * top
-    arms.totals_sq[:] = 16 * top
+    arms.columns.n[:] = 25
+    arms.columns.total[:] = 4 * top
+    arms.columns.total_sq[:] = 16 * top
     return arms
 
 
@@ -75,8 +75,8 @@ def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts:
     """The decisions after the ratings of ``arms``, which are all at the ends of the scale."""
     counts = LevelCounts(task.space)
     ((_, _, by_level),) = counts.by_scale()
-    by_level[:, -1] = arms.totals / 4
-    by_level[:, 0] = arms.counts - by_level[:, -1]
+    by_level[:, -1] = arms.columns.total / 4
+    by_level[:, 0] = arms.columns.n - by_level[:, -1]
     return RunVerdicts(Evidence(task), counts)
 
 
@@ -91,7 +91,7 @@ def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     policy = make_policy(name if task is None and name != COMPARING else "auto", setup)
     began = time.process_time()
     if verdicts is not None:
-        verdicts.look(arms, policy)
+        verdicts.look(arms.columns, policy)
     looked = time.process_time() - began
     planner = Planner(arms, policy, verdicts=verdicts)
     ratings = rng.choice([0.0, 4.0], CHOICES).tolist()

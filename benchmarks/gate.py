@@ -20,11 +20,11 @@ from robin_cli.data.pools import load_pools
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.decision import Criterion
 from robin_cli.model.records import Scale
-from robin_cli.model.requirement import Requirement
 from robin_cli.stats.clustered import bounds_over_prompts, clusters_of
 from robin_cli.stats.gate import Measured, judged
 from robin_cli.stats.intervals import Part
 from robin_cli.stats.moderated import moderated
+from robin_cli.stats.requirement import Requirement
 
 PROMPTS = (5, 10, 20, 50, 100, 200, 500)
 RESPONSES = (1, 2, 4)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import NotConnected, chance, fit
+from robin_cli.policies.bradley_terry import NotConnected, chance, fit
 from robin_cli.stats.clustered import clusters_of
 from robin_cli.stats.moderated import likely_half_widths
 from robin_cli.stats.order_effect import effects_of, order_effects

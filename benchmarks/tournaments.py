@@ -31,13 +31,13 @@ from unittest.mock import patch
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
-from robin_cli.model.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
-from robin_cli.model.circles import circle
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale
 from robin_cli.model.refits import next_refit
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
+from robin_cli.policies.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
+from robin_cli.policies.circles import circle
 from robin_cli.policies.of_goals import tournament
 from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.session.planner import Planner
@@ -158,7 +158,7 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
         planner.tell(ticket, (rating,))
         if call in budgets:
             with np.errstate(invalid="ignore"):
-                points = space.by_pair(arms.totals / arms.counts) / 2.0
+                points = space.by_pair(arms.columns.total / arms.columns.n) / 2.0
             yield Played(arms, strength, points.mean(axis=1), points)
 
 

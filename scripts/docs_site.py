@@ -20,9 +20,9 @@ import typer
 
 from robin_cli import __version__
 from robin_cli.cli.app import INTERRUPTED, app
+from robin_cli.cli.init_file import schema
 from robin_cli.cli.options import known_values
 from robin_cli.model import errors
-from robin_cli.settings.reading import schema
 from robin_cli.settings.table import TABLE
 from robin_cli.show.gate import EXIT_CODES
 

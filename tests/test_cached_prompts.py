@@ -67,4 +67,4 @@ def test_asks_a_pair_again_soon_so_that_an_endpoint_still_has_it_cached(tmp_path
         robin(*judged, "--base-url", other.url, *run, cwd=tmp_path, exits=0)
     assert max(gaps(wire.bodies)) < 150
     assert median(gaps(other.bodies)) > 200
-    assert set(read_run(tmp_path / "r").fold.arms.counts.tolist()) == {3}
+    assert set(read_run(tmp_path / "r").fold.arms.n.tolist()) == {3}

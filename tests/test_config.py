@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
+from robin_cli.cli.init_file import schema, starting_file
 from robin_cli.cli.options import known_values
 from robin_cli.model.errors import InputError
-from robin_cli.settings.addresses import api_keys
 from robin_cli.settings.reading import (
     load_settings,
     read_toml,
     ready_configs,
-    schema,
-    starting_file,
 )
+from robin_cli.settings.resolve import resolve
 from robin_cli.settings.table import TABLE, Settings, checked_urls
 from tests.conftest import ROOT, judging, refuses, robin, write_pairs
 
@@ -160,11 +159,11 @@ def test_has_a_schema_by_which_editors_check_a_file() -> None:
 def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", " sk-other ")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert api_keys(Settings(api_key_env=("OTHER_KEY",))) == {"OTHER_KEY": "sk-other", "-": "none"}
-    assert api_keys(Settings(base_url=("http://localhost:1/v1",))) == {
-        "OPENAI_API_KEY": "none",
-        "-": "none",
-    }
+    asked = Settings(model=("m",), api_key_env=("OTHER_KEY",))
+    assert [judge.key for judge in resolve(asked).judges] == ["sk-other"]
+    assert "sk-other" not in repr(resolve(asked))
+    local = Settings(model=("m",), base_url=("http://localhost:1/v1",))
+    assert [judge.key for judge in resolve(local).judges] == ["none"]
     for value, words in (
         ("sk-a\nsk-b", "blanks"),
         ('"sk-a"', "in quotes"),
@@ -172,7 +171,7 @@ def test_takes_the_key_from_the_environment_only(monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("OTHER_KEY", value)
         with pytest.raises(InputError, match=f"OTHER_KEY: holds.*{words}") as refused:
-            api_keys(Settings(api_key_env=("OTHER_KEY",)))
+            resolve(asked)
         assert "sk-a" not in str(refused.value)
 
 

@@ -16,6 +16,7 @@ from openai.types.decision import Decision
 
 from robin_cli.model.errors import InputError
 from robin_cli.session.checking import check_judges
+from robin_cli.settings.resolve import resolve
 from robin_cli.settings.table import Settings
 from tests.conftest import has, refuses, robin, write_pairs
 from tests.judges.wire import Answer, Wire, completion, error, serving
@@ -291,7 +292,8 @@ def test_refuses_workers_and_judges_that_are_at_no_endpoint() -> None:
     decided = Settings(model=("d",), base_url=("http://127.0.0.1:9/v1",), answers=("decisions",))
     for flag, other in (("ray", "local"), ("judge", "of-a-package")):
         settings = replace(decided, **{flag: other})  # type: ignore[arg-type]
-        refuses(InputError, f"--{flag}: does not reach /decisions", check_judges, settings)
+        resolved = resolve(settings)
+        refuses(InputError, f"--{flag}: does not reach /decisions", check_judges, resolved)
 
 
 def chat_or_decide(number: int, body: dict[str, Any]) -> Answer:

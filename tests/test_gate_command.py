@@ -14,10 +14,10 @@ import pytest
 
 import robin_cli
 from robin_cli.model.decision import Criterion
-from robin_cli.model.requirement import Requirement
 from robin_cli.show.gate import Gated, junit_of, lines_of, markdown_of
 from robin_cli.show.words import about
 from robin_cli.stats.gate import Settling, Verdict
+from robin_cli.stats.requirement import Requirement
 from tests.conftest import ROOT, robin
 from tests.stats.test_scores import run_of
 

@@ -52,7 +52,7 @@ from typing import Any, Self
 import numpy as np
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.model.space import ArmSpace
-from robin_cli.ask.inquiry import Inquiry
+from robin_cli.run.inquiry import Inquiry
 
 class Shares(Rated):
     @property

@@ -141,25 +141,17 @@ def test_compares_with_reference_answers(tmp_path: Path) -> None:
             assert f"###Reference answer:\nthe answer to q{number}\n" in body
 
 
-@pytest.mark.parametrize(
-    "shown", ["{{ instruction }}", "{{ response[:0] }}{{ response | length }}"]
-)
 def test_asks_nothing_by_a_template_that_never_shows_the_response(
-    tmp_path: Path, wire: Wire, shown: str
+    tmp_path: Path, wire: Wire
 ) -> None:
     pairs(tmp_path)
-    (tmp_path / "blind.jinja").write_text(f"{{% block user %}}{shown}{{% endblock %}}")
+    (tmp_path / "blind.jinja").write_text("{% block user %}{{ instruction }}{% endblock %}")
     asked = ("-a", "helpfulness", "--budget", "6", "--base-url", wire.url, "--model", "m")
-    where = ("pairs.jsonl", *asked, "--template", "blind.jinja")
     for command in ("plan", "judge"):
-        refused = robin(command, *where, cwd=tmp_path, exits=2)
+        where = (command, "pairs.jsonl", *asked, "--template", "blind.jinja")
+        refused = robin(*where, cwd=tmp_path, exits=2)
         has(refused.stderr, "--template blind.jinja: never shows response", "{{ response }}")
     assert not wire.bodies
-    (tmp_path / "blind.jinja").write_text(
-        f"{{% block user %}}{shown}{{{{ response.split('r')[1] }}}}{{% endblock %}}"
-    )
-    robin("judge", *where, cwd=tmp_path, exits=None)
-    assert wire.bodies
 
 
 def test_settings_in_a_file_count_paths_from_it(tmp_path: Path, wire: Wire) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import robin_cli
 from robin_cli.model.errors import InputError
-from robin_cli.settings.addresses import judges_of
+from robin_cli.settings.resolve import judges_of
 from robin_cli.settings.table import Settings
 from tests.conftest import replaying, robin, write_pairs
 from tests.judges.wire import Answer, completion, error, serving

@@ -84,7 +84,7 @@ def errors_at_looks(run: Path, *, until: float) -> dict[int, float]:
     for calls in looks(len(data.judgments)):
         fold.add(data.arm[folded:calls], data.judgments.slice(folded, calls - folded))
         folded = calls
-        found[calls] = now = worst_error(data.space, fold.arms.sums, ~fold.arms.retired_mask)
+        found[calls] = now = worst_error(data.space, fold.arms.sums, ~fold.arms.is_retired)
         if now <= until:
             break
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import orjson
@@ -10,10 +10,9 @@ import orjson
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.store import RunStore
 from robin_cli.session.carrying import Carrying
-from robin_cli.session.checking import secret_names
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.inputs import recorded_prompts
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 from robin_ray.groups import Groups
 from robin_ray.on_ray import OnRay, check
 from robin_ray.remote import Targets
@@ -24,12 +23,10 @@ __all__ = ["carrying", "check"]
 """The plug-in's interface to robin, a :class:`~robin_cli.session.elsewhere.Carries`."""
 
 
-def carrying(
-    settings: Settings, store: RunStore, keys: Mapping[str, str], notify: Callable[[str], None]
-) -> Carrying:
-    """Return each judge of ``settings`` for use by workers on the run of ``store``."""
+def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None]) -> Carrying:
+    """Return each judge of a session for use by workers on the run of ``store``."""
     targets = Targets()
-    judges, prices = endpoints_of(settings, store.manifest, keys, notify, reach=targets.add)
+    judges, prices = endpoints_of(resolved, store.manifest, notify, reach=targets.add)
     manifest, space, path = store.manifest, store.space, store.path.resolve()
     texts_bytes = bytes_of_texts(path)
     is_small = texts_bytes <= MOST_AT_ONCE
@@ -45,10 +42,10 @@ def carrying(
         identity="" if is_small else identity_of(path),
     )
     cluster = OnRay(
-        settings.ray or "",
+        resolved.ray or "",
         texts=(lambda: table_of(path)) if is_small else None,
         texts_bytes=texts_bytes if is_small else 0,
-        secret=secret_names(settings),
+        secret=resolved.secrets,
     )
     begin = partial(
         Groups,

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from robin_cli.api.given import Frame, dataset_of, load
+from robin_cli.api.given import Frame, dataset_of, load, ready
 from robin_cli.api.keywords import JudgeSettings
 from robin_cli.api.run import Run
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.judges.functions import Function
 from robin_cli.model.records import Pair
 from robin_cli.run.manifest import read_manifest
-from robin_cli.session.checking import check_judges
 from robin_cli.session.opening import open_run as open_configured
 from robin_cli.settings.reading import check_names, find_config, read_toml, together
 from robin_cli.settings.table import TABLE, Settings
@@ -88,11 +87,12 @@ def judge(
         config or "Python", prices="price_in, price_out" if is_priced_here else f"config={config!r}"
     )
     chosen = Settings(**together(checked_keywords(given), from_file), source=source)
-    check_judges(chosen, function)
+    resolved = ready(chosen, is_function=function is not None)
     messages = messages_for(quiet=chosen.quiet, notebook=True)
     check_same(function, chosen.judge, Path(chosen.run or ""), messages)
-    with open_configured(chosen, messages.note, dataset_of(data, chosen, messages.note)) as store:
-        spend(store, chosen, messages, function)
+    dataset = dataset_of(data, chosen, messages.note)
+    with open_configured(chosen, resolved, messages.note, dataset) as store:
+        spend(store, resolved, messages, function, quiet=chosen.quiet)
         return Run(store.path)
 
 

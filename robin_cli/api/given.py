@@ -22,9 +22,11 @@ from robin_cli.data.pairs import Dataset
 from robin_cli.data.parquet_tables import written_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
+from robin_cli.session.checking import check_judges
 from robin_cli.session.inputs import pairs_of
 from robin_cli.session.prompts import prompts_of
 from robin_cli.session.recorded import as_runs
+from robin_cli.settings.resolve import Resolved, resolve
 from robin_cli.settings.table import Settings
 from robin_cli.show.parsing import read_scale
 
@@ -168,3 +170,10 @@ def _in_memory(pairs: list[Pair]) -> Dataset:
     growing.extend(kept)
     table = growing.table(further.forgotten)
     return Dataset(table, 0, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))
+
+
+def ready(settings: Settings, *, is_function: bool) -> Resolved:
+    """Return what a session needs of ``settings``. InputError if their judges cannot be asked."""
+    resolved = resolve(settings)
+    check_judges(resolved, is_function=is_function)
+    return resolved

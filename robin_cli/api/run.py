@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.api.given import Frame, labels_from
+from robin_cli.api.given import Frame, labels_from, ready
 from robin_cli.api.spending import check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
 from robin_cli.goals.making import table_of
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
-from robin_cli.session.checking import check_judges
 from robin_cli.session.resuming import reopen_run, resumed
 from robin_cli.settings.reading import check_names
 from robin_cli.settings.setting import Scope
@@ -303,11 +302,11 @@ class Run:
             {each.name for each in TABLE.values() if each.in_python and each.scope in of_session},
         )
         chosen = resumed(self.path, checked_keywords({"budget": budget, **settings}))
-        check_judges(chosen, function)
+        resolved = ready(chosen, is_function=function is not None)
         messages = messages_for(quiet=chosen.quiet, notebook=True)
         for line in chosen.source.notes:
             messages.note(line)
         check_same(function, chosen.judge, self.path, messages)
         with reopen_run(self.path, chosen) as store:
-            spend(store, chosen, messages, function)
+            spend(store, resolved, messages, function, quiet=chosen.quiet)
         return self

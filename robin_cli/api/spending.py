@@ -21,7 +21,8 @@ from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import Stop
 from robin_cli.session.working import check_rated, work
 from robin_cli.settings.reading import checked, from_home
-from robin_cli.settings.table import IN_PYTHON, TABLE, Settings
+from robin_cli.settings.resolve import Resolved
+from robin_cli.settings.table import IN_PYTHON, TABLE
 from robin_cli.show.messages import Messages
 from robin_cli.show.progress import conclusion, nothing_sent, shown
 
@@ -108,17 +109,22 @@ def check_same(function: Function | None, judge: str, run: Path, messages: Messa
 
 
 def spend(
-    store: RunStore, settings: Settings, messages: Messages, function: Function | None
+    store: RunStore,
+    resolved: Resolved,
+    messages: Messages,
+    function: Function | None,
+    *,
+    quiet: bool,
 ) -> None:
     """Work until the budget is spent, in a thread with its own event loop, because a notebook's is already running."""
     stopper = _Stopper()
 
     @contextmanager
     def around(session: Session, stop: Stop) -> Iterator[None]:
-        with stopper.around(stop), shown(session, messages, quiet=settings.quiet):
+        with stopper.around(stop), shown(session, messages, quiet=quiet):
             yield
 
-    working = work(store, settings, notify=messages.note, around=around, function=function)
+    working = work(store, resolved, notify=messages.note, around=around, function=function)
     with ThreadPoolExecutor(1, thread_name_prefix="robin") as pool:
         outcome, interrupted = stopper.wait_for(pool.submit(asyncio.run, working), messages)
     if outcome.worked:

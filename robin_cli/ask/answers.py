@@ -136,18 +136,9 @@ class AnswerReader:
             attribute=space.asked_as(arm),
             judge=judge,
             draw=draw,
-            rating=None,
             status="failed",
-            reason=None,
-            feedback="",
-            text="",
             model=judge,
-            finish_reason=None,
-            prompt_tokens=None,
-            completion_tokens=None,
-            cost_usd=None,
             latency_s=outcome.latency_s,
-            request_id=None,
             received_at=time.time(),
         )
 

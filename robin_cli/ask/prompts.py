@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,6 @@ from robin_cli.data.images import Image, numbered
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Message
 from robin_cli.model.records import Pair, Scale
-
-_SHORT = 20
-"""Characters of a made-up response."""
 
 
 def prompt_source(name: str) -> str:
@@ -296,31 +293,3 @@ class PromptSet:
                 f"--template: shows a reference answer, and {len(lacking)} of {len(pairs)} pairs have none, the first "
                 f'"{lacking[0]}"; say where it stands with --columns reference=NAME'
             )
-
-    def check_responses_shown(self, pair: Pair) -> None:
-        """InputError if a prompt of ``pair`` stays the same whatever a response says: every rating would be of nothing."""
-        for attribute in self.attributes:
-            for name, field in self.kind.responses.items():
-                if not self._shows(field, pair, attribute):
-                    raise InputError(
-                        f"{self.origin}: never shows {name}: the prompt for {attribute} stays the same whatever it says. Write "
-                        f"{{{{ {name} }}}} into the template"
-                    )
-
-    def _shows(self, field: str, pair: Pair, attribute: str) -> bool:
-        """Return whether a response changes the prompt; its length alone, or a limit on it, do not decide."""
-
-        def saying(text: str) -> list[Message]:
-            change: dict[str, Any] = {field: text}
-            return self.messages(replace(pair, **change), attribute)
-
-        real = getattr(pair, field)
-        long = max(len(real), 1)
-        for texts in ((real, "a" * long, "b" * long), ("a" * _SHORT, "b" * _SHORT)):
-            try:
-                first, *others = map(saying, texts)
-            except InputError:  # the template looks into the response: a made-up one may not fit
-                return True
-            if any(other != first for other in others):
-                return True
-        return False

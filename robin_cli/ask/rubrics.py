@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from msgspec import Struct
 
@@ -21,7 +22,6 @@ MOST_LEVELS = 101
 """The widest scale: 0 to 100."""
 
 _KEYS = ("attribute", "title", "scale", "human", "levels", "examples")
-_EXAMPLE_KEYS = ("prompt", "response", "feedback", "rating")
 _SUFFIXES = (".toml", ".yaml", ".yml")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LEVEL = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?")
@@ -234,20 +234,12 @@ def _ends(label: str) -> tuple[int, int]:
 
 
 def _examples_in(value: object, scale: Scale) -> tuple[Example, ...]:
-    if not isinstance(value, list):
-        fact = "examples must be a list, each with response, rating and feedback"
-        raise _Flaw("examples", fact)
-    examples = []
-    for entry in value:
-        if not isinstance(entry, dict):
-            raise _Flaw("examples", "an example has response, rating and feedback")
-        for key in entry:
-            near = did_you_mean(str(key), _EXAMPLE_KEYS)
-            _require(key in _EXAMPLE_KEYS, key, f'unknown key "{key}" in an example{near}')
-        rating = entry.get("rating")
-        if type(rating) is not int or not scale.low <= rating <= scale.high:
-            fact = f"the rating {rating} of an example is not on the scale {scale}"
+    try:
+        examples = msgspec.convert(value, tuple[Example, ...])
+    except msgspec.ValidationError as error:
+        raise _Flaw("examples", f"examples: {error}") from None
+    for example in examples:
+        if not scale.low <= example.rating <= scale.high:
+            fact = f"the rating {example.rating} of an example is not on the scale {scale}"
             raise _Flaw("rating", fact)
-        texts = {key: _text_in(entry, key) for key in ("response", "feedback")}
-        examples.append(Example(rating=rating, prompt=str(entry.get("prompt", "")), **texts))
-    return tuple(examples)
+    return examples

@@ -117,16 +117,16 @@ def compile_template(source: str, kind: Kind, origin: str) -> PromptTemplate:
         raise InputError(
             f"{origin}: has no block user; write {{% block user %}} … {{% endblock %}} around the question"
         )
-    hidden = [name for name in PREFER.responses if name not in asked]
+    hidden = [name for name in kind.responses if name not in asked]
+    if kind is RATE and asked & PREFER.responses.keys():
+        raise InputError(
+            f"{origin}: shows two responses, and one is rated here; add --pairwise, or take another: "
+            f"{', '.join(known_templates(pairwise=False))}"
+        )
     if kind is PREFER and hidden:
         raise InputError(
             f"{origin}: does not show {' and '.join(hidden)}, which --pairwise compares; take one for two responses "
             f"({', '.join(known_templates(pairwise=True))}), or leave --template out"
-        )
-    if kind is RATE and len(hidden) < len(PREFER.responses):
-        raise InputError(
-            f"{origin}: shows two responses, and one is rated here; add --pairwise, or take another: "
-            f"{', '.join(known_templates(pairwise=False))}"
         )
     for name in sorted(asked - set(kind.values)):
         lines = enumerate(source.splitlines(), 1)
@@ -134,5 +134,9 @@ def compile_template(source: str, kind: Kind, origin: str) -> PromptTemplate:
         raise InputError(
             f'{origin}, line {line}: there is no value "{name}"; there are {", ".join(kind.values)}'
             f"{did_you_mean(name, kind.values)}"
+        )
+    if hidden:
+        raise InputError(
+            f"{origin}: never shows {hidden[0]}; write {{{{ {hidden[0]} }}}} into the template"
         )
     return PromptTemplate(origin, source, frozenset(asked), template)

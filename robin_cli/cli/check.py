@@ -36,8 +36,9 @@ def check(
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
     from robin_cli.session.capabilities import look_at
-    from robin_cli.settings.addresses import api_keys, judges_of
+    from robin_cli.session.prompts import prompts_of_check
     from robin_cli.settings.reading import load_settings
+    from robin_cli.settings.resolve import resolve
     from robin_cli.show.capabilities import facts_of
     from robin_cli.show.json import print_json
     from robin_cli.show.terminal import print_facts, stdout_console
@@ -54,10 +55,9 @@ def check(
             f'{settings.source}: judge = "{settings.judge}": robin check asks endpoints, and this judge is at none; ask it for '
             f"a few ratings instead: robin judge --judge {settings.judge} --limit 3 --budget 3"
         )
-    judges = judges_of(settings)
-    keys = api_keys(settings)
-    for judge, url in ((each, url) for each in judges for url in each.base_urls):
-        found = asyncio.run(look_at(settings, judge, url, keys[judge.api_key_env], notify))
+    resolved, prompts = resolve(settings), prompts_of_check(settings)
+    for judge, url in ((each, url) for each in resolved.judges for url in each.base_urls):
+        found = asyncio.run(look_at(resolved, judge, url, prompts, notify))
         if isinstance(found, Failure):
             step = "; is the server running, and --base-url right?" if found.transient else ""
             raise EndpointError(

@@ -7,14 +7,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from robin_cli.settings.resolve import Resolved
     from robin_cli.settings.table import Settings
 
 
-def check_first(settings: Settings, *, sends: bool) -> None:
-    """Check keys, budget, rubrics, scheduler and files of ``settings``, as far as that is quick.
+def ready_to_send(settings: Settings) -> Resolved:
+    """Check a command that makes calls, as far as that is quick, and return what it needs.
 
-    Args:
-        sends: False for a command that makes no calls, so that it needs neither a key nor a budget.
+    Raises:
+        InputError: a setting is wrong, or no key is there.
+    """
+    from robin_cli.data.sources import check_files
+    from robin_cli.settings.reading import check_budget
+    from robin_cli.settings.resolve import read_keys, resolve
+    from robin_cli.show.outputs import check_output
+
+    if not settings.data:
+        check_files(settings.data)  # before the key: it is what is always needed
+    read_keys(settings)
+    check_output(settings.format, settings.output, inputs_of(settings))
+    check_budget(settings)
+    check_first(settings)
+    return resolve(settings)
+
+
+def check_first(settings: Settings) -> None:
+    """Check scheduler, rubrics and files of ``settings``, as far as that is quick.
 
     Raises:
         InputError: a setting is wrong.
@@ -22,16 +40,7 @@ def check_first(settings: Settings, *, sends: bool) -> None:
     from robin_cli.data.sources import check_files
     from robin_cli.policies.registry import DEFAULT, known_policies, policy_named
     from robin_cli.session.prompts import prompts_of
-    from robin_cli.settings.addresses import api_keys
-    from robin_cli.settings.reading import check_budget
-    from robin_cli.show.outputs import check_output
 
-    if not settings.data:
-        check_files(settings.data)  # before the key: it is what is always needed
-    if sends:
-        api_keys(settings)
-        check_output(settings.format, settings.output, inputs_of(settings))
-        check_budget(settings)
     if settings.scheduler not in {DEFAULT, *known_policies()}:
         policy_named(settings.scheduler)
     prompts_of(settings)
@@ -46,12 +55,21 @@ def inputs_of(settings: Settings) -> list[str]:
     return [*expanded(settings.data), *settings.rubric, *filter(None, files)]
 
 
-def check_output_of(run: Path, settings: Settings) -> None:
-    """Raise InputError for an output of ``run`` that cannot be written, or that is its data."""
+def ready_to_resume(run: Path, settings: Settings) -> Resolved:
+    """Check what ``robin resume`` writes, and return what its session needs.
+
+    Raises:
+        InputError: the output cannot be written, or is the run's data; or no key is there.
+    """
+    from robin_cli.goals.checks import check_shown
+    from robin_cli.run.pair_files import read_column_names
     from robin_cli.session.inputs import files_read_by
+    from robin_cli.settings.resolve import resolve
     from robin_cli.show.outputs import check_output
 
+    check_shown(settings.show, lambda: read_column_names(run))
     check_output(settings.format, settings.output, files_read_by(run))
+    return resolve(settings)
 
 
 def note_doubts(settings: Settings) -> None:

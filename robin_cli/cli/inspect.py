@@ -42,7 +42,7 @@ def render(
     from robin_cli.settings.reading import load_settings
 
     settings = load_settings(ctx.obj, config)
-    check_first(settings, sends=False)
+    check_first(settings)
     from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import InputError, shown
     from robin_cli.session.inputs import pairs_of

@@ -11,6 +11,7 @@ from robin_cli.cli import options as opt
 
 if TYPE_CHECKING:
     from robin_cli.run.store import RunStore
+    from robin_cli.settings.resolve import Resolved
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
     from robin_cli.show.messages import Messages
@@ -48,13 +49,19 @@ def judge_by(
     settings: Settings, also: Callable[[], list[str]] = list, most: int | None = None
 ) -> None:
     """Run robin judge, and print ``most`` rows; ``also`` runs after it, and returns lines that go before the answer."""
-    from robin_cli.cli.first import check_first, note_doubts
+    from robin_cli.cli.first import note_doubts, ready_to_send
 
     note_doubts(settings)
-    check_first(settings, sends=True)
+    resolved = ready_to_send(settings)
     from robin_cli.session.opening import open_run
 
-    _work(settings, lambda settings, messages: open_run(settings, messages.note), also, most)
+    _work(
+        settings,
+        resolved,
+        lambda messages: open_run(settings, resolved, messages.note),
+        also,
+        most,
+    )
 
 
 @app.command(
@@ -66,22 +73,20 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
 
     The run's own settings apply; only the flags here can differ.
     """
-    from robin_cli.cli.first import check_output_of, note_doubts
-    from robin_cli.goals.checks import check_shown
-    from robin_cli.run.pair_files import read_column_names
+    from robin_cli.cli.first import note_doubts, ready_to_resume
     from robin_cli.session.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
 
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
     note_doubts(settings)
-    check_shown(settings.show, lambda: read_column_names(run))
-    check_output_of(run, settings)
-    _work(settings, lambda settings, _: reopen_run(run, settings))
+    resolved = ready_to_resume(run, settings)
+    _work(settings, resolved, lambda _: reopen_run(run, settings))
 
 
 def _work(
     settings: Settings,
-    opened: Callable[[Settings, Messages], RunStore],
+    resolved: Resolved,
+    open_store: Callable[[Messages], RunStore],
     also: Callable[[], list[str]] = list,
     most: int | None = None,
 ) -> None:
@@ -94,13 +99,13 @@ def _work(
     from robin_cli.show.messages import messages_for
 
     messages = messages_for(quiet=settings.quiet)
-    check_judges(settings)
+    check_judges(resolved)
     check_pairwise(settings)
     with saying("; no call was made"):
-        store = opened(settings, messages)
+        store = open_store(messages)
     with store, saying(f"; everything received is kept. To go on: {again(store, settings)}"):
         try:
-            took = spend(store, settings, messages)
+            took = spend(store, settings, resolved, messages)
         except LimitReached:
             deliver(store.path, settings)
             raise

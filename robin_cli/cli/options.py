@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _KNOWN = {
     "attribute": "ask.rubrics:known_attributes",
-    "template": "ask.rubrics:known_templates",
+    "template": "ask.templates:known_templates",
     "scheduler": "policies.registry:known_policies",
     "config": "settings.reading:ready_configs",
 }

@@ -41,7 +41,7 @@ def plan(
     from robin_cli.settings.reading import load_settings
 
     settings = load_settings(ctx.obj, config)
-    check_first(settings, sends=False)
+    check_first(settings)
     from robin_cli.goals.checks import check_together
     from robin_cli.session.inputs import pairs_of
     from robin_cli.session.prompts import prompts_of

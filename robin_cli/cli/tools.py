@@ -79,15 +79,10 @@ def init(
     """
     import json
 
+    from robin_cli.cli.init_file import SCHEMA_FILE, schema, starting_file
     from robin_cli.data.local import whole_file
     from robin_cli.model.errors import InputError
-    from robin_cli.settings.reading import (
-        DEFAULT_FILE,
-        SCHEMA_FILE,
-        ready_configs,
-        schema,
-        starting_file,
-    )
+    from robin_cli.settings.reading import DEFAULT_FILE, ready_configs
 
     names = [name for name in ready_configs() if name != "demo"]  # its paths hold only where it is
     if like not in names:

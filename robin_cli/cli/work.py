@@ -28,6 +28,7 @@ from robin_cli.run.store import RunStore
 from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import GRACE_S, Left, Stop
 from robin_cli.session.working import check_rated, work
+from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.table import Settings
 from robin_cli.show.messages import Messages
 from robin_cli.show.progress import conclusion, nothing_sent, shown
@@ -35,7 +36,7 @@ from robin_cli.show.progress import conclusion, nothing_sent, shown
 INTERRUPTED = 130
 
 
-def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
+def spend(store: RunStore, settings: Settings, resolved: Resolved, messages: Messages) -> list[str]:
     """Work on the open run until its budget is spent; return the cost, in lines.
 
     Raises:
@@ -49,7 +50,7 @@ def spend(store: RunStore, settings: Settings, messages: Messages) -> list[str]:
         outcome = asyncio.run(
             work(
                 store,
-                settings,
+                resolved,
                 notify=messages.note,
                 around=lambda session, stop: _around(session, stop, messages, quiet=settings.quiet),
             )

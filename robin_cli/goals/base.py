@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.found import Found
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
@@ -20,6 +19,7 @@ from robin_cli.model.systems import Systems
 from robin_cli.model.task import Task
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.manifest import Manifest
 from robin_cli.run.reader import RunData
 from robin_cli.show.words import WORST_ERROR

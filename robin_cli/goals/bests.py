@@ -16,8 +16,8 @@ from robin_cli.goals.watching import Counts
 from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.matches import Matches
 from robin_cli.model.records import number_of
-from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.policies.rivals import Rivals
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.pairwise_decisions import Best, DuelEvidence, best_responses

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
@@ -15,6 +14,7 @@ from robin_cli.model.errors import InputError, did_you_mean, shown, typed
 from robin_cli.model.groups import check_groups
 from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale
 from robin_cli.model.systems import Systems, check_systems
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.stats.looks import FIRST, looks_of
 
@@ -93,6 +93,12 @@ def check_together(settings: Settings) -> None:
     check_pairwise(settings)
     if settings.rounds != TABLE["rounds"].default and not settings.batch:
         raise InputError("--rounds: says in how many --batch asks; give that too, or leave it out")
+    is_budget = settings.budget is None and settings.max_cost is not None
+    if is_budget and settings.mode != TABLE["mode"].default:
+        raise InputError(
+            f"--max-cost: no budget for --mode {settings.mode}, whose guarantee needs a number of "
+            "calls; give --budget too"
+        )
 
 
 def check_target(settings: Settings, scales: Sequence[Scale]) -> None:

@@ -194,7 +194,7 @@ class DecisionsWatch(DecidingWatch):
         super().__init__(things(task), evidence, counts, target, task.space.first_fit)
 
     def is_good_enough(self, arms: Arms) -> bool:
-        sums, given_up = arms.copied_sums(), arms.retired_mask
+        sums, given_up = arms.copied_sums(), arms.is_retired
         return share_to_test(self._task, sums, given_up, self._target) <= self._target
 
     def is_certified(self, arms: Arms, verdicts: RunVerdicts) -> bool:
@@ -203,4 +203,4 @@ class DecisionsWatch(DecidingWatch):
     def decided(self, arms: Arms) -> tuple[str, FloatArray]:
         task, sums = self._task, arms.copied_sums()
         tally = tally_of(task, decisions_by(task, row_scores(task.space, task, sums).score))
-        return kept_text(task, tally), likely_wrong(task, sums, arms.retired_mask)
+        return kept_text(task, tally), likely_wrong(task, sums, arms.is_retired)

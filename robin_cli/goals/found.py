@@ -209,13 +209,13 @@ class Found(ABC):
         run, manifest = self.run, self.run.manifest
         is_spent = manifest.is_spent(run.fold.arms.spent)
         arms, kind = run.fold.arms, run.space.kind
-        unrated = (arms.counts == 0) & (arms.unparsed > 0) & ~arms.retired_mask
+        unrated = (arms.n == 0) & (arms.n_unparsed > 0) & ~arms.is_retired
         unrated[run.fold.set_aside] = True
         # what a judge never rates of any pair would be declined again
-        again = int((unrated & (np.bincount(kind, weights=arms.counts) > 0)[kind]).sum())
+        again = int((unrated & (np.bincount(kind, weights=arms.n) > 0)[kind]).sum())
         if is_spent and again and manifest.budget_usd is None:
             return f"robin resume {typed(run.name)} --budget {manifest.budget + again}"
-        if self.is_finished or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():
+        if self.is_finished or (is_spent and not self.is_open) or run.fold.arms.is_retired.all():
             return f"robin report {typed(run.name)} -o report.html"
         more = f" {larger_budget(manifest)}" if is_spent else ""
         if not is_spent and manifest.limit_reached is not None:

@@ -11,7 +11,6 @@ from operator import itemgetter
 from pathlib import Path
 from pkgutil import iter_modules
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import Wanted
@@ -20,6 +19,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.run import schema
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.reader import RunData, distinct_judgments, read_run
 from robin_cli.run.store import RunStore
 from robin_cli.settings.table import TABLE, Settings

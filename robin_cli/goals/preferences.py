@@ -208,9 +208,7 @@ class Preferences(Found):
         scores, arms, space = self.scores, self.run.fold.arms, self.run.space
         retired, lacks = scores.retired, np.isnan(scores.numbers("preference"))
         in_vain = (
-            space.by_pair((arms.counts == 0) & ((arms.unparsed > 0) | (arms.failed > 0))).any(
-                axis=1
-            )
+            space.by_pair((arms.n == 0) & ((arms.n_unparsed > 0) | (arms.n_failed > 0))).any(axis=1)
             & ~retired
         )
         is_new = (scores.numbers("n") == 0) & ~in_vain & ~retired

@@ -67,7 +67,7 @@ class Rated(Found):
     def has_errors(self) -> bool:
         """Whether errors of scores are known. A file with neither a scale nor two scores of any pair has none."""
         has_scale = all(each.are_known for each in self.run.manifest.known_ends)
-        return has_scale or bool((self.run.fold.arms.counts > 1).any())
+        return has_scale or bool((self.run.fold.arms.n > 1).any())
 
     @cached_property
     def worst_error(self) -> float:
@@ -75,7 +75,7 @@ class Rated(Found):
         if not self.has_errors:
             return math.nan
         arms = self.run.fold.arms
-        return worst_error(self.run.space, arms.sums, self.wanted & ~arms.retired_mask)
+        return worst_error(self.run.space, arms.sums, self.wanted & ~arms.is_retired)
 
     @property
     def wanted(self) -> NDArray[np.bool_]:
@@ -196,8 +196,8 @@ class Rated(Found):
         judges = f" × {len(space.judges)} judges" if self.is_panel else ""
         of = f"{number_of(len(self.run.pair_ids), 'pair')} × {', '.join(space.attributes)}{judges}"
         return {
-            "scores": f"{int(self.wanted.sum()):,} ({of}), {int((self.wanted & (arms.counts == 0)).sum()):,} without a rating, "
-            f"{int(arms.retired_mask.sum()):,} given up",
+            "scores": f"{int(self.wanted.sum()):,} ({of}), {int((self.wanted & (arms.n == 0)).sum()):,} without a rating, "
+            f"{int(arms.is_retired.sum()):,} given up",
             WORST: ": ".join(self.worst_text()[1:]),
             **people.human_lines(self.run),
             **people.own_lines(known=True),
@@ -214,7 +214,7 @@ class Rated(Found):
             why = "nothing was scored twice, and the scale is not known (--scale LOW-HIGH)"
             return WORST, "expected error not known", why
         if math.isnan(self.worst_error):
-            is_unrated = (self.wanted & (self.run.fold.arms.counts == 0)).any()
+            is_unrated = (self.wanted & (self.run.fold.arms.n == 0)).any()
             return (
                 WORST,
                 "expected error not known",

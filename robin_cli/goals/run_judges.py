@@ -36,9 +36,9 @@ class Asked:
         """Return it for a judge of ``run``."""
         place, arms = run.space.judges.index(judge), run.fold.arms
         mine = run.space.judge == place
-        ratings = int(arms.counts[mine].sum())
+        ratings = int(arms.n[mine].sum())
         return cls(
-            judge, ratings + int(arms.unparsed[mine].sum()), ratings, run.fold.spending(place)
+            judge, ratings + int(arms.n_unparsed[mine].sum()), ratings, run.fold.spending(place)
         )
 
     def facts(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Repeating:
         if not self.places:
             return []
         made = [int(self._made[attribute, judge]) for attribute, judge in self.places]
-        is_second = self._arms.counts.max() <= 2
+        is_second = self._arms.n.max() <= 2
         kind = f"second {self._noun}" if is_second else "repeat"
         limit = significant(100 * _most_that_differ(min(made)), 1)
         parts = [f"{self._who}: {sum(made):,} of {number_of(sum(made), kind)} were the same"]

@@ -74,7 +74,7 @@ class ErrorWatch(Watch):
 
     def standing(self, arms: Arms) -> list[Fact]:
         """Return the expected error of the worst score."""
-        if unrated := int((arms.counts[~arms.retired_mask] == 0).sum()):
+        if unrated := int((arms.n[~arms.is_retired] == 0).sum()):
             return [(WORST, f"not known ({unrated:,} not rated yet)")]
         worst = self._error(arms)
         if math.isnan(worst):
@@ -87,7 +87,7 @@ class ErrorWatch(Watch):
         ]
 
     def _error(self, arms: Arms) -> float:
-        return worst_error(self._space, arms.copied_sums(), ~arms.retired_mask)
+        return worst_error(self._space, arms.copied_sums(), ~arms.is_retired)
 
     @property
     def _aimed(self) -> str:

@@ -108,8 +108,8 @@ def price_of(
     model: str,
     base_url: str,
     *,
-    price_in: float | None,
-    price_out: float | None,
+    price_in: float | None = None,
+    price_out: float | None = None,
     price_cached: float | None = None,
     batch: bool = False,
 ) -> Price | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,104 +28,69 @@ class Sums(NamedTuple):
         return Sums(change(self.n), change(self.total), change(self.total_sq))
 
 
-_INTS = ("n", "pending", "n_unparsed", "n_failed", "streak", "next_draw")
-_FLOATS = ("total", "total_sq")
+COLUMNS = (
+    *("n", "pending", "total", "total_sq"),
+    *("n_unparsed", "n_failed", "streak", "next_draw"),
+)
+_FLOATS = {"total", "total_sq"}
 _COPIES = 5
 
 
 class Arms:
-    """Read-only sums over the ratings of K arms, and their calls under way.
+    """The sums over the ratings of K arms, and their calls under way, as numpy arrays of shape (K,).
 
-    These columns show the memory of a `WritableArms`. Only a scheduler, and the fold of what is on disk, have that: nothing
-    else can change a number that calls are chosen by.
+    The arrays show the memory of a `WritableArms`, and cannot be written except by its owner: a
+    scheduler, or the fold of what is on disk. Nothing else can change a number that calls are
+    chosen by.
 
-    Ratings are kept as exact sums (``total`` of x, ``total_sq`` of x²), not as a running mean. For integer ratings the sums
-    are the same in every order, so a resumed run has bit for bit the state of a run that never stopped.
+    Ratings are kept as exact sums, not as a running mean. For integer ratings the sums are the same
+    in every order, so a resumed run has bit for bit the state of a run that never stopped.
 
-    Columns, each of length K:
-        n            ratings received (parsed); int
-        pending      calls reserved that have no outcome yet; int
-        total        Σ x over the ratings; float
-        total_sq     Σ x² over the ratings; float
-        n_unparsed   paid answers without a rating; int
-        n_failed     calls given up or refused; int
-        streak       judgments without a rating since the last rating; a final one adds RETIRE_AFTER; int
-        next_draw    number of the arm's next call; int
+    Attributes:
+        n: ratings.
+        pending: calls reserved that have no outcome yet.
+        total: the sum of the ratings.
+        total_sq: the sum of their squares.
+        n_unparsed: paid answers without a rating.
+        n_failed: calls that brought no answer.
+        streak: judgments without a rating since the last rating; a final one adds
+            RETIRE_AFTER.
+        next_draw: the number of the arm's next call.
     """
 
-    __slots__ = (*_INTS, *_FLOATS)
+    __slots__ = COLUMNS
 
-    n: Sequence[int]
-    pending: Sequence[int]
-    total: Sequence[float]
-    total_sq: Sequence[float]
-    n_unparsed: Sequence[int]
-    n_failed: Sequence[int]
-    streak: Sequence[int]
-    next_draw: Sequence[int]
+    n: IntArray
+    pending: IntArray
+    total: FloatArray
+    total_sq: FloatArray
+    n_unparsed: IntArray
+    n_failed: IntArray
+    streak: IntArray
+    next_draw: IntArray
 
-    def __init__(self, writable: WritableArms) -> None:
-        for name in Arms.__slots__:
-            setattr(self, name, memoryview(getattr(writable, name)).toreadonly())
+    def __init__(self, writable: WritableArms, *, is_read_only: bool = True) -> None:
+        for name in COLUMNS:
+            memory = memoryview(getattr(writable, name))
+            kind = np.float64 if name in _FLOATS else np.int64
+            column = np.frombuffer(memory.toreadonly() if is_read_only else memory, dtype=kind)
+            setattr(self, name, column)
 
     def __len__(self) -> int:
         return len(self.n)
 
-    def retired(self, arm: int) -> bool:
-        """Return whether ``arm`` is given up, because its last judgments all came without a rating."""
-        return self.streak[arm] >= RETIRE_AFTER
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return the column ``name`` as a read-only numpy array over the same memory, shape (K,)."""
-        return np.frombuffer(getattr(self, name), dtype=np.float64 if name in _FLOATS else np.int64)
-
     @property
-    def counts(self) -> IntArray:
-        """Ratings received, shape (K,)."""
-        return self.column("n")
-
-    @property
-    def under_way(self) -> IntArray:
-        """Calls reserved that have no outcome yet, shape (K,)."""
-        return self.column("pending")
-
-    @property
-    def totals(self) -> FloatArray:
-        """Sum of the ratings, shape (K,)."""
-        return self.column("total")
-
-    @property
-    def totals_sq(self) -> FloatArray:
-        """Sum of the squared ratings, shape (K,)."""
-        return self.column("total_sq")
-
-    @property
-    def unparsed(self) -> IntArray:
-        """Paid answers without a rating, shape (K,)."""
-        return self.column("n_unparsed")
-
-    @property
-    def failed(self) -> IntArray:
-        """Calls that brought no answer, shape (K,)."""
-        return self.column("n_failed")
-
-    @property
-    def streaks(self) -> IntArray:
-        """Judgments without a rating since the last rating, shape (K,)."""
-        return self.column("streak")
-
-    @property
-    def retired_mask(self) -> NDArray[np.bool_]:
-        """Which arms are given up, shape (K,)."""
-        return self.streaks >= RETIRE_AFTER
+    def is_retired(self) -> NDArray[np.bool_]:
+        """Whether each arm is given up, because its last judgments all came without a rating."""
+        return self.streak >= RETIRE_AFTER
 
     @property
     def sums(self) -> Sums:
-        """Ratings received, their sum and that of their squares."""
-        return Sums(self.counts.astype(np.float64), self.totals, self.totals_sq)
+        """The counts of ratings, their sums and those of their squares."""
+        return Sums(self.n.astype(np.float64), self.total, self.total_sq)
 
     def copied_sums(self) -> Sums:
-        """Copy the counts of ratings, their sums and their sums of squares while another thread may write them.
+        """Copy the sums while another thread may write them.
 
         The three numbers of an arm belong together, unless the arms change in each of five tries.
         """
@@ -142,17 +107,17 @@ class Arms:
     @property
     def spent(self) -> int:
         """Units of the budget spent: one for each rating, and for each answer without one."""
-        return int(self.counts.sum() + self.unparsed.sum())
+        return int(self.n.sum() + self.n_unparsed.sum())
 
 
-class WritableArms(Arms):
-    """The arms of a scheduler, or of the fold of what is on disk.
+class WritableArms:
+    """The arms of a scheduler, or of the fold of what is on disk; the columns are those of `Arms`.
 
-    The columns are ``array.array``: a scheduler reads and writes single entries several times a call, and numpy takes ten
-    times as long for that.
+    The columns are ``array.array``: a scheduler reads and writes single entries several times a
+    call, and numpy takes ten times as long for that.
     """
 
-    __slots__ = ()
+    __slots__ = COLUMNS
 
     n: array[int]
     pending: array[int]
@@ -164,15 +129,27 @@ class WritableArms(Arms):
     next_draw: array[int]
 
     def __init__(self, count: int) -> None:
-        for name in Arms.__slots__:
+        for name in COLUMNS:
             setattr(self, name, array("d" if name in _FLOATS else "q", bytes(8 * count)))
 
+    def __len__(self) -> int:
+        return len(self.n)
+
+    def retired(self, arm: int) -> bool:
+        """Return whether ``arm`` is given up."""
+        return self.streak[arm] >= RETIRE_AFTER
+
     def read_only(self) -> Arms:
-        """Return a read-only view of the same memory."""
+        """Return the columns as arrays over the same memory that cannot be written."""
         return Arms(self)
 
+    @property
+    def columns(self) -> Arms:
+        """The columns as arrays over the same memory that write to it."""
+        return Arms(self, is_read_only=False)
+
     def add(self, arm: int, outcome: Outcome) -> int:
-        """Count the outcome of calls of ``arm``; return the units of the budget that they cost, one for each answer."""
+        """Count the outcome of calls of ``arm``; return the units of the budget that they cost."""
         if not isinstance(outcome, Unanswered):
             for rating in outcome:
                 if rating is None:

@@ -93,7 +93,7 @@ class Matches:
 
     def compared(self, arms: Arms) -> Compared:
         """Count the comparisons that are asked in full and in part."""
-        rated = self.space.by_pair(arms.counts > 0)
+        rated = self.space.by_pair(arms.n > 0)
         whole = rated.all(axis=1)
         return Compared(int(whole.sum()), int((rated.any(axis=1) & ~whole).sum()), len(self))
 

@@ -253,19 +253,19 @@ class Judgment:
     attribute: str
     judge: str
     draw: int
-    rating: int | None
     status: Status
-    reason: str | None
-    feedback: str
-    text: str
     model: str
-    finish_reason: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cost_usd: float | None
     latency_s: float
-    request_id: str | None
     received_at: float
+    rating: int | None = None
+    reason: str | None = None
+    feedback: str = ""
+    text: str = ""
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+    request_id: str | None = None
     usage_estimated: bool = False
     scoring: str = "text"
     expected_rating: float | None = None

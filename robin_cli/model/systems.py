@@ -92,7 +92,7 @@ class Systems:
 
     def _left(self, arms: Arms) -> NDArray[np.bool_]:
         """Return whether an arm of each prompt is still to be asked, shape (prompts,); one that was given up is not."""
-        done = self.space.by_pair((arms.counts > 0) | arms.retired_mask).all(axis=1)
+        done = self.space.by_pair((arms.n > 0) | arms.is_retired).all(axis=1)
         return np.bincount(self.prompt, ~done, len(self.rank)) > 0
 
     def whole_in_order(self, arms: Arms) -> int:
@@ -101,7 +101,7 @@ class Systems:
 
     def asked(self, arms: Arms) -> Asked:
         """Count the prompts asked about."""
-        begun = self.space.by_pair(arms.counts > 0).any(axis=1)
+        begun = self.space.by_pair(arms.n > 0).any(axis=1)
         left, some = self._left(arms), np.bincount(self.prompt, begun, len(self.rank)) > 0
         return Asked(
             whole=int((self.is_shared & ~left).sum()),

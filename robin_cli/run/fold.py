@@ -114,7 +114,7 @@ class Fold:
         self.judgments = 0
         self.writable = WritableArms(len(space))
         self.arms = self.writable.read_only()
-        self.draws = Draws(self.writable.column("next_draw"))
+        self.draws = Draws(self.writable.columns.next_draw)
         self.reasons: dict[int, str] = {}
         self.fitted: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.fitted_at = 0
@@ -137,7 +137,7 @@ class Fold:
             StorageError: a rating is outside its scale (the arms are then unchanged), or counters overflow.
         """
         self.check_ratings(arm, judgments)
-        before = int(self.arms.counts.sum())
+        before = int(self.arms.n.sum())
         rated = before + np.cumsum(_mask(judgments["rating"].is_valid()))
         refit = last_refit(int(rated[-1]) if len(rated) else before, self.space.first_fit)
         if refit > self.fitted_at:
@@ -150,9 +150,9 @@ class Fold:
                 until += 1  # the planner learns of the ratings of one request together
             self._add(arm[:until], judgments.slice(0, until))
             self.fitted = (
-                self.arms.counts.astype(np.float64),
-                self.arms.totals.copy(),
-                self.arms.totals_sq.copy(),
+                self.arms.n.astype(np.float64),
+                self.arms.total.copy(),
+                self.arms.total_sq.copy(),
             )
             self.fitted_at = refit
             arm, judgments = arm[until:], judgments.slice(until)
@@ -172,16 +172,16 @@ class Fold:
                 raise _off_scale(self.space.scales[of[~within][0]])
 
     def _add(self, arm: IntArray, judgments: pa.Table) -> None:
-        arms, status = self.writable, judgments["status"]
+        arms, status = self.writable.columns, judgments["status"]
         ok, failed = _mask(pc.equal(status, "ok")), _mask(pc.equal(status, "failed"))
         value = values_of(judgments)
         # One by one in order, as a running session adds them, so that sums are the same to the last bit.
-        np.add.at(arms.counts, arm[ok], 1)
-        np.add.at(arms.totals, arm[ok], value[ok])
-        np.add.at(arms.totals_sq, arm[ok], value[ok] ** 2)
-        np.add.at(arms.unparsed, arm[~ok & ~failed], 1)
-        np.add.at(arms.failed, arm[failed], 1)
-        np.maximum.at(arms.column("next_draw"), arm, judgments["draw"].to_numpy() + 1)
+        np.add.at(arms.n, arm[ok], 1)
+        np.add.at(arms.total, arm[ok], value[ok])
+        np.add.at(arms.total_sq, arm[ok], value[ok] ** 2)
+        np.add.at(arms.n_unparsed, arm[~ok & ~failed], 1)
+        np.add.at(arms.n_failed, arm[failed], 1)
+        np.maximum.at(arms.next_draw, arm, judgments["draw"].to_numpy() + 1)
         self._add_streaks(arm, judgments, ok, failed)
         self._add_spending(self.space.judge[arm], judgments, failed)
         self.judgments += len(arm)
@@ -198,7 +198,7 @@ class Fold:
         last, last_rated = np.full(len(seen), -1), np.full(len(seen), -1)
         np.maximum.at(last, which, position)
         np.maximum.at(last_rated, which[ok], position[ok])
-        streak = self.writable.streaks
+        streak = self.writable.columns.streak
         streak[seen[last_rated >= 0]] = 0
         since = position > last_rated[which]
         reason, is_decided = judgments["reason"], _mask(pc.equal(judgments["scoring"], "decisions"))

@@ -24,10 +24,10 @@ from robin_cli.model.decision import Decision, decision_of, is_of_systems, targe
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
 from robin_cli.model.records import Ends, Scale
 from robin_cli.run.layout import SEGMENTS, name_of
-from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
+from robin_cli.settings.resolve import judge_name
 from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import TABLE, Settings, recorded
+from robin_cli.settings.table import TABLE
 
 FORMAT = 1
 """The format of runs since robin 0.2.0. Runs of earlier, unreleased versions are refused, whatever their format."""
@@ -225,11 +225,15 @@ class Manifest:
         is_sampled_whole = self.settings["temperature"] == self.settings["top_p"] == 1
         return set(self.answers) == {"text"} and self.has_levels_of_digits and is_sampled_whole
 
-    def target_of(self, settings: Settings) -> float | None:
-        """Return the error, or the share of likely wrong decisions, at which a session ends; None for none."""
+    def target_of(self, session: Mapping[str, Any]) -> float | None:
+        """Return the error, or the share of likely wrong decisions, at which a session ends.
+
+        None for none; ``session``: its settings by name.
+        """
         if self.own_settings["decide"] is None:
-            return settings.target_error
-        return target_wrong_of({**self.own_settings, **recorded(settings, Scope.SESSION)})
+            error: float | None = session["target_error"]
+            return error
+        return target_wrong_of({**self.own_settings, **session})
 
     @property
     def is_pairwise(self) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from robin_cli.ask.inquiry import Inquiry, asks_all
 from robin_cli.data.pair_table import OPTIONAL_TEXTS, PairTable
 from robin_cli.data.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
@@ -20,6 +19,7 @@ from robin_cli.model.records import as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
 from robin_cli.run.fold import COUNTED, RATED, Fold
+from robin_cli.run.inquiry import Inquiry, asks_all
 from robin_cli.run.layout import PAIRS, name_of
 from robin_cli.run.manifest import FILE, Manifest, read_manifest
 from robin_cli.run.pair_files import (

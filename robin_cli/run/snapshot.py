@@ -94,7 +94,7 @@ def _position(run: Path, run_id: str, segments: int) -> dict[str, Any]:
 def _table(fold: Fold, part: slice) -> pa.Table:
     """Return a row per arm of this part: the columns of the contract, and the rest of the fold."""
     arms, space = fold.arms, fold.space
-    n, totals, totals_sq = arms.counts[part], arms.totals[part], arms.totals_sq[part]
+    n, totals, totals_sq = arms.n[part], arms.total[part], arms.total_sq[part]
     means = mean(n, totals)
     names = {
         "pair_id": (space.pair_ids, space.pair),
@@ -102,12 +102,12 @@ def _table(fold: Fold, part: slice) -> pa.Table:
     }
     if len(space.judges) > 1:
         names["judge"] = (space.judges, space.judge)
-    retired = arms.retired_mask[part]
+    retired = arms.is_retired[part]
     columns = {
         name: Named(known, at[part]).column.cast(pa.string()) for name, (known, at) in names.items()
     }
     columns |= {"n": n, "mean": pa.array(means, from_pandas=True), "m2": totals_sq - n * means**2}
-    columns |= {"n_unparsed": arms.unparsed[part], "retired": retired}
+    columns |= {"n_unparsed": arms.n_unparsed[part], "retired": retired}
     columns["reason"] = pa.array(
         [fold.reasons.get(arm) for arm in range(len(arms))[part]], pa.string()
     )
@@ -131,9 +131,10 @@ def _take_in(fold: Fold, rows: pa.RecordBatch, at: int) -> None:
         column[part] = values
     for name, fitted in zip(_FITTED, fold.fitted or (), strict=False):
         fitted[part] = rows[name].to_numpy()
-    retired = np.flatnonzero(fold.arms.retired_mask[part]).tolist()
+    retired = np.flatnonzero(fold.arms.is_retired[part]).tolist()
     fold.reasons |= {at + place: rows["reason"][place].as_py() for place in retired}
 
 
 def _column(fold: Fold, name: str) -> NDArray[Any]:
-    return fold.writable.column(name)
+    column: NDArray[Any] = getattr(fold.writable.columns, name)
+    return column

@@ -75,8 +75,8 @@ def most_in_a_round(
 
 def reopen_arms(arms: WritableArms, judge: Coordinates, failed: Sequence[int] = ()) -> None:
     """Reopen arms that were given up, perhaps by the judge's fault: the ``failed`` ones, and all of a judge that rated none."""
-    is_rated = np.bincount(judge, weights=arms.counts) > 0
-    streak = arms.streaks
+    is_rated = np.bincount(judge, weights=arms.columns.n) > 0
+    streak = arms.columns.streak
     streak[(streak >= RETIRE_AFTER) & ~is_rated[judge]] = 0
     streak[list(failed)] = 0
 

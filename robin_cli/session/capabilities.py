@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from robin_cli.ask.decisions import read_decision
 from robin_cli.ask.expectation import TOP_LOGPROBS, Expectation, expectation_of
 from robin_cli.ask.forms import Form
-from robin_cli.ask.prompts import PromptSet, load_prompts
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.openai_decisions import DecisionsJudge
@@ -19,10 +19,10 @@ from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion, Outcome
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
+from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Pair, Rating, Scale
 from robin_cli.session.connection import endpoint_alone, endpoint_at
-from robin_cli.settings.addresses import JudgeAddress
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 
 _ANSWER = "The capital of France is Paris."
 _WRONG = "The capital of France is Lyon."
@@ -98,20 +98,19 @@ class DecidesAlone(Struct, frozen=True):
 
 
 async def look_at(
-    settings: Settings, asked: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
+    resolved: Resolved,
+    asked: JudgeSpec,
+    base_url: str,
+    prompts: PromptSet,
+    notify: Callable[[str], None],
 ) -> Capabilities | DecidesAlone | Failure:
     """Ask a judge at one address for one judgment in several ways; return a Failure if no plain question is answered.
 
     Raises:
         EndpointError: the endpoint cannot be used.
     """
-    has_own = settings.rubric or settings.pairwise
-    named = settings.attributes[:1] or (() if has_own else ("helpfulness",))
-    rubric, template, ties = settings.rubric, settings.template, not settings.no_ties
-    answers = ("text", "decisions")
-    prompts = load_prompts(named, rubric, template, answers, pairwise=settings.pairwise, ties=ties)
-    judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
-    endpoint = replace(endpoint_at(base_url, asked.name, key, settings), decisions=True)
+    judge, patient, price = endpoint_alone(resolved, asked, base_url, notify)
+    endpoint = replace(endpoint_at(base_url, asked, resolved), decisions=True)
     decider = DecisionsJudge(endpoint, notify=notify)
     words, cost = (price.text(), price.cost) if price else (None, None)
     decided = ""

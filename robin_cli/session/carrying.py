@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -15,7 +15,7 @@ from robin_cli.session.books import Books, Carrier
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.elsewhere import carrier_of_ray
 from robin_cli.session.engine import Engine
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 
 
 class Closing(Protocol):
@@ -44,21 +44,20 @@ class Carrying:
 
 def carrying_of(
     store: RunStore,
-    settings: Settings,
+    resolved: Resolved,
     ledger: Ledger,
-    keys: Mapping[str, str],
     note: Callable[[str], None],
     function: Function | None,
     rounds: int,
 ) -> Carrying:
     """Return the way in which the calls of a session are made."""
-    if settings.batch:
+    if resolved.batch:
         from robin_cli.session.in_rounds import rounds_of
 
-        return rounds_of(store, settings, keys, note, ledger, rounds)
-    if settings.ray is not None:
+        return rounds_of(store, resolved, note, ledger, rounds)
+    if resolved.ray is not None:
         with carrier_of_ray().loaded("--ray", passing=OSError) as elsewhere:
-            found: Carrying = elsewhere.carrying(settings, store, keys, note)
+            found: Carrying = elsewhere.carrying(resolved, store, note)
         return found
-    judges, prices = endpoints_of(settings, store.manifest, keys, note, function)
+    judges, prices = endpoints_of(resolved, store.manifest, note, function)
     return Carrying(partial(Engine, judges=judges), judges, prices)

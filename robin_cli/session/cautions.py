@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from robin_cli.goals.base import Goal
 from robin_cli.model.records import things_rated
 from robin_cli.policies.registry import traits_of
 from robin_cli.run.store import RunStore
-from robin_cli.settings.addresses import judges_of, keyless
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.trust import is_loopback
 
 
-def cautions(
-    store: RunStore, goal: Goal, settings: Settings, keys: Mapping[str, str]
-) -> Iterable[str]:
-    """Yield lines for the user.
-
-    Args:
-        keys: the keys by the variable that holds them.
-    """
-    judges, manifest = judges_of(settings), store.manifest
-    for name in keyless(judges, keys, settings.api_key_env):
+def cautions(store: RunStore, goal: Goal, resolved: Resolved) -> Iterable[str]:
+    """Yield lines for the user."""
+    manifest = store.manifest
+    for name in resolved.keyless:
         yield f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)"
-    keyed_urls = [
-        url for judge in judges if keys[judge.api_key_env] != "none" for url in judge.base_urls
-    ]
+    keyed_urls = [url for judge in resolved.judges if judge.has_key for url in judge.base_urls]
     policy = goal.policy(manifest, store.variances)
     arms, scheduler = len(goal.space), manifest.settings["scheduler"]
     if caution := goal.caution(manifest.budget):
@@ -40,7 +31,7 @@ def cautions(
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
             f"up{better if goal.is_of_scores else ''}"
         )
-    if settings.target_error is not None and traits_of(scheduler).starves:
+    if resolved.target_error is not None and traits_of(scheduler).starves:
         yield (
             f"--target-error: --scheduler {scheduler}, which this run has, may never ask a pair again after its first ratings "
             "agreed, so the error may stay above the target until the budget is spent; a new run with --scheduler "

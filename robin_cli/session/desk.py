@@ -89,7 +89,7 @@ class RunDesk:
 
     def retired(self) -> Mapping[str, int]:
         """Return the number of arms that were given up, by reason."""
-        return Counter(why for arm, why in self._reasons.items() if self._arms.retired(arm))
+        return Counter(why for arm, why in self._reasons.items() if self._arms.is_retired[arm])
 
     def asked_along(self, arm: int) -> Sequence[int]:
         """Return the arms that a request for ``arm`` may ask too, itself included."""

@@ -6,7 +6,7 @@ object. ``--ray`` uses the one named ``ray``; robin's own is in ``plugins/robin_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from robin_cli.judges.limiter import Limiter
     from robin_cli.run.store import RunStore
     from robin_cli.session.carrying import Carrying
-    from robin_cli.settings.table import Settings
+    from robin_cli.settings.resolve import Resolved
 
 GROUP = "robin.carriers"
 
@@ -78,15 +78,14 @@ class Carries(Protocol):
 
     def carrying(
         self,
-        settings: Settings,
+        resolved: Resolved,
         store: RunStore,
-        keys: Mapping[str, str],
         notify: Callable[[str], None],
     ) -> Carrying:
         """Return the way in which the calls of a session of the run of ``store`` are made.
 
         Args:
-            keys: the keys by the variable that holds them.
+            resolved: the judges of the session with their keys, and its limits.
             notify: gets lines for the user.
         """
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from robin_cli.judges.metering import Meter
+from robin_cli.judges.metering import Meter, batch_share
 from robin_cli.judges.openai_batches import OpenAIBatches
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.run.batches import Ledger
@@ -16,33 +16,31 @@ from robin_cli.session.carrying import Carrying
 from robin_cli.session.checking import check_rounds
 from robin_cli.session.connection import as_raised, endpoint_at
 from robin_cli.session.desk import judged_calls
-from robin_cli.session.money import prices_at, with_prices_of
+from robin_cli.session.money import prices_of
 from robin_cli.session.rounds import Rounds
-from robin_cli.settings.addresses import judges_of
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 
 
 def rounds_of(
     store: RunStore,
-    settings: Settings,
-    keys: Mapping[str, str],
+    resolved: Resolved,
     notify: Callable[[str], None],
     ledger: Ledger,
     rounds: int,
 ) -> Carrying:
-    """Return the way in which the judges of ``settings`` are asked in rounds.
+    """Return the way in which the judges of a session are asked in rounds.
 
     Args:
         ledger: the run's batches.
         rounds: the number of rounds for the whole budget; 0 to begin none.
     """
-    check_rounds(settings)
+    check_rounds(resolved)
     asked, services, prices = {}, {}, []
-    for judge in judges_of(settings):
-        (url,), (price,) = judge.base_urls, prices_at(judge, settings)
+    for judge in resolved.judges:
+        (url,), (price,) = judge.base_urls, prices_of(judge, resolved)
         endpoint = replace(
-            endpoint_at(url, judge.name, keys[judge.api_key_env], settings),
-            bounded=settings.max_cost is not None,
+            endpoint_at(url, judge, resolved),
+            bounded=resolved.max_cost is not None,
             logprobs=judge.answers == "logprobs",
         )
         endpoint = as_raised(endpoint, store.manifest)
@@ -62,6 +60,11 @@ def rounds_of(
     return Carrying(begin, [courier, *asked.values()], prices, rounds)
 
 
-def as_submitted(settings: Settings) -> Settings:
-    """Return ``settings`` for the batches under way, as they were submitted."""
-    return with_prices_of(replace(settings, batch=True), was_batch=settings.batch)
+def as_submitted(resolved: Resolved) -> Resolved:
+    """Return the values for the batches under way, as they were submitted: at the batch price."""
+    share = batch_share(was_batch=resolved.batch, batch=True)
+    judges = tuple(
+        replace(judge, prices={name: share * price for name, price in judge.prices.items()})
+        for judge in resolved.judges
+    )
+    return replace(resolved, batch=True, judges=judges)

@@ -20,7 +20,7 @@ from robin_cli.model.errors import RunError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.manifest import FILE, Manifest, ends_of, read_manifest
-from robin_cli.settings.addresses import judges_of, shared_addresses
+from robin_cli.settings.resolve import shared_addresses
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 from robin_cli.stats.agreement import off_scale
@@ -28,10 +28,11 @@ from robin_cli.stats.agreement import off_scale
 Notify = Callable[[str], None]
 
 
-def space_of(settings: Settings, prompts: PromptSet, pair_ids: Sequence[str]) -> ArmSpace:
-    """Return the arms by pair, variant, attribute and judge."""
-    judges = tuple(judge.name for judge in judges_of(settings))
-    return ArmSpace(pair_ids, prompts.attributes, judges, prompts.scales, prompts.kind.variants)
+def space_of(judges: Sequence[str], prompts: PromptSet, pair_ids: Sequence[str]) -> ArmSpace:
+    """Return the arms by pair, variant, attribute and judge, which is a name."""
+    return ArmSpace(
+        pair_ids, prompts.attributes, tuple(judges), prompts.scales, prompts.kind.variants
+    )
 
 
 def checked_data(
@@ -40,7 +41,6 @@ def checked_data(
     """Return ``dataset`` with human ratings by attribute. InputError if it does not fit ``settings``."""
     prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
-    prompts.check_responses_shown(dataset.pairs[0])
     dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
     check_answers(settings, prompts)
@@ -183,12 +183,11 @@ def manifest_of(
     Raises:
         InputError: there is no model, or the budget is too small, see :meth:`Goal.check_reach`.
     """
-    judges = judges_of(settings)
     own = {
         "base_url": list(settings.base_url or shared_addresses(settings))
         if settings.at_endpoints
         else [],
-        "model": settings.model[0] if len(judges) == 1 else list(settings.model),
+        "model": settings.model[0] if len(settings.model) == 1 else list(settings.model),
         **recorded(settings, Scope.RUN),
     }
     goal.check_reach(settings.budget or 0)

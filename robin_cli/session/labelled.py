@@ -11,11 +11,11 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import GivenLabels
 from robin_cli.run.labels import add_labels, kept_labels
 from robin_cli.run.store import RunStore
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 from robin_cli.stats.agreed import FEWEST
 
 
-def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
+def labels_at_start(store: RunStore, resolved: Resolved) -> GivenLabels | None:
     """Return the labels that the run keeps, or those of --labels.
 
     Raises:
@@ -23,16 +23,16 @@ def labels_at_start(store: RunStore, settings: Settings) -> GivenLabels | None:
     """
     own, named = (
         given_labels(None, store),
-        given_labels(settings.labels, store) if settings.labels else None,
+        given_labels(resolved.labels, store) if resolved.labels else None,
     )
     if own is not None and named is not None and not _pairs(named) <= _pairs(own):
         raise InputError(
-            f"--labels {settings.labels}: the run has labels of its own in {kept_labels(store.path)}; add yours to these, or "
+            f"--labels {resolved.labels}: the run has labels of its own in {kept_labels(store.path)}; add yours to these, or "
             "leave it out"
         )
     given = own or named
-    if settings.agree is not None and (count := labelled_decisions(store, given)) < FEWEST:
-        few = few_text(store, settings.agree, count, given)
+    if resolved.agree is not None and (count := labelled_decisions(store, given)) < FEWEST:
+        few = few_text(store, resolved.agree, count, given)
         raise InputError(
             f"{few}; give more with --labels FILE, or leave --agree out and label the run later"
         )

@@ -9,9 +9,10 @@ import numpy as np
 
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.goals.base import Goal
-from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, batch_share, price_of
+from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, price_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
+from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import Fold, Spending
@@ -19,8 +20,7 @@ from robin_cli.run.manifest import Manifest
 from robin_cli.run.store import RunStore
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.inputs import recorded_prompts
-from robin_cli.settings.addresses import JudgeAddress, judges_of
-from robin_cli.settings.table import TABLE, Settings
+from robin_cli.settings.resolve import Resolved
 
 TOKENS_OF_AN_ANSWER = 100.0
 """The assumed tokens of an answer before the first one: a rating with a line or two of feedback."""
@@ -29,43 +29,34 @@ _PRICED = 1000
 """The tokens from which the price of one is computed: few enough for the lowest step of a price list."""
 
 
-def prices_at(judge: JudgeAddress, settings: Settings) -> list[Price | None]:
+def prices_of(judge: JudgeSpec, resolved: Resolved) -> list[Price | None]:
+    """Return the price of ``judge`` at each of its addresses, as a session asks it."""
+    return prices_at(judge, batch=resolved.batch, is_limited=resolved.max_cost is not None)
+
+
+def prices_at(
+    judge: JudgeSpec, *, batch: bool = False, is_limited: bool = False
+) -> list[Price | None]:
     """Return the price of ``judge`` at each of its addresses; None if it is unknown.
 
+    Args:
+        batch: calls are made by the endpoint's batch service.
+        is_limited: money is limited, so a price is needed.
+
     Raises:
-        InputError: one of the two prices is missing, or money is limited and an address has no price.
+        InputError: money is limited and an address has no price.
     """
-    given = {
-        "price_in": judge.price_in,
-        "price_out": judge.price_out,
-        "price_cached": judge.price_cached,
-    }
-    if (judge.price_in is None) != (judge.price_out is None) or (
-        judge.price_in is None and judge.price_cached is not None
-    ):
-        raise InputError("--price-in and --price-out: give both, or neither to use genai-prices")
     prices = []
     for url in judge.base_urls:
-        price = price_of(judge.name, url, **given, batch=settings.batch)
-        if price is None and settings.max_cost is not None:
-            at, there = (" at its batch service", " there") if settings.batch else ("", "")
+        price = price_of(judge.name, url, **judge.prices, batch=batch)
+        if price is None and is_limited:
+            at, there = (" at its batch service", " there") if batch else ("", "")
             raise InputError(
-                f'--max-cost: no price is known for "{judge.name}" at {url}{at}; give --price-in and --price-out (US dollars '
-                f"for a million tokens{there}), or leave --max-cost out"
+                f'--max-cost: no price is known for "{judge.name}" at {url}{at}; give --price-in '
+                f"and --price-out (US dollars for a million tokens{there}), or leave --max-cost out"
             )
-        is_output_free = judge.answers == "decisions"
-        prices.append(price and replace(price, is_output_free=is_output_free))
+        prices.append(price and replace(price, is_output_free=judge.answers == "decisions"))
     return prices
-
-
-def with_prices_of(settings: Settings, *, was_batch: bool) -> Settings:
-    """Return ``settings`` with prices given for calls with ``was_batch``, converted to their own way."""
-    times = batch_share(was_batch=was_batch, batch=settings.batch)
-    price_in, price_out, cached = (
-        tuple(times * each for each in given)
-        for given in (settings.price_in, settings.price_out, settings.price_cached)
-    )
-    return replace(settings, price_in=price_in, price_out=price_out, price_cached=cached)
 
 
 def usual_answer(longest: int) -> float:
@@ -105,7 +96,9 @@ def relative_prices(prices: Sequence[Price | None]) -> FloatArray | None:
 
 
 def calls_paid_for(
-    settings: Settings,
+    limit: float,
+    prices: Sequence[Price | None],
+    longest: int,
     goal: Goal,
     pairs: Sequence[Pair],
     prompts: PromptSet,
@@ -114,19 +107,16 @@ def calls_paid_for(
     """Return about how many calls ``--max-cost`` pays for, as the budget of a run.
 
     Args:
+        limit: US dollars.
+        prices: of each judge at its first address.
+        longest: the tokens of an answer, at most.
         answer: the tokens of an answer, if they are known.
 
     Raises:
-        InputError: it does not pay for a call of each arm, even with the shortest answers; calls cost nothing; or the settings
-            need a number of calls.
+        InputError: it does not pay for a call of each arm, even with the shortest answers, or calls
+            cost nothing.
     """
-    limit, space, longest = settings.max_cost, goal.space, settings.max_tokens
-    assert limit is not None  # noqa: S101  # callers check it
-    if settings.mode != TABLE["mode"].default:
-        raise InputError(
-            f"--max-cost: no budget for --mode {settings.mode}, whose guarantee needs a number of calls; give --budget too"
-        )
-    prices = [prices_at(judge, settings)[0] for judge in judges_of(settings)]
+    space = goal.space
     prompt = tokens_of_prompt(space, pairs, prompts)
     shortest, usual = (0.0, usual_answer(longest)) if answer is None else (answer, answer)
     least, usually = (dollars_of_call(prices, prompt, each) or 0.0 for each in (shortest, usual))
@@ -145,11 +135,11 @@ def calls_paid_for(
 
 
 def money_of(
-    manifest: Manifest, settings: Settings, spent: float, *, in_rounds: bool = False
+    manifest: Manifest, max_cost: float | None, spent: float, *, in_rounds: bool = False
 ) -> MoneyBudget:
     """Return the money for a session: the run's budget if that is of money, else ``--max-cost``."""
     budget = manifest.budget_usd
-    limit = settings.max_cost if budget is None else budget
+    limit = max_cost if budget is None else budget
     return MoneyBudget(limit, spent, is_budget=budget is not None, first_alone=not in_rounds)
 
 
@@ -174,10 +164,15 @@ def lost_before(
     store: RunStore,
     fold: Fold,
     spent: float,
-    settings: Settings,
     prices: Sequence[Price | None],
+    longest: int,
 ) -> float:
-    """Return the dollars of the calls that earlier sessions may have lost, at the mean of those that cost ``spent``."""
+    """Return the dollars of the calls that earlier sessions may have lost, at the mean of all calls.
+
+    Args:
+        spent: the dollars that all calls cost so far.
+        longest: the tokens of an answer, at most.
+    """
     calls = store.manifest.lost_calls
     if not calls:
         return 0.0
@@ -185,4 +180,4 @@ def lost_before(
         return calls * spent / requests
     prompts = recorded_prompts(store.manifest)
     tokens = tokens_of_prompt(store.space, store.pairs, prompts)
-    return calls * (dollars_of_call(prices, tokens, usual_answer(settings.max_tokens)) or 0.0)
+    return calls * (dollars_of_call(prices, tokens, usual_answer(longest)) or 0.0)

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from robin_cli.data.pairs import Dataset
@@ -14,25 +13,28 @@ from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
 from robin_cli.run.store import RunStore
 from robin_cli.session.inputs import checked_data, manifest_of, pairs_of, space_of
-from robin_cli.session.money import calls_paid_for
+from robin_cli.session.money import calls_paid_for, prices_of
 from robin_cli.session.prompts import prompts_of
 from robin_cli.session.resuming import continued
 from robin_cli.session.scheduling import with_scheduler
 from robin_cli.session.variances import earlier_variances
-from robin_cli.settings.addresses import keep_hosts
 from robin_cli.settings.reading import check_budget
+from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 
 Notify = Callable[[str], None]
 
 
-def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None) -> RunStore:
+def open_run(
+    settings: Settings, resolved: Resolved, notify: Notify, dataset: Dataset | None = None
+) -> RunStore:
     """Make the run of ``settings``, or open the one in its ``run`` directory if it is the same.
 
     A new run appears together with its first session: whenever this process is killed, robin resume finds its settings.
 
     Args:
+        resolved: the values of ``settings``.
         dataset: the pairs, if they were read already; None to read the data of ``settings``.
 
     Raises:
@@ -45,9 +47,12 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     dataset = checked_data(
         dataset or pairs_of(settings, prompts, notify), settings, prompts, notify
     )
-    space = space_of(settings, prompts, dataset.pairs.ids)
+    space = space_of([judge.name for judge in resolved.judges], prompts, dataset.pairs.ids)
     goal = wanted_goal(settings, space, dataset.pairs, notify)
-    budget = settings.budget or calls_paid_for(settings, goal, dataset.pairs, prompts)
+    prices = [prices_of(judge, resolved)[0] for judge in resolved.judges]
+    budget = settings.budget or calls_paid_for(
+        settings.max_cost or 0.0, prices, settings.max_tokens, goal, dataset.pairs, prompts
+    )
     settings = replace(settings, **goal.recorded)
     asked = settings.scheduler
     settings, choice = with_scheduler(settings, goal, budget)
@@ -64,8 +69,7 @@ def open_run(settings: Settings, notify: Notify, dataset: Dataset | None = None)
     if choice is not None:
         notify(choice.text(asked))
     # Registered first: a run that is killed at once was made here, too.
-    register = partial(keep_hosts, settings=settings)
-    return RunStore.create(path, wanted, dataset.pairs, variances, session, register)
+    return RunStore.create(path, wanted, dataset.pairs, variances, session, resolved.keep_hosts)
 
 
 def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:

@@ -125,7 +125,7 @@ class Planner:
     ) -> None:
         self._arms = arms
         self.arms = arms.read_only()
-        self.budget = CallBudget(budget, arms.spent)
+        self.budget = CallBudget(budget, arms.columns.spent)
         self.block = block_of(len(arms))
         self.enough = max(len(arms), LONGEST_VISIT)
         self.elsewhere: Elsewhere = _here
@@ -133,16 +133,19 @@ class Planner:
         self._policy = policy
         self._judge = judge if judge is not None and judge.any() else None
         self._stop = stop
-        self._repeats, self._limits = repeats, None if repeats is None else repeats.limits(arms)
+        self._repeats, self._limits = (
+            repeats,
+            None if repeats is None else repeats.limits(arms.columns),
+        )
         self._verdicts, self._decides = verdicts, decides or verdicts is not None
         self._in_rounds, self._together = round_depth is not None, together
         self._sets, self._set_of, self._has_gaps = sets_of(policy.contests, len(arms), together)
         self._n, self._under_way, self._streak = (
-            self.arms.counts,
-            self.arms.under_way,
-            self.arms.streaks,
+            self.arms.n,
+            self.arms.pending,
+            self.arms.streak,
         )
-        self._columns = (self._n, self._under_way, self.arms.totals, self.arms.totals_sq)
+        self._columns = (self._n, self._under_way, self.arms.total, self.arms.total_sq)
         self._warm_up = max(policy.warm_up, round_depth or 0)
         self._is_warmed_up = not self._warm_up
         self._first_visit = first_visit
@@ -164,7 +167,7 @@ class Planner:
         self._is_choosing = self._is_looking = self._is_idle = self._found_none = False
         self._held: Collection[int] = ()
         self._deferred: set[int] = set()
-        self._rated = int(arms.counts.sum())
+        self._rated = int(arms.columns.n.sum())
         self._learns = policy.refits
         self._first_fit = len(arms) if first_fit is None else first_fit
         self._refit_at = (
@@ -342,8 +345,8 @@ class Planner:
         """
         arms = self._arms
         if next_draws is not None:
-            columns = arms.column("next_draw")
-            np.maximum(columns, next_draws, out=columns)
+            draws = arms.columns.next_draw
+            np.maximum(draws, next_draws, out=draws)
         if tickets:
             self.budget.reserve(sum(ticket.calls for ticket in tickets))
         for arm, draw, calls in tickets:
@@ -662,7 +665,7 @@ class Planner:
 
     def _fitted(self, policy: Policy) -> Policy:
         n, total, total_sq = (
-            each.astype(np.float64) for each in (self._n, self.arms.totals, self.arms.totals_sq)
+            each.astype(np.float64) for each in (self._n, self.arms.total, self.arms.total_sq)
         )
         try:
             return policy.fitted(n, total, total_sq)

@@ -6,6 +6,19 @@ from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.settings.table import Settings
 
 
+def prompts_of_check(settings: Settings) -> PromptSet:
+    """Load the prompts for the question of ``robin check``: its first attribute, or helpfulness."""
+    has_own = settings.rubric or settings.pairwise
+    return load_prompts(
+        settings.attributes[:1] or (() if has_own else ("helpfulness",)),
+        settings.rubric,
+        settings.template,
+        ("text", "decisions"),
+        pairwise=settings.pairwise,
+        ties=not settings.no_ties,
+    )
+
+
 def prompts_of(settings: Settings) -> PromptSet:
     """Load the template and rubrics that ``settings`` name. InputError as :func:`load_prompts`."""
     return load_prompts(

@@ -105,7 +105,7 @@ class Repeats:
 
     def repeated(self, arms: Arms) -> Repeated:
         """Return the repeats of each judge and attribute."""
-        columns = (arms.counts, arms.under_way, arms.totals, arms.totals_sq)
+        columns = (arms.n, arms.pending, arms.total, arms.total_sq)
         n, under_way, total, total_sq = map(self._space.by_axis, columns)
         is_kept, calls = self._kept(arms), n + under_way
         differs = is_kept & (n * total_sq - total**2 > self._apart * (n * (n - 1)))
@@ -141,7 +141,7 @@ class Repeats:
 
     def _kept(self, arms: Arms) -> NDArray[np.bool_]:
         """Return which arms are not given up, by axis: a comparison is given up with either of its orders."""
-        is_kept = self._space.by_axis(arms.streaks) < RETIRE_AFTER
+        is_kept = self._space.by_axis(arms.streak) < RETIRE_AFTER
         if len(self._space.variants) > 1:
             is_kept = is_kept & is_kept.all(axis=(2, 3), keepdims=True)
         return is_kept
@@ -151,5 +151,5 @@ class Repeats:
         is_kept = self._kept(arms)
         is_certain = self.repeated(arms).is_certain
         is_over = is_certain | ~is_kept.any(axis=(0, 2))
-        is_rated = self._space.by_axis(arms.counts) > 0
+        is_rated = self._space.by_axis(arms.n) > 0
         return bool(is_certain.any() and is_over.all() and (is_rated | ~is_kept).all())

@@ -13,14 +13,14 @@ from robin_cli.ask import prompts, templates
 from robin_cli.goals.checks import check_target
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.run_judges import repeats_of
+from robin_cli.judges.metering import batch_share
 from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
 from robin_cli.run.store import RunStore
 from robin_cli.session.inputs import recorded_prompts, sources_of
-from robin_cli.session.money import with_prices_of
-from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
+from robin_cli.settings.resolve import judge_name
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import IN_PYTHON, TABLE, Settings, recorded
 from robin_cli.settings.trust import PRICES, Source, is_made_here, named_in
@@ -119,7 +119,18 @@ def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
     return (
         found
         if given.get("price_in")
-        else with_prices_of(found, was_batch=Settings(**{**own, **before}).batch)
+        else _with_prices_of(found, was_batch=Settings(**{**own, **before}).batch)
+    )
+
+
+def _with_prices_of(settings: Settings, *, was_batch: bool) -> Settings:
+    """Return ``settings`` with prices for calls with ``was_batch``, converted to their own way."""
+    share = batch_share(was_batch=was_batch, batch=settings.batch)
+    return replace(
+        settings,
+        price_in=tuple(share * each for each in settings.price_in),
+        price_out=tuple(share * each for each in settings.price_out),
+        price_cached=tuple(share * each for each in settings.price_cached),
     )
 
 

@@ -18,7 +18,7 @@ from robin_cli.session.inputs import recorded_prompts
 from robin_cli.session.money import lost_before, money_of, relative_prices, spent_before
 from robin_cli.session.scheduling import planner_of
 from robin_cli.session.stop import Stop
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 from robin_cli.stats.level_counts import LevelCounts
 
 
@@ -74,7 +74,7 @@ class Session:
         store: RunStore,
         carrying: Carrying,
         stop: Stop,
-        settings: Settings,
+        resolved: Resolved,
         notify: Callable[[str], None],
     ) -> None:
         fold, manifest = store.fold(), store.manifest
@@ -90,32 +90,37 @@ class Session:
         self.arms = fold.arms
         self._before = fold.spending()
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
-        self.lost_usd = lost_before(store, fold, spent_usd, settings, carrying.prices)
+        self.lost_usd = lost_before(
+            store, fold, spent_usd, carrying.prices, resolved.request["max_tokens"]
+        )
         self.money = money_of(
-            manifest, settings, spent_usd + self.lost_usd, in_rounds=carrying.rounds is not None
+            manifest,
+            resolved.max_cost,
+            spent_usd + self.lost_usd,
+            in_rounds=carrying.rounds is not None,
         )
         self.by_money, self.expected_calls = by_money, manifest.budget
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,
-            manifest.target_of(settings),
+            manifest.target_of(resolved.session),
         )
         prices = relative_prices(carrying.prices)
-        if not settings.repeat_anyway and carrying.rounds != 1:
+        if not resolved.repeat_anyway and carrying.rounds != 1:
             self.watch.repeats = repeats_of(manifest, self.goal)
         self.planner, first = planner_of(
             *(store, fold, self.goal, self.watch, carrying.rounds, prices),
-            may_end_early=settings.max_cost is not None,
+            may_end_early=resolved.max_cost is not None,
         )
         self.budget = self.planner.budget
         self._desk = RunDesk(store, fold, prompts, notify)
-        stall_s, at_endpoint = max(STALL_S, 2 * settings.timeout), settings.at_endpoints
+        stall_s, at_endpoint = max(STALL_S, 2 * resolved.timeout_s), resolved.at_endpoints
         books = Books(
             self._desk,
             self.planner,
             self.money,
             stop,
-            longest=settings.longest_visit,
+            longest=resolved.longest_visit,
             calls=manifest.budget,
             at_first=first,
             least=self.goal.least_calls,
@@ -126,7 +131,7 @@ class Session:
             notify=notify,
         )
         if (
-            carrying.rounds is None and settings.ray is None
+            carrying.rounds is None and resolved.ray is None
         ):  # these ask for each attribute by itself
             books.along = self._desk.asked_along
         self.stats, self._carrier = books.stats, carrying.begin(books)
@@ -169,7 +174,7 @@ class Session:
             stats=self.stats,
             is_over=self.watch.is_over(self.arms),
             repeats=self.watch.repeats is not None and self.watch.repeats.end_the_run(self.arms),
-            is_rated=bool(self.arms.counts.any()),
+            is_rated=bool(self.arms.n.any()),
             goal=self.goal,
             worked=worked,
             budget_usd=self._store.manifest.budget_usd,

@@ -20,9 +20,8 @@ from robin_cli.session.in_rounds import as_submitted
 from robin_cli.session.labelled import keep_labels, labels_at_start
 from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import Stop, end_all
-from robin_cli.settings.addresses import api_keys, judges_of, keep_hosts
-from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import TABLE, Settings, recorded
+from robin_cli.settings.resolve import Resolved
+from robin_cli.settings.table import TABLE
 
 _CLOSING_S = 10.0
 """How long a judge may take to close its connections."""
@@ -33,7 +32,7 @@ Around = Callable[[Session, Stop], AbstractContextManager[None]]
 
 async def work(
     store: RunStore,
-    settings: Settings,
+    resolved: Resolved,
     *,
     notify: Callable[[str], None],
     around: Around,
@@ -46,7 +45,7 @@ async def work(
         function: the judge, if it is a Python function.
 
     Raises:
-        InputError: as :func:`api_keys`.
+        InputError: labels or settings that do not go with the run.
         EndpointError, LimitReached, StorageError: as :meth:`Session.work`; received answers are kept.
     """
 
@@ -54,19 +53,20 @@ async def work(
         notify(f"note: {line}")
 
     if store.manifest.repeat_anyway:
-        settings = replace(settings, repeat_anyway=True)
+        session = {**resolved.session, "repeat_anyway": True}
+        resolved = replace(resolved, repeat_anyway=True, session=session)
     ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
-    keep_hosts(store.manifest.run_id, settings)
-    if ledger.open and not settings.batch:  # first finish the batches under way
-        before = await _session(store, settings, ledger, note, around, function, finish_only=True)
+    resolved.keep_hosts(store.manifest.run_id)
+    if ledger.open and not resolved.batch:  # first finish the batches under way
+        before = await _session(store, resolved, ledger, note, around, function, finish_only=True)
         if before.interrupted:
             return before
-    return await _session(store, settings, ledger, note, around, function)
+    return await _session(store, resolved, ledger, note, around, function)
 
 
 async def _session(
     store: RunStore,
-    settings: Settings,
+    resolved: Resolved,
     ledger: Ledger,
     note: Callable[[str], None],
     around: Around,
@@ -75,33 +75,31 @@ async def _session(
     finish_only: bool = False,
 ) -> Outcome:
     """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
-    # before they change: the next session takes these over
-    session_settings = recorded(settings, Scope.SESSION)
     if finish_only:
-        settings = as_submitted(settings)
-    stop, keys = Stop(), api_keys(settings)
-    rounds = 0 if finish_only else settings.rounds
-    carrying = carrying_of(store, settings, ledger, keys, note, function, rounds)
+        resolved = as_submitted(resolved)
+    stop = Stop()
+    rounds = 0 if finish_only else resolved.rounds
+    carrying = carrying_of(store, resolved, ledger, note, function, rounds)
     try:
-        session = Session(store, carrying, stop, settings, note)
+        session = Session(store, carrying, stop, resolved, note)
         already = session.outcome(worked=False)
-        given = None if finish_only else labels_at_start(store, settings)
+        given = None if finish_only else labels_at_start(store, resolved)
         if already.finished and not ledger.open:
-            _record_target(store, settings)
+            _record_target(store, resolved)
             keep_labels(store, given)
             return already
-        for caution in () if finish_only else cautions(store, session.goal, settings, keys):
+        for caution in () if finish_only else cautions(store, session.goal, resolved):
             note(caution)
-        if settings.max_cost is not None:
-            for judge, price in zip(judges_of(settings), carrying.prices, strict=True):
+        if resolved.max_cost is not None:
+            for judge, price in zip(resolved.judges, carrying.prices, strict=True):
                 if price is not None:
-                    note(f"{judge.name} costs {price.text(settings.source.prices)}")
+                    note(f"{judge.name} costs {price.text(resolved.price_source)}")
             if lost := store.manifest.lost_calls:
                 note(
                     f"--max-cost: {number_of(lost, 'answer')} of earlier sessions may be lost, and count "
                     f"${session.lost_usd:.4f}"
                 )
-        store.begin(session_settings)
+        store.begin(resolved.session)
         keep_labels(store, given)
         return await _worked(store, session, stop, around)
     finally:
@@ -129,10 +127,10 @@ def _record_end(store: RunStore, session: Session) -> None:
     store.end(in_flight=stats.dropped, **waits, **reached)
 
 
-def _record_target(store: RunStore, settings: Settings) -> None:
+def _record_target(store: RunStore, resolved: Resolved) -> None:
     """Record the target at which the run is finished, if it is not the last session's."""
     target = {
-        name: getattr(settings, name)
+        name: resolved.session[name]
         for name in ("target_error", "target_wrong", "agree", "confidence", "repeat_anyway")
     }
     if any(

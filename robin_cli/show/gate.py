@@ -18,7 +18,6 @@ from xml.etree import ElementTree as ET
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
-from robin_cli.model.requirement import Requirement, requirement_of
 from robin_cli.run.manifest import FILE
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.show.columns import INTERVALS, REQUIREMENTS
@@ -27,6 +26,7 @@ from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.show.words import about, finite
 from robin_cli.stats.gate import State, Verdict, judged, measured, measured_difference, together
+from robin_cli.stats.requirement import Requirement, requirement_of
 from robin_cli.stats.run_compare import Compared, compared
 from robin_cli.stats.scores import told_scores
 
@@ -86,7 +86,7 @@ def gated(
         by: the column that names the systems of a comparison; None for that of systems.
 
     Raises:
-        InputError: a requirement that is not understood, see :func:`~robin_cli.model.requirement.requirement_of`, or systems
+        InputError: a requirement that is not understood, see :func:`~robin_cli.stats.requirement.requirement_of`, or systems
             that cannot be compared.
         RunError, StorageError: the run cannot be read.
     """

@@ -197,7 +197,7 @@ def _facts(session: Session, pace: Pace, standing: Standing) -> list[tuple[str, 
         (f"no {noun}", counted(unparsed, noun) or "none"),
         ("failed calls", counted(failed) or "none"),
         ("refused", refused_text(stats.refused, stats.waited_s) or "none"),
-        ("given up", f"{int(session.arms.retired_mask.sum()):,}"),
+        ("given up", f"{int(session.arms.is_retired.sum()):,}"),
         *further,
         *([("slow", slow)] if slow else []),
     ]

@@ -21,7 +21,7 @@ from robin_cli.session.money import calls_paid_for
 from robin_cli.session.prompts import prompts_of
 from robin_cli.session.variances import known_counts
 from robin_cli.settings.table import Settings
-from robin_cli.show.plan_calls import CallCost, call_cost, earlier_run
+from robin_cli.show.plan_calls import CallCost, call_cost, earlier_run, priced_judges
 from robin_cli.show.words import error_text
 from robin_cli.simulate.experiment import Measured, World
 from robin_cli.simulate.forecast import RUNS, Forecast, Known, Needed
@@ -52,7 +52,8 @@ class Plan:
         self.config = config = replace(config, model=config.model or ("judge",))
         prompts = prompts_of(config)
         dataset = checked_data(dataset, config, prompts, notify)
-        self.space = space_of(config, prompts, dataset.pairs.ids)
+        judges, prices = priced_judges(config)
+        self.space = space_of([judge.name for judge in judges], prompts, dataset.pairs.ids)
         self.goal: Goal = wanted_goal(config, self.space, dataset.pairs, notify)
         self._simulated: dict[str, dict[int, Measured]] = {}
         self._found: Needed | None = None
@@ -62,7 +63,15 @@ class Plan:
         cost_of = partial(call_cost, config, prompts, dataset, self.space, run)
         if config.budget is None and config.max_cost is not None:
             answer = cost_of(1, 1.0).completion
-            self.budget = calls_paid_for(config, self.goal, dataset.pairs, prompts, answer)
+            self.budget = calls_paid_for(
+                config.max_cost,
+                prices,
+                config.max_tokens,
+                self.goal,
+                dataset.pairs,
+                prompts,
+                answer,
+            )
         else:
             self.budget = config.budget or self._calls_for_goal()
         self.goal.check_reach(self.budget)

@@ -10,14 +10,15 @@ import pyarrow.compute as pc
 
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.data.pairs import Dataset
-from robin_cli.judges.metering import CHARACTERS_PER_TOKEN
+from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price
+from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.manifest import FILE
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.session.asking import visits_of
 from robin_cli.session.money import dollars_of_call, prices_at, tokens_of_prompt, usual_answer
-from robin_cli.settings.addresses import judges_of
+from robin_cli.settings.resolve import judges_of
 from robin_cli.settings.table import Settings
 
 _TAKEN = ("status", "prompt_tokens", "completion_tokens", "latency_s")
@@ -102,7 +103,7 @@ def call_cost(
         prompt, completion, source = _tokens_of(run)
     calls = max(1, round(calls_an_arm))
     a_request = calls / visits_of(calls, first_visit, config.longest_visit)
-    prices = [prices_at(judge, config)[0] for judge in judges_of(config)]
+    _, prices = priced_judges(config)
     usual = usual_answer(config.max_tokens) if completion is None else completion
     shared = prompt / a_request
     # at most: the endpoint may take one rating per prompt only
@@ -137,6 +138,14 @@ def _tokens_of(run: RunData) -> tuple[float, float, str]:
     judges = ", ".join(run.manifest.judges)
     source = f"as in {number_of(len(answers), 'answer')} of {run.path} ({judges})"
     return prompt, _mean(answers["completion_tokens"]), source
+
+
+def priced_judges(config: Settings) -> tuple[tuple[JudgeSpec, ...], list[Price | None]]:
+    """Return the judges, and the price of each at its first address."""
+    judges, is_limited = judges_of(config), config.max_cost is not None
+    return judges, [
+        prices_at(judge, batch=config.batch, is_limited=is_limited)[0] for judge in judges
+    ]
 
 
 def _pace(config: Settings, run: RunData | None) -> tuple[float, str]:

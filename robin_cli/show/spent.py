@@ -12,7 +12,7 @@ from robin_cli.goals.found import judged_by
 from robin_cli.model.records import number_of
 from robin_cli.run.manifest import Manifest
 from robin_cli.run.reader import RunData
-from robin_cli.settings.addresses import judges_of
+from robin_cli.settings.resolve import judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.show.words import cost, dollars, tokens_text
 

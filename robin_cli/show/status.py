@@ -90,7 +90,7 @@ class Work:
             budget=None if manifest.budget_usd is not None else manifest.budget,
             budget_usd=manifest.budget_usd,
             spent=arms.spent,
-            ratings=int(arms.counts.sum()),
+            ratings=int(arms.n.sum()),
             unparsed=_reasons(run, "unparsed"),
             answers=", ".join(dict.fromkeys(manifest.answers)),
             rated_by_text=_counted(run.judgments["text_because"]),
@@ -109,8 +109,8 @@ class Work:
             empty_responses=count_empty_responses(run.path),
             attributes=list(manifest.attributes),
             arms=len(arms),
-            arms_without_rating=int((arms.counts == 0).sum()),
-            arms_retired=int(arms.retired_mask.sum()),
+            arms_without_rating=int((arms.n == 0).sum()),
+            arms_retired=int(arms.is_retired.sum()),
             retired_reasons=dict(sorted(Counter(run.fold.reasons.values()).items())),
         )
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.data.pools import Pool
 from robin_cli.goals.checks import check_verdicts
 from robin_cli.goals.making import goal_of
@@ -19,6 +18,7 @@ from robin_cli.model.groups import check_groups
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import Systems
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.pools import VerdictPool, load_pools, load_verdicts
 from robin_cli.settings.table import SIMULATION, SimulationSettings
 from robin_cli.simulate.experiment import Subject

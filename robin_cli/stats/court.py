@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.decision import RELATIONS
-from robin_cli.model.rivals import Rivals
 from robin_cli.model.task import Task
 from robin_cli.policies.base import Policy, Seen
+from robin_cli.policies.rivals import Rivals
 from robin_cli.stats.decided import rows_of_groups
 from robin_cli.stats.decisions import Evidence, all_decided
 from robin_cli.stats.evidence import certified

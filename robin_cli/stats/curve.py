@@ -41,7 +41,7 @@ def error_curve(run: RunData) -> Curve:
     In points; in shares of the scale if there are several scales.
     """
     space, arms = run.space, run.fold.arms
-    kept = (arms.counts > 0) & ~arms.retired_mask
+    kept = (arms.n > 0) & ~arms.is_retired
     found = moderated(space, arms.sums)
     deviation, freedom = (np.sqrt(found.variance) / space.units)[kept], found.freedom[kept]
 
@@ -55,7 +55,7 @@ def error_curve(run: RunData) -> Curve:
 def likely_wrong_curve(run: RunData, task: Task) -> Curve:
     """Return the share of the decisions of ``task`` that is likely wrong."""
     arms = run.fold.arms
-    gone, every = arms.retired_mask, np.ones(len(run.space), dtype=np.bool_)
+    gone, every = arms.is_retired, np.ones(len(run.space), dtype=np.bool_)
     return _curve(run, every, 1, lambda sums: share_of(chances_of_some(task, sums, gone)))
 
 

@@ -76,7 +76,7 @@ def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided
         number = np.full(len(means), -1)
         rows = rows_of_groups(task)
         number[rows[rows >= 0]] = np.nonzero(rows >= 0)[0]
-    found = Decided(task, decision, number, likely_wrong(task, arms.sums, arms.retired_mask))
+    found = Decided(task, decision, number, likely_wrong(task, arms.sums, arms.is_retired))
     if task.decision.error_rate is None:
         return found
     return _with_certified(found, evidence_of(task, counts(), arms), task.decision.error_rate)
@@ -91,7 +91,7 @@ def evidence_of(task: Task, counts: LevelCounts, arms: Arms) -> Evidence:
         every,
         lambda _run, arm: counts.of_arms(arm),
         sums,
-        arms.retired_mask[None, :],
+        arms.is_retired[None, :],
     )
     return evidence
 

@@ -415,7 +415,7 @@ class RunVerdicts:
         is_changed[contest[asked]] = True
         changed, self._is_new = np.flatnonzero(is_changed), False
         sums = arms.sums.by(lambda column: column[None, :])
-        given_up = arms.retired_mask[None, :]
+        given_up = arms.is_retired[None, :]
         self.evidence.update(
             np.zeros_like(changed),
             changed,

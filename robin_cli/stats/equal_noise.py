@@ -20,8 +20,8 @@ _EVEN = 0.2
 def is_noise_equal(run: RunData) -> bool:
     """Return whether the noise of all arms hardly differs, and they were asked about equally often; False if unknown."""
     space, arms = run.space, run.fold.arms
-    kept = ~arms.retired_mask
-    n = arms.counts[kept]
+    kept = ~arms.is_retired
+    n = arms.n[kept]
     has_enough = n >= _FEWEST_RATINGS
     if any(run.manifest.expected):  # counts spread expectations over two levels
         return False
@@ -31,7 +31,7 @@ def is_noise_equal(run: RunData) -> bool:
     for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
         levels = np.linspace(scale.low, scale.high, counts.shape[1]) / space.units[mine[0]]
         variance[mine], squared[mine] = noise_moments(counts, levels)
-    shown = kept & (arms.counts >= _FEWEST_RATINGS)
+    shown = kept & (arms.n >= _FEWEST_RATINGS)
     return spread_limit(variance[shown], squared[shown]) <= _MOST_SPREAD
 
 

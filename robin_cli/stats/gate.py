@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
-from robin_cli.model.requirement import Requirement
 from robin_cli.run.reader import RunData
 from robin_cli.stats.clustered import (
     bounds_over_prompts,
@@ -34,6 +33,7 @@ from robin_cli.stats.clustered import (
 from robin_cli.stats.evidence import log_evidence
 from robin_cli.stats.intervals import Part, distinct_rows, log_sum_evidence
 from robin_cli.stats.paired import prompts_needed, times_needed
+from robin_cli.stats.requirement import Requirement
 from robin_cli.stats.run_compare import Compared
 from robin_cli.stats.scores import Scores, told_parts
 from robin_cli.stats.summaries import PairMeans, pair_means
@@ -403,7 +403,7 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
         is_asked=~scores.retired[mine],
         low=ends.low,
         high=ends.high,
-        calls=int(run.space.by_rater(arms.counts + arms.unparsed)[mine].sum()),
+        calls=int(run.space.by_rater(arms.n + arms.n_unparsed)[mine].sum()),
         first=known.first,
     )
 

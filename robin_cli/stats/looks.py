@@ -44,7 +44,7 @@ def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
         return False
     space, scores = systems.space, row_scores(systems.space, None, arms.copied_sums()).score
     row_of, looks = space.by_pair(np.arange(len(scores))), looks_of(systems)
-    calls_of_all = int((arms.counts + arms.unparsed).sum()) // len(space)
+    calls_of_all = int((arms.n + arms.n_unparsed).sum()) // len(space)
     doublings = max(1, calls_of_all).bit_length() - 1 if look == looks[-1] else 0
     level = target / (len(looks) + 1) / 2**doublings
     is_near = np.isin(systems.prompt, systems.in_order[:look])

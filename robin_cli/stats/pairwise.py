@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray, mean
-from robin_cli.model.bradley_terry import NotConnected
-from robin_cli.model.circles import Circle, circle
 from robin_cli.model.errors import shown
 from robin_cli.model.matches import MOST_SYSTEMS
+from robin_cli.policies.bradley_terry import NotConnected
+from robin_cli.policies.circles import Circle, circle
 from robin_cli.policies.registry import DEFAULT
 from robin_cli.run.named import Named
 from robin_cli.run.reader import RunData
@@ -55,7 +55,7 @@ def preferences_of(run: RunData) -> FloatArray:
 def order_means(run: RunData) -> FloatArray:
     """Return the mean points of A, 0 to 1, by order and judge, shape (C, 2, J); nan without a rating."""
     space, arms, scale = run.space, run.fold.arms, run.space.scales[0]
-    return space.by_variant((mean(arms.counts, arms.totals) - scale.low) / (scale.high - scale.low))
+    return space.by_variant((mean(arms.n, arms.total) - scale.low) / (scale.high - scale.low))
 
 
 def run_ranking(run: RunData) -> Ranking:
@@ -153,7 +153,7 @@ def ranked_systems(run: RunData) -> Ranked:
     """Rank the systems of the pairwise run ``run``, or return the reason that there is no ranking."""
     matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
-    answers = run.space.by_pair(run.fold.arms.counts).sum(axis=1)[between]
+    answers = run.space.by_pair(run.fold.arms.n).sum(axis=1)[between]
     votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(
         np.int64
     )

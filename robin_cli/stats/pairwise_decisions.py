@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
 from robin_cli.model.matches import Matches
-from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.policies.rivals import Rivals
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decisions import Certainty, CountsAt
 from robin_cli.stats.evidence import certified
@@ -70,7 +70,7 @@ def best_responses(rivals: Rivals, arms: Arms, margin: float) -> Best:
         leader=np.where(has_any, rivals.responses[every, leader], -1),
         comparison=rivals.rows[every, place // 2],
         side=place % 2,
-        likely_wrong=likely_wrong_bests(rivals, sums, arms.retired_mask, margin),
+        likely_wrong=likely_wrong_bests(rivals, sums, arms.is_retired, margin),
     )
 
 
@@ -158,7 +158,7 @@ class DuelEvidence(Certainty):
     def outcome(self, arms: Arms, counts: LevelCounts) -> Best:
         """Return the best response to each prompt, with those that are certified."""
         every = np.arange(len(self._rivals.members))
-        gone = arms.retired_mask
+        gone = arms.is_retired
         found = self._leads(every, lambda _run, arm: counts.of_arms(arm), arms.sums, gone)
         sure = certified(found.log, self.error_rate)
         return replace(

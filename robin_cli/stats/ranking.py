@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import chance, of_differences, win_chances
+from robin_cli.policies.bradley_terry import chance, of_differences, win_chances
 from robin_cli.stats.clustered import clusters_of, probability_beyond, quick_mean_bounds
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.moderated import chance_below, likely_half_widths
@@ -50,7 +50,7 @@ class Ranking:
     """The ranking of m systems, by number: shape (m,) each unless stated otherwise.
 
     Attributes:
-        strength: natural logarithm, mean 0; see :mod:`robin_cli.model.bradley_terry`.
+        strength: natural logarithm, mean 0; see :mod:`robin_cli.policies.bradley_terry`.
         ci_low, ci_high: 1 − α interval of each strength for itself, for prompts like these.
         rank_low, rank_high: the ranks that are not ruled out, of each system with at least 1 − α.
         win_rate: probability that it is preferred to another system, averaged over the others, by the model.

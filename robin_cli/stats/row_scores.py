@@ -9,9 +9,9 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Scale
-from robin_cli.model.second_opinion import Opinions, opinions_of, pooled
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task
+from robin_cli.policies.second_opinion import Opinions, opinions_of, pooled
 from robin_cli.stats.moderated import as_usual, freedom_of_sum, likely_half_widths, moderated
 
 

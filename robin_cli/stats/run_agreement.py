@@ -86,8 +86,8 @@ class Subject:
     def noise(self) -> tuple[IntArray, FloatArray]:
         """Ratings of each rater in the scores, and their variances, shape (rows, raters) each."""
         arm, arms = self.table.arms[self.mine], self.run.fold.arms
-        n = arms.counts[arm]
-        return n, self.unit**2 * sample_variance(n, arms.totals[arm], arms.totals_sq[arm])
+        n = arms.n[arm]
+        return n, self.unit**2 * sample_variance(n, arms.total[arm], arms.total_sq[arm])
 
 
 def all_scores(run: RunData, scores: Scores) -> list[Scores]:

@@ -489,6 +489,6 @@ def _check_enough(found: Compared, notify: Notify) -> None:
 def _ratings(run: RunData, attribute: str, first: int | None) -> FloatArray:
     """Return the ratings of each pair in its score, on average over the judges; shape (pairs,)."""
     space = run.space
-    counts = run.fold.arms.counts if first is None else np.minimum(run.fold.arms.counts, first)
+    counts = run.fold.arms.n if first is None else np.minimum(run.fold.arms.n, first)
     of_rows = space.by_rater(counts).mean(axis=1)
     return np.asarray(space.by_pair(of_rows)[:, list(space.attributes).index(attribute)])

@@ -2,7 +2,7 @@
 
 A score is the mean over its raters: every variant of the question by every judge. They have equal weight, however often each
 was asked. Its noise is that of the raters' means, Σ A_j / J², A_j being the error variances. Without a rating of each rater
-there is none. Judges of a decision are pooled instead, see :mod:`robin_cli.model.second_opinion`.
+there is none. Judges of a decision are pooled instead, see :mod:`robin_cli.policies.second_opinion`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     first, raters = arms[:, 0], arms.shape[1]
     pooling = None if by_judge else run.task
     found = row_scores(space, pooling, totals.sums, arms=arms)
-    n, means = totals.counts[arms], mean(totals.counts, totals.totals)[arms]
+    n, means = totals.n[arms], mean(totals.n, totals.total)[arms]
     variances = sample_variance(*totals.sums)[arms]
     counted = list(counts_by_scale(space, run.arm, run.judgments))
     skew = _skew_of(space, counted, found.parts, arms, alpha)
@@ -119,7 +119,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     low, high = likely_intervals(
         found.score, found.error, found.freedom, skew, guaranteed, alpha=alpha
     )
-    retired = totals.retired_mask[arms]
+    retired = totals.is_retired[arms]
     has_retired = np.asarray(retired.any(axis=1))
     unrated = np.full(len(run.pair_ids), np.nan)
     human = np.stack([run.human.get(name, unrated) for name in space.attributes])
@@ -135,7 +135,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "ci_high": high,
         "guaranteed_low": guaranteed[0],
         "guaranteed_high": guaranteed[1],
-        "n_unparsed": totals.unparsed[arms].sum(axis=1),
+        "n_unparsed": totals.n_unparsed[arms].sum(axis=1),
         "human": human[space.attribute[first], space.pair[first]],
         "given_up": _given_up(run, arms, retired),
     }

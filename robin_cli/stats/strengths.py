@@ -1,8 +1,8 @@
 """Strengths of systems: those that make the preferences between their responses most likely, and their errors.
 
-The model is that of Bradley and Terry (:mod:`robin_cli.model.bradley_terry`), with each comparison counted once, however often
-it was asked. Prompts are the sample: the responses to one are compared many times, so errors are sums by prompt. The model need
-not hold, nor need votes be independent within a prompt.
+The model is that of Bradley and Terry (:mod:`robin_cli.policies.bradley_terry`), with each comparison counted once, however
+often it was asked. Prompts are the sample: the responses to one are compared many times, so errors are sums by prompt. The
+model need not hold, nor need votes be independent within a prompt.
 
 With few prompts, or systems compared on few of them, sums of residuals are too small, as the model was fitted to them. So each
 prompt's part is the change of the strengths without it, in one step of Newton's method:
@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import PRIOR, chance, fit, of_differences, wins_of
+from robin_cli.policies.bradley_terry import PRIOR, chance, fit, of_differences, wins_of
 
 _STEPS = 200
 ENDLESS = 30.0

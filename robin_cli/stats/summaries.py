@@ -109,7 +109,7 @@ def _even_ratings(run: RunData) -> int | None:
     if not traits_of(run.manifest.settings["scheduler"]).adapts:
         return None
     arms = run.fold.arms
-    counts = arms.counts[(arms.counts > 0) & ~arms.retired_mask]
+    counts = arms.n[(arms.n > 0) & ~arms.is_retired]
     if not len(counts):
         return None
     least = int(np.quantile(counts, _FEW, method="lower"))

@@ -198,9 +198,12 @@ def test_a_template_of_the_users_own(tmp_path: Path) -> None:
             "{% block user %}{{ response.__class__.__mro__ }}{% endblock %}",
             "cannot be rendered .*unsafe",
         ),
-        ("{% block user %}{{ 1 // 0 }}{% endblock %}", "cannot be rendered"),
+        ("{% block user %}{{ response }}{{ 1 // 0 }}{% endblock %}", "cannot be rendered"),
         ("{% block user %}{{ response + 1 }}{% endblock %}", "cannot be rendered"),
-        ("{% block user %}{% include 'x' %}{% endblock %}", "cannot be rendered .*no loader"),
+        (
+            "{% block user %}{{ response }}{% include 'x' %}{% endblock %}",
+            "cannot be rendered .*no loader",
+        ),
     ],
 )
 def test_says_what_is_wrong_with_a_template(tmp_path: Path, template: str, said: str) -> None:

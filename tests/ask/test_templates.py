@@ -36,7 +36,7 @@ LEGITIMATE = [
 
 def rendered(body: str) -> str:
     """The question that a block ``user`` of this body makes."""
-    source = "{% block user %}" + body + "{% endblock %}"
+    source = "{% block user %}" + body + "{{ response[:0] }}{% endblock %}"
     (message,) = PromptSet([rubric_of("helpfulness")], source).messages(
         Pair("p", "q", "r" * 1000), "helpfulness"
     )
@@ -65,7 +65,7 @@ def test_knows_the_shipped_templates_by_their_hash() -> None:
 
 def test_renders_what_it_takes_as_jinja_does() -> None:
     for body in LEGITIMATE:
-        source = "{% block user %}" + body + "{% endblock %}\n"
+        source = "{% block user %}" + body + "{{ response[:0] }}{% endblock %}\n"
         rubric = rubric_of("helpfulness")
         pair = Pair("p", "What is “b”?", " A bee,\n\nin <Latin>: “apis”.\r\n Yes. ")
         values = {

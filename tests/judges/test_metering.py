@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from robin_cli.judges.metering import Meter, Price, price_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Answer
+from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Usage
 from robin_cli.session.money import prices_at
-from robin_cli.settings.addresses import JudgeAddress
+from robin_cli.settings.resolve import judges_of
 from robin_cli.settings.table import Settings
 from tests.conftest import refuses
 
@@ -39,13 +41,14 @@ def test_reads_the_price_of_a_known_model_at_its_own_address_only() -> None:
 
 
 def test_refuses_to_limit_money_without_a_price_and_wants_both_prices_or_neither() -> None:
-    own, limited = JudgeAddress("our-own-model", (OPENAI,), "KEY"), Settings(max_cost=1.0)
-    refuses(InputError, "--price-in", prices_at, own, limited)
-    assert prices_at(own, Settings()) == [None]
-    assert prices_at(replace(own, price_in=0.0, price_out=0.0), limited) != [None]
-    for one, other in ((1.0, None), (None, 1.0)):
+    own = JudgeSpec("our-own-model", (OPENAI,), "KEY")
+    refuses(InputError, "--price-in", partial(prices_at, own, is_limited=True))
+    assert prices_at(own) == [None]
+    free = replace(own, prices={"price_in": 0.0, "price_out": 0.0})
+    assert prices_at(free, is_limited=True) != [None]
+    for one, other in (((1.0,), ()), ((), (1.0,))):
         refuses(
-            InputError, "both", prices_at, replace(own, price_in=one, price_out=other), Settings()
+            InputError, "both", judges_of, Settings(model=("m",), price_in=one, price_out=other)
         )
 
 
@@ -102,11 +105,10 @@ def test_prices_batches_as_the_list_does_or_at_half() -> None:
 
 
 def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_by_batch() -> None:
-    judge = JudgeAddress("llama-3.3-70b-versatile", (GROQ,), "KEY")
-    settings = Settings(batch=True)
-    assert prices_at(judge, settings) == [None]
+    judge = JudgeSpec("llama-3.3-70b-versatile", (GROQ,), "KEY")
+    assert prices_at(judge, batch=True) == [None]
     with pytest.raises(InputError, match=r"at its batch service.*--price-in"):
-        prices_at(judge, replace(settings, max_cost=1.0))
+        prices_at(judge, batch=True, is_limited=True)
 
 
 def test_takes_given_prices_as_those_of_the_calls_and_twice_them_without_the_batch_service() -> (

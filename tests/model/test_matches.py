@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.inquiry import matches_among
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Compared, Matches
 from robin_cli.model.records import ORDERS, PREFERENCE, Pair, Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.run.inquiry import matches_among
 
 POINTS = Scale(0, 2)
 
@@ -109,4 +109,4 @@ def test_counts_as_asked_what_has_a_rating_in_both_orders_by_all_judges() -> Non
     of_comparison = found.space.by_pair(np.arange(len(found.space)))
     for arm in (*of_comparison[0], *of_comparison[1][:3]):
         arms.add(int(arm), [1.0])
-    assert found.compared(arms) == Compared(whole=1, partly=1, comparisons=3)
+    assert found.compared(arms.columns) == Compared(whole=1, partly=1, comparisons=3)

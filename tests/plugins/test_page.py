@@ -44,8 +44,8 @@ class ThisMachine:
         pass
 
     @staticmethod
-    def carrying(settings, store, keys, notify):
-        judges, prices = endpoints_of(settings, store.manifest, keys, notify)
+    def carrying(resolved, store, notify):
+        judges, prices = endpoints_of(resolved, store.manifest, notify)
         return Carrying(partial(Engine, judges=judges), closing=judges, prices=prices)
 """
 

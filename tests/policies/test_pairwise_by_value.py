@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from robin_cli.model.bradley_terry import PRIOR, fit
 from robin_cli.model.matches import Matches
 from robin_cli.policies.base import Setup, flat_variance
+from robin_cli.policies.bradley_terry import PRIOR, fit
 from robin_cli.policies.of_goals.duels import Duels
 from robin_cli.policies.of_goals.tournament import Tournament
 from tests.model.test_matches import matches, tournament

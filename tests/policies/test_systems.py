@@ -121,7 +121,7 @@ def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
     for arm in asked_in_turn(systems, budget):
         arms.add_rating(arm, 2.0)
 
-    asked = systems.asked(arms)
+    asked = systems.asked(arms.columns)
 
     assert (asked.whole, asked.partly, asked.prompts) == (budget // 3, int(budget % 3 > 0), 10)
     assert asked.unrated == 30 - budget
@@ -147,7 +147,7 @@ def test_gives_up_what_nobody_can_rate_and_asks_the_other_prompts() -> None:
     bad = int(np.argmin(systems.turn))
     planner = Planner(arms, policy_for(systems), budget=20 + RETIRE_AFTER)
     list(work(planner, lambda ticket: (None,) if ticket.arm == bad else (3.0,)))
-    assert arms.spent == 20 + RETIRE_AFTER
+    assert arms.columns.spent == 20 + RETIRE_AFTER
     assert arms.n[bad] == 0
     assert min(count for arm, count in enumerate(arms.n) if arm != bad) == 1
 
@@ -163,9 +163,9 @@ def test_keeps_prompts_whole_but_for_a_few_where_answers_come_in_any_order(toget
         return Unanswered.TRANSIENT if rng.random() < 0.05 else (float(rng.integers(5)),)
 
     list(work(planner, answer, at_once=together, luck=rng))
-    asked = systems.asked(arms)
+    asked = systems.asked(arms.columns)
     assert asked.whole >= 55
-    assert arms.counts.max() == 1
+    assert arms.columns.n.max() == 1
 
 
 def test_refuses_what_cannot_be_compared_with_a_next_step() -> None:

@@ -47,7 +47,7 @@ from robin_cli.model.exchange import Answer, Question, Reply
 from robin_cli.model.records import Judgment, Usage
 from robin_cli.run import group_commit, journal, store
 from robin_cli.session import carrying
-from robin_cli.settings.table import Settings
+from robin_cli.settings.resolve import Resolved
 from tests.starting import load_robin
 
 BUDGET = 61
@@ -228,9 +228,9 @@ def child(
 
 
 def _endpoints(
-    told: Callable[[Iterable[str]], None], calls: int, settings: Settings, *_: object
+    told: Callable[[Iterable[str]], None], calls: int, resolved: Resolved, *_: object
 ) -> tuple[list[Failover], list[None]]:
-    limiters = [Limiter(calls, ceiling=calls, clock=lambda: 0.0) for _ in settings.model]
+    limiters = [Limiter(calls, ceiling=calls, clock=lambda: 0.0) for _ in resolved.judges]
     notices = Notices("memory", lambda _: None)
     chains = [Retrying(MemoryJudge(told), limiter, notices) for limiter in limiters]
     judges = [Failover([("memory", chain)], notify=lambda _: None) for chain in chains]

@@ -291,7 +291,7 @@ def test_notices_every_bit_of_its_pages_that_is_not_as_it_was_written(
 
     def read() -> list[object]:
         data = read_run(run, JUDGMENTS.names)
-        return [data.judgments, data.fold.arms.totals.tolist(), list(data.pairs), data.columns]
+        return [data.judgments, data.fold.arms.total.tolist(), list(data.pairs), data.columns]
 
     good, data, noticed = read(), (run / name).read_bytes(), 0
     pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")

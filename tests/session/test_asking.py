@@ -223,7 +223,7 @@ def test_spends_a_unit_for_every_answer_and_none_for_a_call_that_brought_none() 
     arms = WritableArms(2)
     for outcome in ((3.0, None, 1.0), (None,), ()):
         assert arms.add(0, outcome) == len(outcome)
-    assert arms.spent == 4
+    assert arms.columns.spent == 4
     assert Planner(arms, Robin(np.ones(2)), budget=9).budget.available == 5
 
 

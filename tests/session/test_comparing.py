@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import IntArray, WritableArms
-from robin_cli.model.bradley_terry import fit, wins_of
 from robin_cli.model.outcome import Outcome, Unanswered
+from robin_cli.policies.bradley_terry import fit, wins_of
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.round_sizes import first_depth, round_ends
 from tests.session.comparing import (
@@ -50,12 +50,12 @@ def test_asks_both_orders_of_a_comparison_equally_often(
         for other in space.arms_of_pair(int(space.pair[ticket.arm])):
             waits = arms.streak[other] or (other != ticket.arm and arms.pending[other])
             assert waits or arms.n[other] >= made or other == ticket.arm
-    is_kept = np.asarray(~space.by_pair(arms.retired_mask).any(axis=1))
-    apart = np.ptp(space.by_pair(arms.counts), axis=1)
+    is_kept = np.asarray(~space.by_pair(arms.columns.is_retired).any(axis=1))
+    apart = np.ptp(space.by_pair(arms.columns.n), axis=1)
     assert (apart <= 1 + in_vain)[
         is_kept
     ].all()  # one, and those asked beside calls that brought no verdict
-    assert arms.spent == 400 or arms.retired_mask.any()
+    assert arms.columns.spent == 400 or arms.columns.is_retired.any()
 
 
 def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
@@ -71,7 +71,7 @@ def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
         )
     )
     asked = dict.fromkeys(itertools.combinations(range(5), 2), 0)
-    whole = np.asarray(matches.space.by_pair(arms.counts > 0).all(axis=1))
+    whole = np.asarray(matches.space.by_pair(arms.columns.n > 0).all(axis=1))
     for couple, is_whole in zip(system_numbers(matches), whole.tolist(), strict=True):
         asked[min(couple), max(couple)] += int(is_whole)
     assert min(asked.values()) >= 1, "no two systems are left out"
@@ -98,7 +98,7 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
     arms = WritableArms(len(matches.space))
     list(play(matches, policy_for(matches, "auto"), arms, misled, 400))
     with np.errstate(invalid="ignore"):
-        points = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2
+        points = matches.space.by_pair(arms.columns.total / arms.columns.n).mean(axis=1) / 2
     of_them = [
         (p if a == 2 else 1 - p)
         for p, (a, b) in zip(points, numbers, strict=True)
@@ -120,8 +120,8 @@ def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> N
             24 * 3,
         )
     )
-    assert (arms.counts >= 1).all()
-    assert arms.spent == 72
+    assert (arms.columns.n >= 1).all()
+    assert arms.columns.spent == 72
 
 
 def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -> None:
@@ -133,7 +133,7 @@ def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -
                 matches, policy_for(matches, name), arms, by_strength(matches, [0, 1, 2, 3], 1), 100
             )
         )
-        n = matches.space.by_pair(arms.counts)
+        n = matches.space.by_pair(arms.columns.n)
         assert (n > 0).all(axis=1).sum() == 25
         assert not n[(n == 0).any(axis=1)].any()
 
@@ -150,8 +150,8 @@ def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
         assert len(tickets) == end - planner.budget.spent
         for ticket in tickets:
             planner.tell(ticket, (rating(ticket.arm),))
-    n = matches.space.by_pair(arms.counts)
-    assert arms.spent == budget
+    n = matches.space.by_pair(arms.columns.n)
+    assert arms.columns.spent == budget
     assert (n > 0).all(axis=1).sum() >= 55
 
 
@@ -169,9 +169,9 @@ def test_asks_nothing_more_of_a_comparison_once_an_order_of_it_was_given_up(
             work(planner, lambda each: (None,) if each.arm in of_hopeless else (2.0,)), 1_000
         )
     )
-    assert arms.retired_mask[hopeless[:, 0]].sum() > 0
-    beside = hopeless[:, 1][arms.retired_mask[hopeless[:, 0]]]
-    assert (arms.counts[beside] <= 1).all(), "it is of no use without the other order"
+    assert arms.columns.is_retired[hopeless[:, 0]].sum() > 0
+    beside = hopeless[:, 1][arms.columns.is_retired[hopeless[:, 0]]]
+    assert (arms.columns.n[beside] <= 1).all(), "it is of no use without the other order"
 
 
 def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_spread() -> None:
@@ -191,7 +191,9 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
                 )
             )
             with np.errstate(invalid="ignore"):
-                preference = matches.space.by_pair(arms.totals / arms.counts).mean(axis=1) / 2.0
+                preference = (
+                    matches.space.by_pair(arms.columns.total / arms.columns.n).mean(axis=1) / 2.0
+                )
             there = ~np.isnan(preference)
             wins = wins_of(preference[there], matches.system[there], 6) + 0.25
             np.fill_diagonal(wins, 0.0)

@@ -124,7 +124,9 @@ def test_goes_on_after_an_interruption_as_if_never_stopped(name: str) -> None:
             arms.add_rating(arm, float(ratings[arm][arms.next_draw[arm] % len(ratings[arm])]))
             arms.next_draw[arm] += 1
             if number == last_refit(at, first):
-                policy = policy.fitted(arms.counts.astype(np.float64), arms.totals, arms.totals_sq)
+                policy = policy.fitted(
+                    arms.columns.n.astype(np.float64), arms.columns.total, arms.columns.total_sq
+                )
         assert [each.arm for each in work(case.planner(arms, policy), by_turns(ratings))] == whole[
             at:
         ], at
@@ -201,7 +203,10 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
             "numbered twice, but for calls that were not made"
         )
         draws |= mine
-        assert (sum(arms.pending), arms.spent) == (planner.budget.reserved, planner.budget.spent)
+        assert (sum(arms.pending), arms.columns.spent) == (
+            planner.budget.reserved,
+            planner.budget.spent,
+        )
         if call % 40 == 0:
             planner._ahead.clear()
             planner._choose()
@@ -211,7 +216,7 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
             planner._choose()
             np.testing.assert_array_equal(known[0], planner._urgency)
             np.testing.assert_array_equal(known[1], planner._waiting)
-    assert arms.spent == BUDGET
+    assert arms.columns.spent == BUDGET
     assert not any(arms.pending)
 
 
@@ -235,4 +240,4 @@ def test_starves_no_arm(name: str) -> None:
         "two-priors" if name == "two scales" else name, setup, case.space.by_scale()
     )
     list(work(case.planner(arms, policy, budget=50 * len(arms)), by_turns(constant)))
-    assert arms.counts.min() >= 10
+    assert arms.columns.n.min() >= 10

@@ -189,7 +189,7 @@ def test_retires_nobody_in_an_outage_for_everyone() -> None:
     desk = Desk(MemoryJudge(away), arms=40)
     desk.run()
     assert desk.budget.spent == 200
-    assert not desk.arms.retired_mask.any()
+    assert not desk.arms.columns.is_retired.any()
 
 
 def test_stops_soon_when_nothing_was_ever_answered() -> None:
@@ -538,7 +538,7 @@ def test_goes_on_asking_while_it_fits() -> None:
     desk.run()
     first, came = waited[0]
     assert (first < 60, came) == (True, True)
-    assert int(desk.arms.counts.sum()) == 100
+    assert int(desk.arms.columns.n.sum()) == 100
 
 
 def test_ends_by_what_goes_wrong_in_a_fit_and_keeps_what_came() -> None:

@@ -138,8 +138,10 @@ def test_waits_for_a_judge_that_is_away_for_a_while(monkeypatch: pytest.MonkeyPa
     first, second = room.calls()
     assert first + second == 400
     assert second > 0.8 * first  # the other did not spend its share meanwhile
-    assert not room.arms.retired_mask.any()
-    assert room.arms.failed.sum() <= 8  # a first failure after an answer may be the arm's own fault
+    assert not room.arms.columns.is_retired.any()
+    assert (
+        room.arms.columns.n_failed.sum() <= 8
+    )  # a first failure after an answer may be the arm's own fault
     assert room.stats.failed["connection"] >= 90
 
 
@@ -157,8 +159,8 @@ def test_gives_up_pairs_that_one_judge_fails_and_rates_others(
     room.run()
 
     assert room.budget.spent == 400
-    assert set(np.flatnonzero(room.arms.retired_mask).tolist()) == bad
-    others = np.delete(room.arms.counts, sorted(bad))
+    assert set(np.flatnonzero(room.arms.columns.is_retired).tolist()) == bad
+    others = np.delete(room.arms.columns.n, sorted(bad))
     assert others.min() > 0.5 * others.max()
 
 

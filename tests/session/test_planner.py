@@ -163,7 +163,7 @@ def test_passes_over_an_arm_of_a_block_that_was_given_up_or_failed_meanwhile() -
     assert [each.arm for each in planner.plan(4)] == [0, 4, 5, 6], (
         "0 failed, and others were rated since"
     )
-    assert planner.arms.retired(2)
+    assert planner.arms.is_retired[2]
 
 
 def test_chooses_and_fits_elsewhere_where_there_are_many_arms(
@@ -186,7 +186,7 @@ def test_chooses_and_fits_elsewhere_where_there_are_many_arms(
             )
     assert works > 200
     assert planner.budget.spent == 200
-    assert planner.arms.counts.min() > 15
+    assert planner.arms.n.min() > 15
 
 
 # ── calls under way ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +204,7 @@ def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> 
     rng, arms = np.random.default_rng(2), WritableArms(12)
     planner = Planner(arms, RobinHood.of(Setup(12, 500, SCALE)), budget=500)
     list(work(planner, lambda _: [float(rng.choice([1, 2, 2, 3]))], at_once=256, luck=rng))
-    assert arms.counts.max() < 2.5 * 500 / 12
+    assert arms.columns.n.max() < 2.5 * 500 / 12
 
 
 @pytest.mark.parametrize("policy", [Uniform(), RobinHood(c=19.85, warm_up=20)])
@@ -220,7 +220,7 @@ def test_spreads_evenly_what_the_warm_up_does_not_suffice_for(policy: Policy) ->
                 luck=np.random.default_rng(seed),
             )
         )
-        assert arms.counts.tolist() == [10, 10, 10]
+        assert arms.columns.n.tolist() == [10, 10, 10]
 
 
 def by_the_clock(
@@ -242,7 +242,7 @@ def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) ->
     policy = RobinHood.of(Setup(10, budget, SCALE, mode=mode))
     slow: Callable[[Ticket], float] = lambda ticket: 10.0 if ticket.arm == 0 else 1.0  # noqa: E731
     by_the_clock(Planner(arms, policy, budget=budget), slow, 64, np.random.default_rng(0))
-    assert arms.counts.min() >= policy.warm_up
+    assert arms.columns.n.min() >= policy.warm_up
 
 
 @pytest.mark.parametrize("name", ["two-priors", "robin-hood", "uniform"])
@@ -254,10 +254,10 @@ def test_keeps_an_even_share_for_arms_whose_first_answers_are_slow(name: str) ->
         300.0 if ticket.arm < 3 and not ticket.draw else 1.0
     )
     by_the_clock(planner, slow, 32, np.random.default_rng(0))
-    assert arms.spent == 300
-    assert arms.counts.min() >= 1
-    assert arms.counts[:3].min() >= 2 or name != "uniform"
-    assert arms.counts[:3].sum() >= 3 * 2  # two and a half each is an even share
+    assert arms.columns.spent == 300
+    assert arms.columns.n.min() >= 1
+    assert arms.columns.n[:3].min() >= 2 or name != "uniform"
+    assert arms.columns.n[:3].sum() >= 3 * 2  # two and a half each is an even share
 
 
 def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
@@ -277,7 +277,7 @@ def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
 def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
     arms = WritableArms(3)
     list(work(Planner(arms, Uniform(), budget=30), lambda each: [None if each.arm == 0 else 3.0]))
-    assert arms.counts.tolist() == [0, 13, 12]
+    assert arms.columns.n.tolist() == [0, 13, 12]
 
 
 @pytest.mark.parametrize(
@@ -331,8 +331,8 @@ def test_visits_spread_a_warm_up_as_evenly_as_single_calls(a_pair: float) -> Non
                 planner, lambda each: [2.0] * each.calls, at_once=at_once, samples=longest
             )
             assert max(each.calls for each in answered) <= longest
-            assert arms.spent == budget
-            assert arms.counts.max() - arms.counts.min() <= 1
+            assert arms.columns.spent == budget
+            assert arms.columns.n.max() - arms.columns.n.min() <= 1
 
 
 def test_asks_an_arm_for_a_quarter_of_its_ratings_at_a_time_and_first_for_two() -> None:
@@ -342,7 +342,7 @@ def test_asks_an_arm_for_a_quarter_of_its_ratings_at_a_time_and_first_for_two() 
     visits = list(
         work(planner, lambda each: rng.integers(0, 5, each.calls).tolist(), at_once=8, samples=16)
     )
-    assert arms.spent == 2000
+    assert arms.columns.spent == 2000
     assert {ticket.calls for ticket in visits[:100]} == {2}
     assert all(each.calls in (-(-each.draw // 4), 2 - each.draw) for each in visits[:-1])
     assert len(visits) <= 2000 / 2
@@ -359,7 +359,7 @@ def test_many_calls_together_among_few_arms_go_where_they_are_worth_most() -> No
             return [float(rng.choice(levels)) for _ in range(ticket.calls)]
 
         list(work(planner, answer, at_once=32, luck=order, samples=longest))
-        return float(arms.counts[:10].mean())
+        return float(arms.columns.n[:10].mean())
 
     assert noisy_calls(16) > 0.9 * noisy_calls(1) > 30
 
@@ -383,7 +383,7 @@ def test_numbers_the_draws_of_an_arm_without_gap_when_calls_are_not_made() -> No
     assert second.draw == 2
     planner.tell(second, Unanswered.WITHDRAWN)
     planner.tell(first, [1.0, None])
-    assert (arms.n[0], arms.n_unparsed[0], arms.spent) == (1, 1, 2)
+    assert (arms.n[0], arms.n_unparsed[0], arms.columns.spent) == (1, 1, 2)
     third = next_of(planner, arm=0)
     assert third.draw == 2
     with pytest.raises(ValueError, match="arm 0 has 1 calls under way, not 2"):
@@ -417,7 +417,7 @@ def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
     planner = Planner(arms, policy, budget=budget, judge=judge)
     by_the_clock(planner, lambda ticket: rng.random() * (30 if judge[ticket.arm] else 1), 16, rng)
 
-    calls = np.bincount(judge, weights=arms.counts)
+    calls = np.bincount(judge, weights=arms.columns.n)
     assert calls.sum() == budget
     # both judges' arms vary alike: half of the calls each, give or take
     assert calls[1] > 0.85 * calls[0]
@@ -491,7 +491,7 @@ def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -
     list(
         itertools.islice(work(planner, lambda _: [None] if next(numbers) % 7 == 3 else [1.0]), 151)
     )
-    points = {last_refit(rated, 4) for rated in range(before + 1, int(arms.counts.sum()) + 1)}
+    points = {last_refit(rated, 4) for rated in range(before + 1, int(arms.columns.n.sum()) + 1)}
     assert policy.seen == sorted(points - {0, last_refit(before, 4)})
 
 
@@ -513,7 +513,7 @@ def test_names_the_policy_that_gives_an_arm_no_finite_priority(odd: float) -> No
     said = f"Odd gives arm 0 the priority {odd}, which is not a finite number"
     with pytest.raises(InputError, match=said):
         play(Odd(odd), [[0]] * 3, 20, arms)
-    assert arms.spent == 4  # what was told before counts
+    assert arms.columns.spent == 4  # what was told before counts
     with pytest.raises(InputError, match=said):
         Planner(arms, Odd(odd)).plan()
 
@@ -559,5 +559,5 @@ def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
                 )
     assert planner.is_over
     assert len(asked) == len(set(asked)) == planner.budget.spent <= budget
-    assert planner.budget.spent == budget or planner.arms.retired_mask.all()
-    assert (planner.budget.reserved, int(planner.arms.under_way.sum())) == (0, 0)
+    assert planner.budget.spent == budget or planner.arms.is_retired.all()
+    assert (planner.budget.reserved, int(planner.arms.pending.sum())) == (0, 0)

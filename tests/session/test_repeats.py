@@ -66,13 +66,13 @@ def test_a_judge_that_repeats_itself_is_asked_until_that_is_certain(
     pairs: int, expected: bool, most: int, at_once: int
 ) -> None:
     arms = calls_made(space_of(pairs), 5000, same, expected=expected, at_once=at_once)
-    assert pairs + FEWEST <= arms.spent <= most
-    assert arms.counts.min() >= (1 if expected else min(2, 1 + FEWEST // pairs))
+    assert pairs + FEWEST <= arms.columns.spent <= most
+    assert arms.columns.n.min() >= (1 if expected else min(2, 1 + FEWEST // pairs))
 
 
 @pytest.mark.parametrize("samples", [4, 16])
 def test_requests_for_several_ratings_ask_no_third_before_every_second(samples: int) -> None:
-    assert calls_made(space_of(100), 5000, same, samples=samples).counts.tolist() == [2] * 100
+    assert calls_made(space_of(100), 5000, same, samples=samples).columns.n.tolist() == [2] * 100
 
 
 @given(st.integers(60, 90), st.integers(1, 30), st.integers(0, 100))
@@ -91,8 +91,8 @@ def test_no_third_rating_before_every_second_while_all_agree(
         return [float(answered == differing)]
 
     arms = calls_made(space, 5 * pairs, answer, at_once=at_once, seed=seed)
-    differs = arms.counts * arms.totals_sq > arms.totals**2
-    assert arms.spent == (5 * pairs if differs.any() else 2 * pairs)
+    differs = arms.columns.n * arms.columns.total_sq > arms.columns.total**2
+    assert arms.columns.spent == (5 * pairs if differs.any() else 2 * pairs)
     assert not third_at or min(third_at) > differing - 1
 
 
@@ -107,7 +107,7 @@ def test_a_judge_that_differs_now_and_then_is_rarely_stopped() -> None:
             at_once=8,
             seed=seed,
         )
-        return arms.spent < 140
+        return arms.columns.spent < 140
 
     assert sum(stops(seed) for seed in range(200)) <= 2
 
@@ -117,7 +117,7 @@ def test_expectations_agree_within_half_a_percent_of_the_scale(apart: float, end
     arms = calls_made(
         space_of(100), 400, lambda ticket: [1.0 + apart * (ticket.draw % 2)], expected=True
     )
-    assert (arms.spent < 400) == ends
+    assert (arms.columns.spent < 400) == ends
 
 
 def test_one_judge_that_repeats_itself_leaves_the_calls_to_the_other() -> None:
@@ -127,8 +127,8 @@ def test_one_judge_that_repeats_itself_leaves_the_calls_to_the_other() -> None:
         return same(ticket) if ticket.arm % 2 == 0 else [float(luck.integers(5))]
 
     arms = calls_made(space, 800, answer)
-    assert arms.spent == 800
-    assert arms.counts[::2].tolist() == [2] * 80
+    assert arms.columns.spent == 800
+    assert arms.columns.n[::2].tolist() == [2] * 80
 
 
 def test_each_attribute_counts_alone() -> None:
@@ -137,14 +137,14 @@ def test_each_attribute_counts_alone() -> None:
     def answer(ticket: Ticket) -> list[float]:
         return same(ticket) if ticket.arm % 2 == 0 else [float(luck.integers(5))]
 
-    assert calls_made(space, 800, answer).counts[::2].tolist() == [2] * 80
+    assert calls_made(space, 800, answer).columns.n[::2].tolist() == [2] * 80
 
 
 def test_pairs_that_were_given_up_do_not_count() -> None:
     def answer(ticket: Ticket) -> Outcome:
         return Unanswered.PERMANENT if ticket.arm < 5 else same(ticket)
 
-    assert calls_made(space_of(100), 900, answer).counts.tolist() == [0] * 5 + [2] * 95
+    assert calls_made(space_of(100), 900, answer).columns.n.tolist() == [0] * 5 + [2] * 95
 
 
 def test_what_a_decision_model_declines_is_asked_once_however_many_calls_are_under_way() -> None:
@@ -152,17 +152,17 @@ def test_what_a_decision_model_declines_is_asked_once_however_many_calls_are_und
         return Final([None]) if ticket.arm < 5 else same(ticket)
 
     arms = calls_made(space_of(20), 900, answer, expected=True, at_once=40)
-    assert arms.unparsed.tolist() == [1] * 5 + [0] * 15
-    assert arms.spent <= 20 + 60
+    assert arms.columns.n_unparsed.tolist() == [1] * 5 + [0] * 15
+    assert arms.columns.spent <= 20 + 60
 
 
 def test_a_resumed_run_finds_the_same() -> None:
     space = space_of(100)
     whole = calls_made(space, 1000, same)
     repeats = Repeats(space, [False], asks_all=True)
-    assert repeats.end_the_run(whole)
+    assert repeats.end_the_run(whole.columns)
     whole.add(7, [4.0])  # an answer that was under way
-    assert not repeats.end_the_run(whole)
+    assert not repeats.end_the_run(whole.columns)
 
 
 def test_a_judge_that_gave_up_every_pair_of_an_attribute_ends_the_run_too() -> None:
@@ -172,8 +172,8 @@ def test_a_judge_that_gave_up_every_pair_of_an_attribute_ends_the_run_too() -> N
         return same(ticket) if ticket.arm % 2 == 0 else Unanswered.PERMANENT
 
     arms = calls_made(space, 800, answer)
-    assert arms.spent == 160
-    assert Repeats(space, [False], asks_all=True).end_the_run(arms)
+    assert arms.columns.spent == 160
+    assert Repeats(space, [False], asks_all=True).end_the_run(arms.columns)
 
 
 def test_a_comparison_is_given_up_with_either_of_its_orders() -> None:
@@ -182,6 +182,6 @@ def test_a_comparison_is_given_up_with_either_of_its_orders() -> None:
     for arm in range(2, len(space)):
         arms.add(arm, [3.0, 3.0])
     repeats = Repeats(space, [False], asks_all=False)
-    assert not repeats.end_the_run(arms)
+    assert not repeats.end_the_run(arms.columns)
     arms.add(0, Unanswered.PERMANENT)  # so that the other order is never asked
-    assert repeats.end_the_run(arms)
+    assert repeats.end_the_run(arms.columns)

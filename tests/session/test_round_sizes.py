@@ -120,9 +120,9 @@ def test_fills_a_round_to_one_level() -> None:
     made = calls_of(chosen(planner, second), arms)
 
     stats = planner.arms
-    sums = (stats.totals, stats.totals_sq, np.arange(arms))
+    sums = (stats.total, stats.total_sq, np.arange(arms))
     before, after = (
-        planner._policy.priority(stats.counts.astype(float), (made + more).astype(float), *sums)
+        planner._policy.priority(stats.n.astype(float), (made + more).astype(float), *sums)
         for more in (-1.0, 0.0)
     )
     assert before[made > 0].min() >= after.max(), "no call would have done more for another arm"

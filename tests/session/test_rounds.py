@@ -234,7 +234,7 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
         over = work.books.planner
         assert over.budget.reserved == 0
         assert len(counted) == over.budget.spent
-        assert len(counted) == budget or all(over.arms.retired_mask)
+        assert len(counted) == budget or all(over.arms.is_retired)
         if samples == 1:  # no answer was thrown away
             assert sum(carrier.given.values()) == len(counted)
         assert not any(each.is_open for each in read_batches(run).values())

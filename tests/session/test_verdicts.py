@@ -66,7 +66,7 @@ def planner_for(
     policy = policy_for(task, budget, name)
     verdicts = RunVerdicts(Evidence(task), counts)
     return verdicts, Planner(
-        arms, policy, budget=budget + arms.spent, judge=judge, verdicts=verdicts
+        arms, policy, budget=budget + arms.columns.spent, judge=judge, verdicts=verdicts
     )
 
 
@@ -105,9 +105,9 @@ def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made
             is_settled = verdicts.settled[ticket.arm] and not needs_more
             assert not (is_settled and planner.arms.n[ticket.arm] >= planner._warm_up)
             assert not verdicts.all_decided
-        settled = verdicts.settled & (planner.arms.counts >= planner._warm_up)
+        settled = verdicts.settled & (planner.arms.n >= planner._warm_up)
         over = planner.budget.exhausted or verdicts.all_decided
-        assert over or (planner.arms.retired_mask | settled).all()
+        assert over or (planner.arms.is_retired | settled).all()
 
 
 def test_decides_elsewhere_where_there_are_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_spends_nothing_on_a_response_that_has_no_rival() -> None:
     alone = np.flatnonzero(np.bincount(task.group)[task.group] == 1)
     rng = np.random.default_rng(1)
     list(work(planner, lambda _: (float(rng.integers(1, 4)),), at_once=9))
-    assert set(planner.arms.counts[alone]) == {2}  # its score
+    assert set(planner.arms.n[alone]) == {2}  # its score
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4])
@@ -190,9 +190,11 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
             arms.add(arm, one)
             arms.next_draw[arm] += 1
             counts.add(arm, rated)
-            if rated and arms.counts.sum() == fit:
+            if rated and arms.columns.n.sum() == fit:
                 policy = policy.fitted(
-                    arms.counts.astype(float), arms.totals.copy(), arms.totals_sq.copy()
+                    arms.columns.n.astype(float),
+                    arms.columns.total.copy(),
+                    arms.columns.total_sq.copy(),
                 )
         return arms, counts, policy, ratings
 
@@ -202,7 +204,7 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
         then, counted, fitted, _ = told(history[:looked])
         verdicts = RunVerdicts(Evidence(task), LevelCounts(space))
         if looked:
-            verdicts.begin(space, counted.by_scale(), then, fitted)
+            verdicts.begin(space, counted.by_scale(), then.columns, fitted)
         for arm, rated in zip(history[looked:], ratings[looked:], strict=True):
             verdicts.add(arm, rated)
         judge = space.judge if judges > 1 else None

@@ -136,7 +136,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
         pairs=PairTable.of(
             Pair(each, "What is \x1b[1mrobin?", "A bird.") for each in space.pair_ids
         ),
-        arms=arms,
+        arms=arms.columns,
         stats=SimpleNamespace(
             unparsed={"missing": 4_321},
             failed={"http_503": 12},

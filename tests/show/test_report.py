@@ -598,7 +598,7 @@ def test_ends_the_course_where_the_run_stands(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r", pairs, [[0, 4] * 10, [2] * 20, [3, 4] * 10, [1] * 20])
     curve = error_curve(run)
     assert curve.calls[-1] == 80
-    kept = ~run.fold.arms.retired_mask
+    kept = ~run.fold.arms.is_retired
     assert curve.run[-1] == worst_error(run.space, run.fold.arms.sums, kept)
     assert curve.even[-1] == pytest.approx(curve.run[-1])  # it was spread evenly
 

@@ -137,7 +137,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
             asked = asked_by(planner, (rating for _, rating in calls), longest)
             assert asked == [arm for arm, _ in calls], f"visits of {longest}"
             ended.append(len(calls))
-            assert len(calls) == budget or watch.is_over(arms)
+            assert len(calls) == budget or watch.is_over(arms.columns)
     if name == "auto":
         assert max(ended) < budget, "all is decided before the budget is spent"
 

@@ -49,7 +49,7 @@ def arms_of(ratings: Sequence[Sequence[float]]) -> WritableArms:
 
 
 def chances_of(task: Task, arms: WritableArms) -> FloatArray:
-    return likely_wrong(task, arms.sums, arms.retired_mask)
+    return likely_wrong(task, arms.columns.sums, arms.columns.is_retired)
 
 
 def moments_of(
@@ -148,7 +148,7 @@ def run_of(task: Task, arm: list[int], rating: list[int]) -> Any:
             "status": ["ok"] * len(arm),
         }
     )
-    fold = SimpleNamespace(arms=WritableArms(len(task.space)))  # none of which is given up
+    fold = SimpleNamespace(arms=WritableArms(len(task.space)).columns)  # none of which is given up
     return SimpleNamespace(
         space=task.space, arm=np.array(arm, dtype=np.int64), judgments=judgments, fold=fold
     )
@@ -180,7 +180,7 @@ def test_the_curve_ends_where_the_run_does_and_an_even_run_is_its_own_even_sprea
     for each, value in zip(arm.tolist(), rating.tolist(), strict=True):
         arms.add_rating(each, value)
     counts = LevelCounts.by(task.space, counts_by_scale(task.space, run.arm, run.judgments))
-    found = decide(task, lambda: counts, arms)
+    found = decide(task, lambda: counts, arms.columns)
     assert curve.calls[-1] == len(arm)
     assert curve.run[0] > curve.run[-1]
     assert curve.run[-1] == pytest.approx(found.share_wrong) == pytest.approx(curve.even[-1])

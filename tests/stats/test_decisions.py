@@ -56,7 +56,7 @@ def made(
 
 def come_to(verdicts: RunVerdicts, arms: WritableArms) -> Decided:
     assert isinstance(verdicts.evidence, Evidence)
-    return decide(verdicts.evidence.task, lambda: verdicts.counts, arms)
+    return decide(verdicts.evidence.task, lambda: verdicts.counts, arms.columns)
 
 
 def certified_of(decided: Decided) -> list[bool]:
@@ -92,7 +92,7 @@ def test_keeps_a_pair_where_all_thresholds_are_shown_to_hold_and_drops_it_where_
 ) -> None:
     _, verdicts, arms = made("a>=3,b<=2", ratings, scales=(SHORT, LONG))
 
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
 
     for pair in range(2):
         above, below = (
@@ -114,7 +114,7 @@ def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a
         "best", [clear, [0] * 12, close, [1] * 12, [1] * 9, close], group=[0, 0, 1, 1, 1, 1]
     )
 
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
 
     (one,) = log_sum_evidence(
         [Part(counted(clear), 0, 4, 1.0), Part(counted([0] * 12), 0, 4, -1.0)], -MARGIN
@@ -122,7 +122,7 @@ def test_has_the_best_of_a_group_only_where_it_is_shown_to_beat_every_rival_by_a
     assert verdicts.evidence.log[0, 0] == pytest.approx(one - math.log(1))
     assert side_of(verdicts)[0].tolist() == [0, 0]
     assert verdicts.evidence.log[0, 1] == -math.inf, "two responses of one group are alike"
-    decided = decide(task, lambda: LevelCounts(task.space), arms)
+    decided = decide(task, lambda: LevelCounts(task.space), arms.columns)
     assert decided.number.tolist() == [0, 0, 1, 1, 1, 1]
 
 
@@ -131,7 +131,7 @@ def test_tells_of_three_rivals_the_hardest_to_beat() -> None:
     leader = [4] * 16
     _, verdicts, arms = made("best", [rivals[0], leader, *rivals[1:]], group=[0, 0, 0, 0])
 
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
 
     each = [
         log_sum_evidence(
@@ -148,7 +148,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
     text: str, group: list[int] | None
 ) -> None:
     _, verdicts, arms = made(text, [[4], [0], [4], [0]], group=group)
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     assert not verdicts.settled.any()
     needed, mine = math.log(1 / 0.05), [0] if group is None else [0, 1]
     changed = np.empty(0, dtype=np.int64)
@@ -157,7 +157,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
         assert not verdicts.settled[0]
         for arm, rating in ((0, 4), (1, 0))[: len(mine)]:
             tell(verdicts, arms, arm, [rating])
-        changed = verdicts.look(arms, Policy())
+        changed = verdicts.look(arms.columns, Policy())
     assert changed.tolist() == mine
     assert np.flatnonzero(verdicts.settled).tolist() == mine
     assert not verdicts.all_decided
@@ -165,7 +165,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
     while verdicts.evidence.log[0, 0] >= needed:
         assert verdicts.settled[0], "a little less is enough to stay"
         tell(verdicts, arms, 0, [0])
-        changed = verdicts.look(arms, Policy())
+        changed = verdicts.look(arms.columns, Policy())
     assert changed.tolist() == mine
     assert not verdicts.settled.any()
 
@@ -173,7 +173,7 @@ def test_settles_what_has_a_quarter_more_evidence_than_it_needs_and_opens_it_aga
 def test_is_over_once_every_decision_has_the_evidence_that_it_needs() -> None:
     _, verdicts, arms = made("a>=2", [[4] * 6, [0] * 3])
     told = 0
-    while verdicts.look(arms, Policy()).size >= 0 and not verdicts.all_decided:
+    while verdicts.look(arms.columns, Policy()).size >= 0 and not verdicts.all_decided:
         tell(verdicts, arms, 1, [0])
         told += 1
 
@@ -272,12 +272,12 @@ def test_decides_of_simulated_runs_as_of_a_run_with_the_same_ratings() -> None:
         task, verdicts, arms = made(
             text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group
         )
-        verdicts.look(arms, Policy())
+        verdicts.look(arms.columns, Policy())
         court = DecisionCourt(task, 2)
         for arm, each in enumerate(ratings):
             for rating in each:
                 court.add(np.array([1]), np.array([arm]), np.array([float(rating)]))
-        sums = arms.sums.by(lambda column: np.stack([np.zeros(12), column]))
+        sums = arms.columns.sums.by(lambda column: np.stack([np.zeros(12), column]))
         court.look(sums, Policy())
 
         evidence = court._evidence
@@ -304,7 +304,7 @@ def test_decides_part_by_part_as_of_all_at_once(
         monkeypatch.setattr("robin_cli.stats.decisions.AT_ONCE", at_once)
         _, verdicts, arms = made(text, ratings, judges=2, scales=(SHORT, Scale(0, 10)), group=group)
         arms.add_failure(7, permanent=True)
-        verdicts.look(arms, Policy())
+        verdicts.look(arms.columns, Policy())
         decided = come_to(verdicts, arms)
         columns = (decided.decision, np.array(certified_of(decided)), decided.likely_wrong)
         found.append([verdicts.settled.tolist(), *(column.tolist() for column in columns)])
@@ -320,10 +320,10 @@ def test_asks_no_more_about_what_nobody_can_decide_and_certifies_the_rest() -> N
     arms.add_failure(3, permanent=True)
     verdicts.add(3, ())
 
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     while not verdicts.all_decided:
         tell(verdicts, arms, 2, [4])
-        verdicts.look(arms, Policy())
+        verdicts.look(arms.columns, Policy())
 
     decided = come_to(verdicts, arms)
     assert decided.decision.tolist() == ["keep", "drop", "keep", "undecided"]
@@ -344,7 +344,7 @@ def test_looks_for_the_best_of_the_responses_that_can_be_rated() -> None:
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
 
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
 
     decided = come_to(verdicts, arms)
     assert decided.decision.tolist() == [
@@ -367,7 +367,7 @@ def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rate
     arms.add_failure(0, permanent=True)
     verdicts.add(0, ())
 
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     assert not verdicts.evidence.stuck[0, 0], "that b is too high is enough"
     while not certified_of(come_to(verdicts, arms))[0]:
         tell(verdicts, arms, 1, [9])
@@ -376,7 +376,7 @@ def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rate
     assert decided.decision[:2].tolist() == ["drop", "drop"]
     arms.add_failure(2, permanent=True)
     verdicts.add(2, ())
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     assert verdicts.evidence.stuck[0, 1], (
         "what cannot be shown to be good, and is not bad by the other, is left"
     )
@@ -390,11 +390,11 @@ def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_tha
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
 
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     assert verdicts.evidence.stuck[0].tolist() == [False, True]
     while not verdicts.all_decided:
         tell(verdicts, arms, 0, [4])
-        verdicts.look(arms, Policy())
+        verdicts.look(arms.columns, Policy())
 
     decided = come_to(verdicts, arms)
     assert decided.decision.tolist() == ["best", "rejected", "best", "rejected"]
@@ -433,20 +433,20 @@ def test_counts_a_group_by_what_leads_where_its_first_response_cannot_be_rated()
 
 def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_it() -> None:
     _, verdicts, arms = made("a>=2", [[4, 4], [4] * 6, [], []])
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     while verdicts.evidence.log[0, 0] < math.log(1 / 0.05):
         tell(verdicts, arms, 0, [3])
-        verdicts.look(arms, Policy())
+        verdicts.look(arms.columns, Policy())
     assert verdicts.evidence.log[0, 0] < math.log(2 / 0.05)
     for arm in (0, 2, 3):
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     assert not verdicts.evidence.stuck[0, 0], "it has the evidence that one alone needs"
 
     while not verdicts.settled[1]:
         tell(verdicts, arms, 1, [4])
-        verdicts.look(arms, Policy())
+        verdicts.look(arms.columns, Policy())
 
     assert verdicts.evidence.log[0, 1] >= math.log(4 / 0.05)
     assert verdicts.all_decided

@@ -14,11 +14,11 @@ from scipy import stats
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import Criterion
 from robin_cli.model.records import RETIRE_AFTER
-from robin_cli.model.requirement import Requirement
 from robin_cli.stats.clustered import clusters_of, mean_bounds
 from robin_cli.stats.evidence import log_evidence
 from robin_cli.stats.gate import Measured, Settling, Verdict, judged, measured, together
 from robin_cli.stats.intervals import Part, log_sum_evidence
+from robin_cli.stats.requirement import Requirement
 from robin_cli.stats.scores import score
 from tests.stats.test_scores import RATINGS, run_of
 

@@ -45,11 +45,13 @@ LEAD = [1, 0, 0, 0, -1, 1, 0, 1, -1, 0] * 2 + [3, 1] * 5
 def test_ends_at_all_prompts_and_asks_for_more_at_each_doubling_of_the_calls() -> None:
     systems = two_systems(30)
 
-    assert not are_told_apart(systems, arms_of(systems, LEAD, 29), 0.05), "the first 20 show little"
-    assert are_told_apart(systems, arms_of(systems, LEAD, 30), 0.05)
+    assert not are_told_apart(systems, arms_of(systems, LEAD, 29).columns, 0.05), (
+        "the first 20 show little"
+    )
+    assert are_told_apart(systems, arms_of(systems, LEAD, 30).columns, 0.05)
     # the same means: each look at twice the calls may be wrong half as often
-    assert are_told_apart(systems, arms_of(systems, LEAD, 30, 2), 0.05)
-    assert not are_told_apart(systems, arms_of(systems, LEAD, 30, 16), 0.05)
+    assert are_told_apart(systems, arms_of(systems, LEAD, 30, 2).columns, 0.05)
+    assert not are_told_apart(systems, arms_of(systems, LEAD, 30, 16).columns, 0.05)
 
 
 def test_a_session_looks_again_only_when_the_calls_have_doubled() -> None:
@@ -59,7 +61,7 @@ def test_a_session_looks_again_only_when_the_calls_have_doubled() -> None:
 
     def ends_at(spent: int, lead: list[int], asked: int = 30) -> bool:
         budget, arms = CallBudget(1000, spent), arms_of(systems, lead, asked)
-        return stop(SimpleNamespace(arms=arms, budget=budget))
+        return stop(SimpleNamespace(arms=arms.columns, budget=budget))
 
     assert not ends_at(40, LEAD, 20)
     assert not ends_at(60, LEAD[:20] + [0] * 10)

@@ -10,9 +10,9 @@ from robin_cli.model.arms import WritableArms
 from robin_cli.model.matches import Matches, matches_of
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import ORDERS, PREFERENCE
-from robin_cli.model.rivals import Rivals
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy
+from robin_cli.policies.rivals import Rivals
 from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts
 from robin_cli.stats.pairwise_decisions import Best, DuelEvidence, best_responses
@@ -34,7 +34,7 @@ def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> RunVerdicts
 
 def best_of(verdicts: RunVerdicts, arms: WritableArms) -> Best:
     assert isinstance(verdicts.evidence, DuelEvidence)
-    return verdicts.evidence.outcome(arms, verdicts.counts)
+    return verdicts.evidence.outcome(arms.columns, verdicts.counts)
 
 
 def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
@@ -44,7 +44,7 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
     list(play(matches, policy_for(matches, "auto"), arms, rating, 20_000, verdicts))
     best = best_of(verdicts, arms)
     numbers = system_numbers(matches)
-    assert arms.spent < 3_000
+    assert arms.columns.spent < 3_000
     assert verdicts.all_decided
     assert best.is_over
     assert best.certified is not None
@@ -59,7 +59,7 @@ def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:
     assert [
         matches.response[c, s] for c, s in zip(best.comparison, best.side, strict=True)
     ] == best.leader.tolist()
-    whole = matches.space.by_pair(arms.counts > 0).all(axis=1)
+    whole = matches.space.by_pair(arms.columns.n > 0).all(axis=1)
     assert whole.sum() < len(matches), "not every two responses had to meet"
 
 
@@ -94,7 +94,7 @@ def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> Non
     assert best.is_over
     assert best.leader[1] == -1
     assert np.isnan(best.likely_wrong).tolist() == [False, True, False]
-    assert arms.spent < 1_000
+    assert arms.columns.spent < 1_000
 
 
 def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
@@ -107,7 +107,7 @@ def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
             rating = 2.0 if arm < 2 else 1.0
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     best = best_of(verdicts, arms)
     assert best.leader.tolist() == [0]
     assert best.certified is not None
@@ -125,7 +125,7 @@ def test_takes_the_orders_effect_out_of_who_is_best() -> None:
             rating = 2.0 if arm == 0 else 0.0  # A in first place, B in first place
             arms.add_rating(arm, rating)
             verdicts.add(arm, (rating,))
-    verdicts.look(arms, Policy())
+    verdicts.look(arms.columns, Policy())
     best = best_of(verdicts, arms)
     assert best.certified is not None
     assert not best.certified.any()
@@ -139,7 +139,7 @@ def test_a_best_is_wrong_by_the_tails_of_its_own_comparisons() -> None:
         for rating in ratings:
             arms.add_rating(arm, float(rating))
     margin = 0.05
-    best = best_responses(Rivals(matches), arms, margin)
+    best = best_responses(Rivals(matches), arms.columns, margin)
 
     met = [k for k in range(3) if best.leader[0] in matches.response[k]]
     squares = [2 / 3, 0.5, 0.0, 2.0]
@@ -147,14 +147,16 @@ def test_a_best_is_wrong_by_the_tails_of_its_own_comparisons() -> None:
     right = 1.0
     for comparison in met:
         which = [2 * comparison, 2 * comparison + 1]
-        if arms.counts[which].min() == 0:
+        if arms.columns.n[which].min() == 0:
             right *= 0.5
             continue
-        n = arms.counts[which]
-        variance = [(squares[arm] + 4 * pooled[arm % 2]) / (arms.counts[arm] + 3) for arm in which]
+        n = arms.columns.n[which]
+        variance = [
+            (squares[arm] + 4 * pooled[arm % 2]) / (arms.columns.n[arm] + 3) for arm in which
+        ]
         # of points from 0 to 1, and of the mean of two orders
         errors = np.array(variance) / n / 4 / 4
-        mean = (arms.totals[which] / n / 2).mean()
+        mean = (arms.columns.total[which] / n / 2).mean()
         ahead = mean if best.leader[0] == matches.response[comparison][0] else 1 - mean
         degrees = errors.sum() ** 2 / (errors**2 / (n + 3)).sum()
         right *= student_t.cdf((ahead - 0.5 + margin) / np.sqrt(errors.sum()), degrees)
@@ -174,7 +176,7 @@ def test_as_many_bests_are_wrong_as_a_run_says() -> None:
         for arm in range(len(matches.space)):
             for won in rng.random(calls) < chance[arm // 2]:
                 arms.add_rating(arm, 2.0 * won)
-        best = best_responses(Rivals(matches), arms, 0.025)
+        best = best_responses(Rivals(matches), arms.columns, 0.025)
         for prompt, leader in zip(best.prompt, best.leader, strict=True):
             met = (matches.prompt == prompt) & (responses == leader).any(axis=1)
             of_leader = np.where(responses[met, 0] == leader, chance[met], 1 - chance[met])

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import NotConnected
+from robin_cli.policies.bradley_terry import NotConnected
 from robin_cli.stats.clustered import clusters_of, mean_bounds
 from robin_cli.stats.ranking import ranking
 

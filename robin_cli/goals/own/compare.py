@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.answers import at_most
 from robin_cli.goals.differences import better_lines, each_of, letters_of, next_step, table_of
 from robin_cli.goals.found import Found, View
@@ -18,6 +17,7 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.systems import FEWEST_PROMPTS, Asked, Systems
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.stats.looks import are_told_apart

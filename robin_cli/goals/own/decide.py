@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same
 from robin_cli.goals.decided import DecisionsWatch, decided_lines, margin_text, target_line
@@ -20,6 +19,7 @@ from robin_cli.model.decision import MARGIN, UNDECIDED
 from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.model.space import ArmSpace
 from robin_cli.model.task import Task, sampled_of
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.show.words import MOST_LINES, share_text
 from robin_cli.stats.court import Court, DecisionCourt, Snapshot
 from robin_cli.stats.decided import Decided, differing
@@ -78,14 +78,14 @@ class Decisions(Rated):
     @property
     def wanted(self) -> NDArray[np.bool_]:
         """Whether each arm is to have a rating: a second judge is not asked about all."""
-        return self.decided.task.starts | (self.run.fold.arms.counts > 0)
+        return self.decided.task.starts | (self.run.fold.arms.n > 0)
 
     @property
     def is_over(self) -> bool:
         """Whether few enough decisions are likely wrong, or every decision that can be certified is."""
         decided, target, arms = self.decided, self.target, self.run.fold.arms
         if target and decided.share_wrong <= target:
-            return is_enough_asked(decided.task, arms.counts, arms.retired_mask)
+            return is_enough_asked(decided.task, arms.n, arms.is_retired)
         return decided.is_over
 
     @property

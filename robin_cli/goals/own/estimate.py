@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.rating import Rating
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import BASELINE
+from robin_cli.run.inquiry import Inquiry
 
 
 @dataclass(frozen=True)

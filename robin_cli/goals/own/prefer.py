@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from robin_cli.ask.inquiry import Inquiry
 from robin_cli.goals.bests import DuelsWatch
 from robin_cli.goals.preferring import Preferring, share_wrong
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
-from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import DEFAULT_MARGIN
+from robin_cli.policies.bradley_terry import PRIOR, fit, wins_of
+from robin_cli.policies.rivals import Rivals
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.stats.court import Court, DuelCourt, Snapshot
 
 _ROUNDING = 1e-9

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
-from robin_cli.model.second_opinion import Opinions, gain_of_call, opinions_of, pooled
 from robin_cli.model.task import Task
 from robin_cli.policies.base import (
     WARM_UP,
@@ -24,6 +23,7 @@ from robin_cli.policies.base import (
     rounded,
     squares_within,
 )
+from robin_cli.policies.second_opinion import Opinions, gain_of_call, opinions_of, pooled
 
 PRIOR_WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
@@ -71,8 +71,8 @@ class Deciding(Policy):
     or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
 
     With several judges there is no warm-up: the first judge rates everything once, and all judges a random sample. From then on
-    scores are pooled (:mod:`robin_cli.model.second_opinion`), and a call is of the judge that lowers the variance of the pooled
-    score most for its price.
+    scores are pooled (:mod:`robin_cli.policies.second_opinion`), and a call is of the judge that lowers the variance of the
+    pooled score most for its price.
 
     Attributes:
         task: the decision; its arms are those of the run, in simulation those of each world.

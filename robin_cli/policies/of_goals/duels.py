@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.matches import Matches
-from robin_cli.model.rivals import Rivals
 from robin_cli.policies.base import (
     Policy,
     Setup,
@@ -20,6 +19,7 @@ from robin_cli.policies.base import (
     rounded,
     squares_within,
 )
+from robin_cli.policies.rivals import Rivals
 
 _LOGISTIC = 1.702
 """Φ(z) is about 1 / (1 + exp(−1.702 z)), to 0.01."""

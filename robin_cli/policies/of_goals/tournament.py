@@ -8,7 +8,9 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import (
+from robin_cli.model.matches import Matches
+from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
+from robin_cli.policies.bradley_terry import (
     PRIOR,
     fit,
     information,
@@ -16,9 +18,7 @@ from robin_cli.model.bradley_terry import (
     win_chances,
     wins_of,
 )
-from robin_cli.model.circles import circle
-from robin_cli.model.matches import Matches
-from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
+from robin_cli.policies.circles import circle
 
 _DISPERSION = 0.6
 """φ of a verdict in each order; the two verdicts are correlated a little."""
@@ -44,7 +44,7 @@ class Tournament(Policy):
     largest at Δ = 0, where the slope of that chance in s² is 0: looking one call ahead, equal systems would never be asked
     again. benchmarks/tournaments.py compares other choices.
 
-    If no strengths explain the preferences (:mod:`robin_cli.model.circles`), they depend on which couples were asked most.
+    If no strengths explain the preferences (:mod:`robin_cli.policies.circles`), they depend on which couples were asked most.
     While that lasts, the couple with the fewest comparisons is next.
 
     Between two fits the t-th further comparison of k and l has the share 1 / (1 + t p (1 − p) s²/φ)² of the gain, the rest

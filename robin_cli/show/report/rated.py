@@ -29,7 +29,7 @@ def rated_charts(found: Rated) -> Iterator[Chart]:
     run, scores = found.run, found.scores
     by_attribute = dict(subjects(run, [scores]))
     by_label = dict(subjects(run, [found.each])) if found.is_panel else by_attribute
-    varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
+    varied = bool(run.fold.arms.n.max(initial=0) >= 2)
     if scores.decided is not None:
         yield from _decisions_over_calls(run, scores.decided)
     yield _histograms("How do the scores spread?", "How many pairs have which score.", by_attribute)
@@ -50,7 +50,7 @@ def _widest(by_label: Mapping[str, Subject], scale: Scale) -> float:
 
 
 def _allocation(run: RunData, by_label: Mapping[str, Subject]) -> Chart:
-    evenly = run.fold.arms.counts.sum() / max(1, len(run.space))
+    evenly = run.fold.arms.n.sum() / max(1, len(run.space))
     most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
 
     def panel(mine: Subject) -> Panel:

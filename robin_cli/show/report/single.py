@@ -42,7 +42,7 @@ _NONE_HAS_TWO = "No pair has two ratings, so nothing is drawn of how they vary."
 def _sections(found: Rated, view: View) -> Sections:
     run, scores = found.run, found.scores
     error = ": ".join(found.worst_text()[:2])
-    varied = bool(run.fold.arms.counts.max(initial=0) >= 2)
+    varied = bool(run.fold.arms.n.max(initial=0) >= 2)
     return Sections(
         title=f"{', '.join(run.space.attributes)} of {number_of(len(run.pair_ids), 'pair')}",
         sure=[*found.asides, *([] if scores.decided is not None else [error])],

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from robin_cli.model.bradley_terry import PRIOR
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.records import number_of
+from robin_cli.policies.bradley_terry import PRIOR
 from robin_cli.show.charts import Chart, chart, shares, under_one_another
 from robin_cli.show.report.page import Tile
 from robin_cli.show.text import one_line

@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.special import expit
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import PRIOR, fit, wins_of
-from robin_cli.model.circles import ALARM, circle
+from robin_cli.policies.bradley_terry import PRIOR, fit, wins_of
+from robin_cli.policies.circles import ALARM, circle
 
 COUPLES = np.array([(i, j) for i in range(4) for j in range(i + 1, 4)])
 

@@ -7,7 +7,7 @@ import pytest
 from robin_cli.model.decision import Criterion
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.model.requirement import Requirement, requirement_of
+from robin_cli.stats.requirement import Requirement, requirement_of
 
 NAMES, SCALES = ("helpfulness", "verbosity (words)"), (Scale(0, 4), Scale(1, 10))
 

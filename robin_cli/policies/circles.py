@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.bradley_terry import PRIOR, chance, fit, wins_of
+from robin_cli.policies.bradley_terry import PRIOR, chance, fit, wins_of
 
 ALARM = 0.02
 """The share of runs without effects of couples in which some are found, however often you look."""

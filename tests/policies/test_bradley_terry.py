@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from robin_cli.model.bradley_terry import (
+from robin_cli.policies.bradley_terry import (
     NotConnected,
     fit,
     information,
