@@ -165,6 +165,7 @@ def _in_memory(pairs: list[Pair]) -> Dataset:
             f'judge: {len(without):,} of {len(pairs):,} pairs have no group, the first "{without[0]}"; give each one, or none'
         )
     growing = GrowingTable()
-    growing.extend(kept)
+    for pair in kept:
+        growing.append(pair)
     table = growing.table(further.forgotten)
     return Dataset(table, 0, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))

@@ -6,9 +6,10 @@ import hashlib
 import math
 import shlex
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING
 
 from robin_cli.data.chats import is_chat, prompt_of, split, turns_of
+from robin_cli.data.columns import NO_SYSTEMS
 from robin_cli.data.fields import (
     MISSING,
     NOT_READ,
@@ -19,20 +20,17 @@ from robin_cli.data.fields import (
     no_such_fields,
     too_short,
 )
-from robin_cli.data.images import MARKS_BEGIN
-from robin_cli.data.rows import BadRow, Row, is_encodable, kind, not_encodable
+from robin_cli.data.rows import BadRow, Row, check_encodable, kind
 from robin_cli.model.errors import shown
-from robin_cli.model.records import SYSTEM_COLUMNS, as_text
+from robin_cli.model.records import SYSTEM_COLUMNS, Pair, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from robin_cli.data.chats import Turns
+    from robin_cli.data.columns import FurtherColumns
     from robin_cli.data.fields import Field, Fields
-    from robin_cli.data.rows import Columns
     from robin_cli.model.records import Value
-
-_JUDGED = ("prompt", "response", "reference")
 
 _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that mean "no rating" in CSV, in small letters: pandas, R and SQL each write their own."""
@@ -44,107 +42,17 @@ _GROUPED, _SYSTEM = (
     f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
 )
 _LONG = 2**20
-
-_new = tuple.__new__  # a NamedTuple's own takes twice the time
-
-
-class Held(NamedTuple):
-    """The pair in one row.
-
-    Attributes:
-        own_id: None if the id is made from the texts.
-        systems: in the order of `Fields.systems`.
-        human: in the order of `Fields.ratings`; None if there is no rating.
-    """
-
-    prompt: str
-    response: str
-    other: str | None
-    own_id: str | None
-    reference: str | None
-    group: str | None
-    systems: tuple[str, ...]
-    human: tuple[float | None, ...]
-
-    def ratings(self, fields: Fields) -> dict[str, float]:
-        """Return the human ratings by name."""
-        named = zip(fields.ratings, self.human, strict=True)
-        return {field.name: rating for field, rating in named if rating is not None}
+_EXACT = 2**53
 
 
-def held_in(columns: Columns, fields: Fields) -> list[Held] | None:
-    """Return the pairs of rows with nothing unusual, by column; None if any is unusual: :func:`held_by` then checks each row.
+def pair_in(row: Row, fields: Fields, further: FurtherColumns) -> tuple[Pair, bool]:
+    """Return the pair in a row, and whether the row has an id of its own. BadRow if it holds no pair.
 
     Args:
-        fields: the fields that the rows can have.
+        fields: those that a row with these keys may have, see :func:`~robin_cli.data.fields.only_in`.
+        further: decides which other fields the pair keeps.
     """
-    if fields.other is not None or fields.images:
-        return None
-    nothing = [None] * max(map(len, columns.values()), default=0)
-    texts = (
-        fields.prompt,
-        fields.response,
-        fields.id,
-        fields.reference,
-        fields.group,
-        *fields.systems,
-    )
-    found = [nothing if each is None else _usual_texts(columns, each) for each in texts]
-    human = [_usual_ratings(columns, each) for each in fields.ratings]
-    if None in found or None in human:
-        return None
-    prompt, response, own_id, reference, group, *systems = cast("list[Sequence[Any]]", found)
-    inner = [
-        list(zip(*each, strict=True)) or [()] * len(nothing)
-        for each in (systems, cast("list[Sequence[Any]]", human))
-    ]
-    return [
-        _new(Held, each)
-        for each in zip(prompt, response, nothing, own_id, reference, group, *inner, strict=True)
-    ]
-
-
-def _values_of(columns: Columns, field: Field) -> Sequence[object]:
-    """Return the column that holds a field; nothing if several columns, or an object in one, may hold it."""
-    paths = [path for path, steps in field.paths if path in columns or steps[0] in columns]
-    return columns.get(paths[0], ()) if len(paths) == 1 else ()
-
-
-def _usual_texts(columns: Columns, field: Field) -> Sequence[str] | None:
-    """Return a field's texts, or None if any is unusual. Only a response may be empty; names may be whole numbers."""
-    values = _values_of(columns, field)
-    kinds = set(map(type, values))
-    if kinds == {int} and field.name not in _JUDGED:
-        return list(map(str, values))
-    texts = cast("Sequence[str]", values)
-    if kinds != {str} or not (all(map(str.isascii, texts)) or all(map(_is_sound, texts))):
-        return None
-    is_usual = field.name == "response" or (all(texts) and not any(map(str.isspace, texts)))
-    return texts if is_usual else None
-
-
-def _is_sound(text: str) -> bool:
-    return is_encodable(text) and MARKS_BEGIN not in text
-
-
-def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:
-    """Return the finite ratings of a field, None for an absent one; None in all if any is unusual."""
-    numbers = list(map(as_number, _values_of(columns, field)))
-    if not numbers or math.inf in numbers or -math.inf in numbers:
-        return None
-    return [None if number != number else number for number in numbers]
-
-
-def held_by(row: Row, fields: Fields) -> Held:
-    """Return the pair in a row. BadRow if it holds none."""
-    prompt, response, other = row.get(fields.prompt.path), row.get(fields.response.path), None
-    if fields.other is not None:
-        prompt, response, other = _two_texts(row, fields, fields.other)
-    elif type(prompt) is not str or type(response) is not str:
-        prompt, response = _texts(row, fields)
-    else:
-        _check_encodable(prompt, row, fields.prompt)
-        _check_encodable(response, row, fields.response)
+    prompt, response, other = _judged_texts(row, fields)
     if not prompt or prompt.isspace():
         raise BadRow(
             f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}",
@@ -152,18 +60,43 @@ def held_by(row: Row, fields: Fields) -> Held:
         )
     if fields.images:
         prompt = "\n".join([prompt, *_images(row, fields)])
-    own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
-    human = [_rating(row, field, of_two=other is not None) for field in fields.ratings]
+    pair_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
+    has_own_id = pair_id is not None
+    human = {}
+    for field in fields.ratings:
+        rating = _rating(row, field, of_two=other is not None)
+        if rating is not None:
+            human[field.name] = rating
     reference = _reference(row, fields.reference, fields) if fields.reference else None
     if fields.taking is not None and not (
         prompt.isascii() and response.isascii() and other is reference is None
     ):
         fields.taking.check(prompt, response, other, reference)
     group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
-    systems: tuple[str, ...] = ()
+    systems = NO_SYSTEMS
     if fields.systems:
-        systems = tuple([str(_named(row, each, fields, _SYSTEM)) for each in fields.systems])
-    return _new(Held, (prompt, response, other, own_id, reference, group, systems, tuple(human)))
+        systems = {each.name: str(_named(row, each, fields, _SYSTEM)) for each in fields.systems}
+    columns = further.of_row(row, systems)
+    if pair_id is None:
+        pair_id = (
+            pair_id_of(prompt, response)
+            if other is None
+            else id_of_two(prompt, response, other, columns)
+        )
+    return Pair(pair_id, prompt, response, human, reference, group, columns, other), has_own_id
+
+
+def _judged_texts(row: Row, fields: Fields) -> tuple[str, str, str | None]:
+    """Return the prompt, the response, and the second response if rows hold two."""
+    if fields.other is not None:
+        return _two_texts(row, fields, fields.other)
+    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
+    if type(prompt) is not str or type(response) is not str:
+        return *_texts(row, fields), None
+    if not (prompt.isascii() and response.isascii()):
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
+    return prompt, response, None
 
 
 def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
@@ -282,10 +215,7 @@ def _images(row: Row, fields: Fields) -> Iterator[str]:
 
 def _check_encodable(text: str, row: Row, field: Field) -> None:
     if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise not_encodable(error, _called(row, field)) from None
+        check_encodable(text, _called(row, field))
 
 
 def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
@@ -333,7 +263,10 @@ def mean(ratings: Sequence[float]) -> float:
 
 
 def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
-    if (value := find(row, field)) is MISSING:
+    value = find(row, field)
+    if type(value) is int and -_EXACT < value < _EXACT:  # nearly always
+        return float(value)
+    if value is MISSING:
         return None
     if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
         rated = [
@@ -375,14 +308,14 @@ def as_share(value: object) -> float | None:
 
 def as_number(value: object) -> float | None:
     """Return a value as a number; None if it is absent, inf if it cannot be a rating."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
-        return None
-    # float() would also read True, and 1_0 as ten.
-    if (
-        not isinstance(value, (int, float, str, Decimal))
-        or isinstance(value, bool)
-        or "_" in str(value)
-    ):
+    if type(value) is float or value is None:
+        return value
+    if isinstance(value, str):
+        if value.strip().lower() in _NO_RATING:
+            return None
+        if "_" in value:  # float() would read 1_0 as ten
+            return math.inf
+    elif isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return math.inf
     try:
         return float(value)

@@ -302,7 +302,6 @@ def spread(table: Table, fields: Fields, source: str) -> Table:
         )
     return table._replace(
         names=names,
-        parts=None,
         rows=_spread_rows(table.rows, fields, {field.path for field in own}),
     )
 

@@ -6,7 +6,6 @@ from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from itertools import islice
 from operator import attrgetter
 from typing import Any, overload
 
@@ -33,7 +32,7 @@ TEXTS = (*ALWAYS, *OPTIONAL_TEXTS)
 _NOTHING = ""
 """A placeholder column for rows without further columns: no column of data has this name."""
 
-_AT_A_TIME, _CHARACTERS_AT_A_TIME = 2**13, 2**23
+_AT_A_TIME, _CHARACTERS_AT_A_TIME = 2**11, 2**22
 _EXACT = 2**53
 """Every whole number up to here is a floating-point number."""
 
@@ -77,9 +76,8 @@ class PairTable(Sequence[Pair]):
         if isinstance(pairs, PairTable):
             return pairs
         growing = GrowingTable()
-        rest = iter(pairs)
-        while chunk := _next_chunk(rest):
-            growing.extend(chunk)
+        for pair in pairs:
+            growing.append(pair)
         return growing.table()
 
     def with_ratings(self, renamed: Renamed) -> PairTable:
@@ -120,16 +118,14 @@ class PairTable(Sequence[Pair]):
         @cache
         def read() -> Sequence[dict[str, Value]]:
             found = self.columns.slice(start, rows).to_pylist() or [{} for _ in range(rows)]
-            return [
-                {name: value for name, value in row.items() if value is not None} for row in found
-            ]
+            return list(map(_without_nulls, found))
 
         return read
 
     def _pair(self, found: dict[str, Any], columns: Mapping[str, Value]) -> Pair:
         pair_id, prompt, response = (found.pop(name) for name in ALWAYS)
         reference, group, other = (found.pop(name, None) for name in OPTIONAL_TEXTS)
-        human = {name: value for name, value in found.items() if value is not None}
+        human = _without_nulls(found)
         human |= {name: human[whose] for name, whose in self._renamed.items() if whose in human}
         return Pair(pair_id, prompt, response, human, reference, group, columns, other)
 
@@ -285,6 +281,10 @@ class PairTable(Sequence[Pair]):
         return self._columns()
 
 
+def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
 class _Columns(UserDict[str, Value]):
     """The further columns of a pair, read when they are looked at."""
 
@@ -300,64 +300,56 @@ class _Columns(UserDict[str, Value]):
 
 
 class GrowingTable:
-    """A table that pairs are added to."""
+    """A table that pairs are added to. The last ones are in memory, until there are enough for a batch."""
 
     def __init__(self) -> None:
         self._pairs, self._further = Spool(), Spool()
+        self._last: list[Pair] = []
+        self._characters = 0
 
     def __len__(self) -> int:
-        return len(self._pairs)
+        return len(self._pairs) + len(self._last)
 
     def __getitem__(self, at: int) -> Pair:
+        if at >= len(self._pairs):
+            return self._last[at - len(self._pairs)]
         batch, row = self._further.at(at)
-        columns = {
-            name: value
-            for name, value in batch.slice(row, 1).to_pylist()[0].items()
-            if value is not None
-        }
-        return replace(self.table()[at], columns=columns)
+        (columns,) = batch.slice(row, 1).to_pylist()
+        return replace(PairTable(lambda: self._pairs)[at], columns=_without_nulls(columns))
 
-    def extend(self, pairs: Sequence[Pair]) -> None:
-        """Add pairs."""
-        texts = {name: list(map(attrgetter(name), pairs)) for name in ALWAYS}
-        optional = {
-            name: list(map(attrgetter(attribute), pairs))
-            for name, attribute in OPTIONAL_TEXTS.items()
-        }
-        texts |= {
-            name: values for name, values in optional.items() if values.count(None) < len(values)
-        }
-        arrays = {name: pa.array(values, pa.large_string()) for name, values in texts.items()}
-        for name in dict.fromkeys(name for pair in pairs for name in pair.human):
-            arrays[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
-        names = dict.fromkeys(name for pair in pairs for name in pair.columns)
-        self.extend_columns(
-            arrays, {name: typed([pair.columns.get(name) for pair in pairs]) for name in names}
-        )
-
-    def extend_columns(
-        self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]
-    ) -> None:
-        """Add pairs by columns: those of :class:`PairTable`, and further ones."""
-        self._pairs.add(pa.record_batch(dict(pairs)))
-        there = columns or {_NOTHING: pa.nulls(len(pairs[ALWAYS[0]]))}
-        self._further.add(pa.record_batch(dict(there)))
+    def append(self, pair: Pair) -> None:
+        """Add a pair. InputError if the disk is full."""
+        self._last.append(pair)
+        self._characters += len(pair.prompt) + len(pair.response) + len(pair.other or "")
+        if len(self._last) >= _AT_A_TIME or self._characters >= _CHARACTERS_AT_A_TIME:
+            self._store()
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """Return the pairs, ``without`` these further columns."""
+        self._store()
         return PairTable(lambda: self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
 
-
-def _next_chunk(pairs: Iterator[Pair]) -> list[Pair]:
-    """Return the next pairs; fewer if their texts are long."""
-    some: list[Pair] = []
-    characters = 0
-    for pair in islice(pairs, _AT_A_TIME):
-        some.append(pair)
-        characters += len(pair.prompt) + len(pair.response) + len(pair.other or "")
-        if characters >= _CHARACTERS_AT_A_TIME:
-            break
-    return some
+    def _store(self) -> None:
+        """Move the pairs in memory to the columns on disk."""
+        pairs, self._last, self._characters = self._last, [], 0
+        if not pairs:
+            return
+        fields = {**dict(zip(ALWAYS, ALWAYS, strict=True)), **OPTIONAL_TEXTS}
+        texts = {
+            name: pa.array(map(attrgetter(attribute), pairs), pa.large_string(), size=len(pairs))
+            for name, attribute in fields.items()
+        }
+        ratings = {
+            name: pa.array([pair.human.get(name) for pair in pairs], pa.float64())
+            for name in dict.fromkeys(name for pair in pairs for name in pair.human)
+        }
+        columns = {
+            name: typed([pair.columns.get(name) for pair in pairs])
+            for name in dict.fromkeys(name for pair in pairs for name in pair.columns)
+        }
+        there = {name: each for name, each in texts.items() if each.null_count < len(each)}
+        self._pairs.add(pa.record_batch({**there, **ratings}))
+        self._further.add(pa.record_batch(columns or {_NOTHING: pa.nulls(len(pairs))}))
 
 
 def typed(values: Sequence[Value | None]) -> pa.Array:

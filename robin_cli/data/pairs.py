@@ -6,29 +6,30 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from robin_cli.data.batches import Batch
-from robin_cli.data.checking import mean, pair_id_of
+from robin_cli.data.checking import mean, pair_id_of, pair_in
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import (
+    Field,
     Fields,
     fields_of,
     is_in,
     is_of_one_worker,
     names_in,
     no_such_fields,
+    only_in,
     spread,
 )
 from robin_cli.data.images import Images
 from robin_cli.data.logs import as_pairs
 from robin_cli.data.pair_table import GrowingTable, PairTable
-from robin_cli.data.rows import BadRow, Part, Row, Table, Wanted, no_collector, place
-from robin_cli.data.seen import Seen
+from robin_cli.data.rows import BadRow, Row, Table, Wanted, place
 from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.data.texts import give_back
 from robin_cli.model.errors import InputError, shown
@@ -128,34 +129,31 @@ def gathered(
 
     ``may_repeat``: a row that repeats an earlier one is counted, and is not bad.
     """
-    gathering = _Gathering(
+    reading = _Reading(
         fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat
     )
-    with no_collector():
-        if isinstance(names, BytesIO):
-            gathering.take(in_memory(names, called, gathering.wanted))
-            return gathering.dataset()
-        for name in expanded([names] if isinstance(names, (str, Path)) else names):
-            with opened(name, gathering.wanted) as source:
-                gathering.take(source)
-            if gathering.done:
-                break
-    return gathering.dataset()
+    if isinstance(names, BytesIO):
+        reading.take(in_memory(names, called, reading.wanted))
+        return reading.dataset()
+    for name in expanded([names] if isinstance(names, (str, Path)) else names):
+        with opened(name, reading.wanted) as source:
+            reading.take(source)
+        if reading.is_done:
+            break
+    return reading.dataset()
 
-
-_AT_A_TIME = 2**9
-"""The most rows that are checked together."""
 
 _WITH_IMAGES = (
     "images are sent along, for a model that takes them; "
     "tokens and costs before an answer are estimated without them"
 )
 
+
 _Numbered = tuple[int, "Row | BadRow"]
 
 
-class _Gathering:
-    """Makes pairs of the rows of several sources: ids are unique over all of them, and workers' ratings of a pair merge."""
+class _Reading:
+    """Reads the rows of several sources as pairs: ids are unique over all of them, and workers' ratings of a pair merge."""
 
     def __init__(
         self,
@@ -164,52 +162,45 @@ class _Gathering:
         *,
         skip_bad_rows: bool,
         limit: int | None,
-        may_repeat: bool = False,
+        may_repeat: bool,
     ) -> None:
         if limit is not None and limit < 1:
             raise InputError(
                 f"--limit {limit}: at least one pair is needed. Use --limit 1 or more."
             )
-        self._fields, self._of_two, self._skip_bad_rows, self._limit = (
-            fields,
-            of_two,
-            skip_bad_rows,
-            limit,
-        )
-        # with the human ratings of each pair's first row; the means come at the end
-        self._pairs = GrowingTable()
+        self._fields, self._of_two = fields, of_two
+        self._skip_bad_rows, self._limit, self._may_repeat = skip_bad_rows, limit, may_repeat
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further, either.numbers)
+        self._sources: list[Source] = []
+        self._images = Images()
+        # with the human ratings of each pair's first row; the means come at the end
+        self._pairs = GrowingTable()
+        self._places: dict[str, int] = {}  # of the pairs by their ids
+        self._starts: list[int] = []  # the first pair of each source
+        self._numbers = array("Q")  # each pair's row number in its source
+        self._later: dict[int, list[Mapping[str, float]]] = {}
+        self._merged = self._repeated = 0
+        self._is_by_workers = False
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
-        self._merged = 0
-        self._may_repeat, self._repeated = may_repeat, 0
-        self._seen = Seen()
-        self._numbers = array("Q")  # each pair's row number in its source
-        self._sources: list[Source] = []
-        self._starts: list[int] = []  # the first pair of each source
-        self._images = Images()
-        self._later: dict[int, list[Mapping[str, float]]] = {}
-        self._rated_by_workers = False
 
     @property
     def _count(self) -> int:
-        return len(self._pairs)
+        return len(self._numbers)
 
     @property
-    def _room(self) -> int:
-        """The most rows that may be checked together: past the limit nothing is kept."""
-        left = (self._limit or 0) - self._count
-        return min(_AT_A_TIME, left) if left > 0 else _AT_A_TIME
+    def _is_full(self) -> bool:
+        return len(self._numbers) == self._limit
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether no further row can matter: the limit is reached, and no more workers' ratings may come."""
-        return self._count == self._limit and not self._rated_by_workers
+        return self._is_full and not self._is_by_workers
 
     def take(self, source: Source) -> None:
-        """Add the rows of a source, until :attr:`done`.
+        """Add the rows of a source, until :attr:`is_done`.
 
         Raises InputError for a bad row unless they are skipped, for a source without a usable row, and if no row has a field
         that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
@@ -219,130 +210,107 @@ class _Gathering:
         if table.names is not None:
             _check(fields, table.names, source.name)
         self._sources.append(source)
-        fields = fields._replace(taking=self._images.beside(source.path or source.name))
-        self._starts.append(len(self._pairs))
-        taken, bad = self._count + self._merged, self._reasons.total()
-        self._first_error = ""
-        unseen = [field for field in fields.ratings if field.mapped and table.names is None]
-        names: list[str] = []
+        self._starts.append(self._count)
         # If the user maps the prompt or the response, a tool's log is read as any other data.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
-        rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-        # With a limit, no more rows are checked than are kept.
-        parts = self._parts(rows) if table.parts is None or self._limit else table.parts
-        while not self.done and (part := next(parts, None)) is not None:
-            for row in part.rows if unseen else ():
-                if unseen and isinstance(row, dict):
-                    names = list(names_in(row))
-                    unseen = [field for field in unseen if not is_in(row, field)]
-            self._take_part(part, fields)
-            del part  # or these rows would stay in memory while the next ones are read
-        if taken == self._count + self._merged and self._count != self._limit:
-            self._refuse_unused(source, bad)
-        elif unseen:
-            raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
-
-    def _parts(self, rows: Iterator[_Numbered]) -> Iterator[Part]:
-        """Yield the rows in parts. An error of the reader is raised after the rows before it were checked."""
-        some: list[_Numbered] = []
-        most, broken = self._room, None
+        rows = table.rows if as_it_is else as_pairs(table.rows, source)
+        missing = [field for field in fields.ratings if field.mapped and table.names is None]
+        names: list[str] = []
+        if missing:
+            rows = _seeking(rows, missing, names)
+        before, bad = self._count + self._merged, self._reasons.total()
         try:
-            for each in rows:
-                some.append(each)
-                if len(some) >= most:
-                    yield Part.of(some)
-                    some, most = [], self._room
-        except Exception as error:  # noqa: BLE001  # raised below
-            broken = error
-        if some:
-            yield Part.of(some)
-        if broken is not None:
-            raise broken
-
-    def _refuse_unused(self, source: Source, bad: int) -> NoReturn:
-        """Raise the error for a source without a pair; ``bad`` rows were left out before it."""
-        if not self._first_error:
+            first_error = self._take_rows(rows, fields, source)
+        finally:
+            if isinstance(source.table.rows, Generator):
+                source.table.rows.close()  # a reader says what it found at the end of its rows
+        if before == self._count + self._merged and not self._is_full:
+            read = self._reasons.total() - bad
             raise InputError(
-                f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
+                f"{source.name}: not one row can be used ({read} read). The first: {first_error}"
+                if first_error
+                else f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
             )
-        read = self._reasons.total() - bad
-        raise InputError(
-            f"{source.name}: not one row can be used ({read} read). The first: {self._first_error}"
-        )
+        if missing:
+            raise InputError(f"{source.name}: {no_such_fields(missing, names, fields)}")
 
-    def _take_part(self, part: Part, fields: Fields) -> None:
-        batch = Batch(part, fields, self._further)
-        before = self._seen.find(batch.ids)
-        if batch.bad or len(set(batch.ids)) < len(batch.ids) or (before >= 0).any():
-            self._check_each(part, fields, batch, before.tolist())
-        elif self._limit is not None:
-            batch.kept = batch.kept[: self._limit - self._count]
-        if batch.kept:
-            self._seen.add([batch.ids[at] for at in batch.kept], self._count)
-            self._pairs.extend_columns(*batch.columns())
-            self._numbers.extend(batch.part.numbers[at] for at in batch.kept)
-            if self._count == self._limit:
-                self._rated_by_workers = is_of_one_worker(batch.row(batch.kept[-1]), fields)
-
-    def _check_each(self, part: Part, fields: Fields, batch: Batch, before: Sequence[int]) -> None:
-        """Keep the new pairs of a batch in which a row is bad or has the id of an earlier one."""
-        kept: list[int] = []
-        batch.kept = kept
-        earlier: dict[str, int] = {}  # the ids of this batch
-        good = iter(range(len(batch.ids)))
-        for at, number in enumerate(part.numbers):
+    def _take_rows(self, rows: Iterator[_Numbered], fields: Fields, source: Source) -> str:
+        """Add rows until :attr:`is_done`; return the error of the first one that was left out."""
+        fields = fields._replace(taking=self._images.beside(source.path or source.name))
+        keys: tuple[str, ...] = ()
+        there, first_error = fields, ""
+        for number, row in rows:
             try:
-                if at in batch.bad:
-                    raise batch.bad[at]
-                self._keep_or_merge(next(good), kept, before, earlier, fields, batch)
-            except BadRow as bad:
-                bad.__traceback__ = None
-                if self._count + len(kept) == self._limit:
-                    continue
-                source = self._sources[-1]
-                error = f"{place(source.name, source.table.unit, number)}: {bad}"
-                self._leave_out(bad, error)
-                self._first_error = self._first_error or error
+                if isinstance(row, BadRow):
+                    raise row
+                if tuple(row) != keys:  # most rows have the keys of the row before
+                    keys, there = tuple(row), only_in(fields, row)
+                self._take_row(number, row, there)
+            except BadRow as error:
+                if not self._is_full:
+                    said = f"{place(source.name, source.table.unit, number)}: {error}"
+                    self._leave_out(error.reason, said)
+                    first_error = first_error or said
+            if self._limit and self.is_done:
+                break
+        return first_error
 
-    def _keep_or_merge(
-        self,
-        at: int,
-        kept: list[int],
-        before: Sequence[int],
-        earlier: dict[str, int],
-        fields: Fields,
-        batch: Batch,
-    ) -> None:
-        """Keep a pair, or merge it with the one of its id, which ``before`` and ``earlier`` help to find."""
-        there = self._with_id(batch.ids[at], before[at], earlier)
-        if (
-            there is not None
-            and batch.is_made(at)
-            and _is_of_another(pair := batch.pair(at), self._pair(there, batch))
-        ):
-            batch.ids[at] = own = pair_id_of(
-                pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"
-            )
-            there = self._with_id(own, int(self._seen.find([own])[0]), earlier)
-        if there is not None:
-            self._merge(there, at, fields, batch)
-        elif self._count + len(kept) != self._limit:
-            earlier[batch.ids[at]] = self._count + len(kept)
-            kept.append(at)
+    def _take_row(self, number: int, row: Row, fields: Fields) -> None:
+        """Keep the pair in a row, or merge it with the one of its id. BadRow if it can be neither."""
+        pair, has_own_id = pair_in(row, fields, self._further)
+        at = self._places.get(pair.pair_id)
+        if at is not None and not has_own_id and _is_of_another(pair, self._pairs[at]):
+            text = f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"
+            pair = replace(pair, pair_id=pair_id_of(pair.prompt, text))
+            at = self._places.get(pair.pair_id)
+        if at is not None:
+            self._merge(at, pair, is_by_worker=is_of_one_worker(row, fields), has_own_id=has_own_id)
+        elif not self._is_full:
+            self._places[pair.pair_id] = self._count
+            self._pairs.append(pair)
+            self._numbers.append(number)
+            if self._count == self._limit:
+                self._is_by_workers = is_of_one_worker(row, fields)
 
-    def _with_id(self, pair_id: str, before: int, earlier: Mapping[str, int]) -> int | None:
-        """Return the place of the pair with an id. ``before``: the stored pair whose id has the same hash, or -1."""
-        if before >= 0 and pair_id not in earlier and self._pairs[before].pair_id == pair_id:
-            return before
-        return earlier.get(pair_id)
+    def _merge(self, at: int, pair: Pair, *, is_by_worker: bool, has_own_id: bool) -> None:
+        """Merge a pair with the earlier one of its id. BadRow unless another worker rated it, or it may repeat."""
+        first = self._pairs[at]
+        merges = is_by_worker and (first.prompt, first.response) == (pair.prompt, pair.response)
+        if merges and first.group == pair.group:
+            self._later.setdefault(at, []).append(pair.human)
+            self._merged += 1
+        elif self._may_repeat and _says_the_same(pair, first):
+            self._repeated += 1
+        else:
+            before = self._place_of(at)
+            if merges:
+                raise BadRow(
+                    f'the same texts belong to the group "{shown(first.group)}" in {before}, and to '
+                    f'"{shown(pair.group)}" here. Correct one of them, or leave the later '
+                    "ones out with --skip-bad-rows.",
+                    "the same pair in another group",
+                )
+            raise BadRow(_again(pair, before, has_own_id=has_own_id), AGAIN)
 
-    def _pair(self, at: int, batch: Batch) -> Pair:
-        return self._pairs[at] if at < self._count else batch.pair(batch.kept[at - self._count])
+    def _place_of(self, at: int) -> str:
+        """Return where a pair was read, as an error in the current source names it."""
+        source = self._sources[bisect_right(self._starts, at) - 1]
+        unit, number = source.table.unit, self._numbers[at]
+        is_here = source is self._sources[-1]
+        return f"{unit} {number}" if is_here else place(source.name, unit, number)
+
+    def _leave_out(self, reason: str, error: str) -> None:
+        if not self._skip_bad_rows:
+            raise InputError(error) from None
+        self._reasons[reason] += 1
+        if len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
+            self._first_bad.append(error.partition(". ")[0])
 
     def dataset(self) -> Dataset:
         """Return the data set. A human rating by several workers is the mean of theirs."""
-        give_back()
         pairs = self._pairs.table(self._further.forgotten)
+        self._places = {}
+        give_back()
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
         files = tuple((source.name, source.sha256()) for source in self._sources)
@@ -365,13 +333,6 @@ class _Gathering:
             images=self._images.folder,
         )
 
-    def _leave_out(self, bad: BadRow, error: str) -> None:
-        if not self._skip_bad_rows:
-            raise InputError(error) from None
-        self._reasons[bad.reason] += 1
-        if len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
-            self._first_bad.append(error.partition(". ")[0])
-
     def _with_means(self, at: int, pair: Pair) -> Pair:
         """Return the pair with the mean of all workers' ratings of each attribute."""
         rated = [pair.human, *self._later.get(at, ())]
@@ -381,49 +342,31 @@ class _Gathering:
             human={name: mean([each[name] for each in rated if name in each]) for name in names},
         )
 
-    def _merge(self, at: int, place_here: int, fields: Fields, batch: Batch) -> None:
-        """Merge a pair of the batch with the earlier one of its id. BadRow unless another worker rated it, or it may repeat."""
-        first, pair, made = self._pair(at, batch), batch.pair(place_here), batch.is_made(place_here)
-        row = batch.row(place_here)
-        merges = (first.prompt, first.response) == (
-            pair.prompt,
-            pair.response,
-        ) and is_of_one_worker(row, fields)
-        if merges and first.group == pair.group:
-            self._later.setdefault(at, []).append(pair.human)
-            self._merged += 1
-            return
-        if self._may_repeat and _says_the_same(pair, first):
-            self._repeated += 1
-            return
-        source = self._sources[bisect_right(self._starts, at) - 1]
-        in_batch = at - self._count
-        number = self._numbers[at] if in_batch < 0 else batch.part.numbers[batch.kept[in_batch]]
-        unit = source.table.unit
-        before = (
-            f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
-        )
-        if merges:
-            raise BadRow(
-                f'the same texts belong to the group "{shown(first.group)}" in {before}, and to "{shown(pair.group)}" here. '
-                "Correct one of them, or leave the later ones out with --skip-bad-rows.",
-                "the same pair in another group",
-            )
-        if made:
-            two, other = (
-                pair.other is not None,
-                " or, if two systems gave this answer, one that names these (--columns system=NAME)",
-            )
-            raise BadRow(
-                f"the same prompt and response{'s' * two} as {before}. Remove one of them, name a field with ids of their own "
-                f"(--columns id=NAME){'' if two else other}, or keep the first of each with --skip-bad-rows.",
-                AGAIN,
-            )
-        raise BadRow(
+
+def _again(pair: Pair, before: str, *, has_own_id: bool) -> str:
+    """Return the message for a pair with the id of the one at ``before``."""
+    if has_own_id:
+        return (
             f'the id "{shown(pair.pair_id)}" is also that of {before}. Give each row an id of its own, make ids from '
-            "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
-            AGAIN,
+            "the text (--columns id=-), or keep the first of each with --skip-bad-rows."
         )
+    two = pair.other is not None
+    other = " or, if two systems gave this answer, one that names these (--columns system=NAME)"
+    return (
+        f"the same prompt and response{'s' * two} as {before}. Remove one of them, name a field with ids of their own "
+        f"(--columns id=NAME){'' if two else other}, or keep the first of each with --skip-bad-rows."
+    )
+
+
+def _seeking(
+    rows: Iterator[_Numbered], missing: list[Field], names: list[str]
+) -> Iterator[_Numbered]:
+    """Yield the rows, and remove the fields that any of them has from ``missing``; ``names`` become those of the last row."""
+    for number, row in rows:
+        if missing and isinstance(row, dict):
+            names[:] = names_in(row)
+            missing[:] = [field for field in missing if not is_in(row, field)]
+        yield number, row
 
 
 def _is_of_another(pair: Pair, first: Pair) -> bool:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from robin_cli.model.errors import InputError
@@ -16,7 +13,6 @@ if TYPE_CHECKING:
     from robin_cli.data.columns import FurtherColumns
 
 Row = dict[str, object]
-Columns = Mapping[str, Sequence[object]]
 
 Unit = Literal["line", "row"]
 
@@ -41,59 +37,6 @@ class BadRow(Exception):
         return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
 
 
-class Part:
-    """Consecutive rows of a source with their numbers there: as columns, or as rows, of which some may be bad."""
-
-    def __init__(
-        self,
-        numbers: Sequence[int],
-        rows: Sequence[Row | BadRow] = (),
-        columns: Columns | None = None,
-    ) -> None:
-        self.numbers, self._rows, self._columns = numbers, rows, columns
-
-    @classmethod
-    def of(cls, numbered: Iterable[tuple[int, Row | BadRow]]) -> Part:
-        """Make a part of numbered rows; there must be one at least."""
-        numbers, rows = zip(*numbered, strict=True)
-        return cls(numbers, rows)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def take(self, places: Sequence[int]) -> Part:
-        """Return the rows at these places."""
-        return Part([self.numbers[at] for at in places], [self.rows[at] for at in places])
-
-    @cached_property
-    def rows(self) -> Sequence[Row | BadRow]:
-        """The rows as dicts; a bad row is its BadRow."""
-        if self._columns is None:
-            return self._rows
-        return [
-            dict(zip(self._columns, row, strict=True))
-            for row in zip(*self._columns.values(), strict=True)
-        ]
-
-    @cached_property
-    def shapes(self) -> Mapping[tuple[str, ...], tuple[Sequence[int], Columns]]:
-        """The good rows, grouped by their keys: for each tuple of keys the rows' places and their values by key."""
-        if self._columns is not None:
-            return {tuple(self._columns): (range(len(self)), self._columns)}
-        places: dict[tuple[str, ...], list[int]] = {}
-        for at, row in enumerate(self._rows):
-            if type(row) is dict:
-                places.setdefault(tuple(row), []).append(at)
-        values = {
-            keys: zip(*(self._rows[at].values() for at in some), strict=True)  # type: ignore[union-attr]  # these are dicts
-            for keys, some in places.items()
-        }
-        return {
-            keys: (some, dict(zip(keys, values[keys], strict=True)))
-            for keys, some in places.items()
-        }
-
-
 class Table(NamedTuple):
     """An open file as rows.
 
@@ -104,8 +47,6 @@ class Table(NamedTuple):
     names: list[str] | None
     unit: Unit
     rows: Iterator[tuple[int, Row | BadRow]]
-    parts: Iterator[Part] | None = None
-    """The same rows in parts, if the format has columns. Read either these or the rows: both consume the file."""
 
 
 class Wanted(NamedTuple):
@@ -134,18 +75,6 @@ class Format(NamedTuple):
     read: Reader
     begins: tuple[bytes, ...] = ()
     packable: bool = True
-
-
-@contextmanager
-def no_collector() -> Iterator[None]:
-    """Suspend cyclic garbage collection: it would walk millions of new pairs, and take a quarter of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 _INDEX = re.compile(r"-?\d{1,9}")
@@ -187,13 +116,16 @@ def is_encodable(text: str) -> bool:
         return False
 
 
-def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
-    """Return the error for a row whose text ``called`` cannot be encoded as UTF-8."""
-    return BadRow(
-        f"{called} holds half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), "
-        "which no UTF-8 file can store. Correct the text, or leave such rows out with --skip-bad-rows.",
-        "not UTF-8",
-    )
+def check_encodable(text: str, called: str) -> None:
+    """Raise BadRow if a text, which its message calls ``called``, cannot be encoded as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise BadRow(
+            f"{called} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), "
+            "which no UTF-8 file can store. Correct the text, or leave such rows out with --skip-bad-rows.",
+            "not UTF-8",
+        ) from None
 
 
 def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
