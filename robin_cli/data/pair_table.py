@@ -336,7 +336,7 @@ class GrowingTable:
             return
         fields = {**dict(zip(ALWAYS, ALWAYS, strict=True)), **OPTIONAL_TEXTS}
         texts = {
-            name: pa.array(map(attrgetter(attribute), pairs), pa.large_string(), size=len(pairs))
+            name: pa.array(list(map(attrgetter(attribute), pairs)), pa.large_string())
             for name, attribute in fields.items()
         }
         ratings = {

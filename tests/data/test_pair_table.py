@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.data import seen, spool
+from robin_cli.data import spool
 from robin_cli.data.pair_table import GrowingTable, PairTable
-from robin_cli.data.seen import Seen
 from robin_cli.data.spool import Spool
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
@@ -118,22 +117,6 @@ class _Full:
 
     def writable(self) -> bool:
         return True
-
-
-@given(
-    st.lists(st.lists(st.text("ab", max_size=3), max_size=8), max_size=8),
-    st.sampled_from([1, 2, 64]),
-)
-def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> None:
-    with patch.object(seen, "_SMALLEST", smallest):
-        known, rows = Seen(), dict[str, int]()
-        for part in parts:
-            found = known.find(part).tolist()
-            assert found == [rows.get(each, -1) for each in part]
-            new = [each for each in dict.fromkeys(part) if each not in rows]
-            known.add(new, len(rows))
-            rows |= {each: len(rows) + at for at, each in enumerate(new)}
-        assert known.find(list(rows)).tolist() == list(rows.values())
 
 
 def test_holds_no_texts_in_memory(tmp_path: Path) -> None:

@@ -202,7 +202,8 @@ def _rows(
             else:
                 row: Row = dict(zip(names, found.unguarded(cells), strict=True))
                 try:
-                    row |= {name: found.number(str(row[name])) for name in numbers}
+                    for name in numbers:
+                        row[name] = found.number(str(row[name]))
                 except BadRow as bad_row:
                     yield line, bad_row
                 else:
