@@ -179,7 +179,7 @@ def inspect(url: str, python: Path) -> Callable[[int], list[str]]:
 
 def write_inputs(folder: Path, pairs: int = PAIRS) -> None:
     """Pairs, the prompts that robin makes of them, and tasks of the same prompts for the peers."""
-    from robin_cli.ask.rubrics import load_prompts
+    from robin_cli.ask.prompts import load_prompts
     from robin_cli.model.records import Pair
 
     made = [

@@ -68,7 +68,7 @@ def test_scores_by_the_mean_over_the_ratings_that_could_have_been(tmp_path: Path
     values = judgments["expected_rating"].fillna(judgments["rating"])
     scores = pd.read_csv(io.StringIO(done.stdout)).set_index("pair_id")
     expected = values.groupby(judgments["pair_id"]).agg(["mean", "var"])
-    np.testing.assert_allclose(scores["score"], expected["mean"].loc[scores.index])
+    np.testing.assert_allclose(scores["score"], expected["mean"].loc[scores.index], atol=1e-6)
     np.testing.assert_allclose(scores["variance"], expected["var"].loc[scores.index])
     assert ((scores["ci_low"] < scores["score"]) & (scores["score"] < scores["ci_high"])).all()
     state = pd.read_parquet(tmp_path / "r" / "state.parquet").set_index("pair_id")

@@ -272,6 +272,10 @@ def some_fail(body: Json) -> Answer:
     return (500, {"error": {"message": "oops"}}) if body["seed"] % 4 == 0 else FINE
 
 
+def no_n(body: Json) -> Answer:
+    return (400, {"error": {"message": "One at a time, please."}}) if "n" in body else FINE
+
+
 def no_max_tokens(body: Json) -> Answer:
     said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
     error = {"message": said, "code": "unsupported_parameter", "param": "max_tokens"}
@@ -327,6 +331,16 @@ def test_gives_no_pair_up_some_of_whose_calls_fail(tmp_path: Path) -> None:
         check_books(server, tmp_path, 240)
 
 
+def test_asks_for_one_rating_a_line_where_the_service_refuses_several(tmp_path: Path) -> None:
+    with batch_server(answer=no_n) as server:
+        command = judging(server, tmp_path, "--repeat-anyway", samples="auto")
+        done = robin(*command, cwd=tmp_path, exits=0)
+        kept = check_books(server, tmp_path)
+        assert len(server.billed) == BUDGET
+    assert "given up" not in done.stderr
+    assert set(kept["status"]) == {"ok"}
+
+
 def test_asks_each_judge_of_a_panel_in_batches_of_its_own(
     server: BatchServer, tmp_path: Path
 ) -> None:
@@ -340,13 +354,18 @@ def test_asks_each_judge_of_a_panel_in_batches_of_its_own(
         assert len(asked) == 1
 
 
-def test_spends_no_more_money_than_it_may(server: BatchServer, tmp_path: Path) -> None:
-    prices = ("--price-in", "1", "--price-out", "1000", "--max-tokens", "20")
-    robin(*judging(server, tmp_path, *prices, "--max-cost", "0.5"), cwd=tmp_path, exits=4)
+@pytest.mark.parametrize("samples", ["1", "auto"])
+def test_spends_no_more_money_than_it_may(
+    server: BatchServer, tmp_path: Path, samples: str
+) -> None:
+    prices = ("--price-in", "1", "--price-out", "1000", "--max-tokens", "20", "--repeat-anyway")
+    command = judging(server, tmp_path, *prices, "--max-cost", "0.5", samples=samples)
+    robin(*command, cwd=tmp_path, exits=4)
     kept = judgments(tmp_path)
     assert 0.25 < kept["cost_usd"].sum() <= 0.5
-    assert len(server.billed) == len(kept)
-    robin(*resuming(tmp_path, "--max-cost", "100"), cwd=tmp_path, exits=0)
+    assert len(server.billed) == kept["request_id"].nunique()
+    more = ("--max-cost", "100", "--repeat-anyway")
+    robin(*resuming(tmp_path, *more), cwd=tmp_path, exits=0)
     check_books(server, tmp_path)
 
 

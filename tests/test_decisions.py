@@ -122,7 +122,7 @@ def test_asks_all_attributes_of_a_pair_at_once_and_scores_by_the_labels(tmp_path
         planted(int(pair_id[1:]), name)
         for pair_id, name in zip(scores["pair_id"], scores["attribute"], strict=True)
     ]
-    np.testing.assert_allclose(scores["score"], expected, atol=1e-6)
+    assert scores["score"].tolist() == expected  # 2.7 is 2.7, although steps of 2^-20 are kept
     kept = judgments_of(tmp_path)
     assert set(kept["scoring"]) == {"decisions"}
     assert (kept["prompt_tokens"].sum(), kept["completion_tokens"].sum()) == (41 * 40, 0)
@@ -165,7 +165,14 @@ def test_a_refusal_and_nonsense_are_of_their_attribute_alone(tmp_path: Path) -> 
         return decision(body, answers)
 
     with serving(respond) as wire:
-        robin(*judge(wire.url, data, 12), cwd=tmp_path)
+        robin(*judge(wire.url, data, 40), cwd=tmp_path, exits=0)
+        asked = [each["name"] for body in wire.bodies for each in body["questions"]]
+        robin("resume", "r", "-b", "44", cwd=tmp_path, exits=0)
+        again = [each["name"] for body in wire.bodies for each in body["questions"]]
+    assert (
+        asked.count("verbosity") == asked.count("correctness") == 4
+    )  # it would say the same again
+    assert again[len(asked) :] == ["helpfulness"] * 4
     reasons = by(judgments_of(tmp_path), "attribute", "reason")
     assert reasons["helpfulness"] == set()
     assert reasons["verbosity"] == {"refused"}
@@ -232,7 +239,7 @@ def test_compares_in_both_orders_by_the_share_of_wins(tmp_path: Path, *, ties: b
     for k in range(5):
         share = 0.5 + k / 10
         expected = 0.8 * share + 0.1 if ties else share
-        assert scores["preference"][f"p{k}"] == pytest.approx(expected, abs=1e-6)
+        assert scores["preference"][f"p{k}"] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -325,6 +332,11 @@ def test_a_decision_model_rates_all_and_a_chat_judge_what_stays_unclear(tmp_path
     assert min(distance) < 0.2  # what is near the threshold is asked again
     assert len(pd.read_csv(io.StringIO(done.stdout))) == 41
     assert "decisions, text" in robin("status", "r", "--details", cwd=tmp_path).stdout
+    page = robin("export", "r", "--what", "methods", cwd=tmp_path).stdout
+    of_first, of_second = page[page.index("prompt of d:") :].split("prompt of c:")
+    assert "two lines" not in of_first
+    has(of_second, "two lines", "Score 4:")
+    has(page, "second opinion: The first judge rates all", "@article{dersimonian,")
 
 
 def all_attributes(wire: Wire, data: Path, budget: int, *more: str) -> list[str | Path]:
@@ -374,7 +386,10 @@ def test_refuses_all_attributes_at_once_in_text(tmp_path: Path) -> None:
         command[command.index("json")] = "text"
         text = robin(*command, cwd=tmp_path, exits=2)
         assert not wire.bodies
-    assert "add --answers json" in text.stderr
+    fit = (
+        "add --answers json, or take another template: absolute-judge, rubric-first, with-reference"
+    )
+    assert fit in text.stderr
 
 
 def test_shows_what_a_decision_model_reads(tmp_path: Path) -> None:
@@ -407,6 +422,26 @@ def test_check_says_whether_the_endpoint_decides(tmp_path: Path, has_it: str, sa
     with serving(respond) as wire:
         done = robin("check", "--base-url", wire.url, "--model", "m", cwd=tmp_path, exits=0)
     assert says in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_check_of_an_endpoint_that_only_decides_says_how_to_judge(
+    tmp_path: Path, status: int
+) -> None:
+    def respond(_number: int, body: dict[str, Any]) -> Answer:
+        if "questions" not in body:
+            return error(status, "no chat here")
+        (question,) = body["questions"]
+        return decision(body, [answer(question, {**dict.fromkeys("0124", 0.0), "3": 1.0})])
+
+    with serving(respond) as wire:
+        check = ("check", "--base-url", wire.url, "--model", "m")
+        done = robin(*check, cwd=tmp_path, exits=0)
+        found = json.loads(robin(*check, "--json", cwd=tmp_path, exits=0).stdout)
+    words = " ".join(done.stdout.split())
+    has(words, "no chat here", "would rate this answer 3.00", "rate with --answers decisions")
+    assert found["chat"].startswith("no: ")
+    assert "probabilities" in found["raw_reply"]
 
 
 def test_sends_images_as_parts_of_the_input(tmp_path: Path) -> None:

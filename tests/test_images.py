@@ -343,7 +343,7 @@ def test_writes_images_into_the_files_of_a_batch(folder: Path) -> None:
         server.answer = answer
         url = ("--base-url", server.url)
         robin("judge", "data/pairs.jsonl", *more, *url, "--run", "run", cwd=folder, exits=0)
-    assert sent == [[part(SENT)]] * 2
+    assert sent == [[part(SENT)]]  # for two ratings
     assert len(pq.read_table(folder / "run" / "judgments")) == 2
 
 

@@ -26,7 +26,7 @@ from tests.conftest import (
     wait_until,
     write_pairs,
 )
-from tests.judges.wire import completion, serving
+from tests.judges.wire import Answer, completion, serving
 from tests.starting import Robin
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "no_pictures")
@@ -58,6 +58,23 @@ def two_judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def judged(url: str, data: Path, *more: str | Path) -> list[str | Path]:
     panel = ("--base-url", url, "--model", DEAR, "--model", CHEAP, *PRICES)
     return ["judge", data, "-a", "helpfulness", "--run", "r", *panel, *more]
+
+
+def test_spends_the_money_to_the_last_call_where_a_request_asks_for_several(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 3)
+
+    def answer(number: int, body: dict[str, Any]) -> Answer:
+        choices = completion(f"Feedback: fine.\nRating: {number % 5}")["choices"]
+        usage = {"prompt_tokens": 100, "completion_tokens": 100 * body.get("n", 1)}
+        return completion(choices=choices * body.get("n", 1), usage=usage)
+
+    with serving(answer) as wire:
+        prices = ("--price-in", "0", "--price-out", "10", "--max-tokens", "100")
+        asked = ("judge", data, "-a", "helpfulness", "--base-url", wire.url, "--model", "m")
+        limits = ("-b", "900", "--max-cost", "0.1005", "--concurrency", "1", "--run", "r")
+        robin(*asked, *prices, *limits, cwd=tmp_path, exits=4)
+    cost = pd.read_parquet(tmp_path / "r" / "judgments")["cost_usd"]
+    assert cost.sum() == pytest.approx(0.1), "a call costs at most a tenth of a cent"
 
 
 def test_spends_no_more_than_the_money_and_is_done(tmp_path: Path, two_judges: str) -> None:

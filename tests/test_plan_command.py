@@ -42,11 +42,13 @@ def test_says_what_a_budget_takes_and_brings(tmp_path: Path, data: Path) -> None
     low, at, high = facts["forecast"]
     assert [row["budget"] for row in facts["forecast"]] == [100, 200, 400]
     assert low["worst_error"] > at["worst_error"] > high["worst_error"] > high["mean_error"] > 0
-    assert facts["requests"] == 200
+    assert facts["requests"] == 140
     assert at["cost_usd_at_least"] == pytest.approx(facts["prompt_tokens"] / 1e6, rel=1e-3)
-    assert at["cost_usd_at_most"] - at["cost_usd_at_least"] == pytest.approx(200 * 1024 * 2 / 1e6)
+    one_by_one = facts["prompt_tokens"] * facts["ratings_per_prompt"]
+    most = (one_by_one + 200 * 1024 * 2) / 1e6  # if the endpoint gives one rating per request
+    assert at["cost_usd_at_most"] == pytest.approx(most, rel=1e-3)
     assert at["cost_usd_about"] - at["cost_usd_at_least"] == pytest.approx(200 * 100 * 2 / 1e6)
-    assert at["seconds"] == 200 * 2 / 4
+    assert at["seconds"] == facts["requests"] * 2 / 4
     assert said.startswith("200 calls cost about $")
     assert f"the expected error of the worst score is about {at['worst_error']:.2f}" in said
     assert "Assumed: ratings vary as those of the paper's two judges do, at helpfulness;" in said
@@ -55,11 +57,20 @@ def test_says_what_a_budget_takes_and_brings(tmp_path: Path, data: Path) -> None
     assert not list(tmp_path.glob("runs"))
 
 
+def test_says_when_a_run_by_expectations_would_end(tmp_path: Path, data: Path) -> None:
+    pairs = facts_of(tmp_path, *scores(data, "--budget", "200"))["pairs"]
+    said = said_by(tmp_path, *scores(data, "--budget", "200", "--answers", "decisions"))
+    assert f"ends once 59 repeats agree, after about {pairs + 59} calls" in said
+
+
 def test_says_all_it_knows_with_details_and_as_a_file(tmp_path: Path, data: Path) -> None:
     asked = scores(data, "--budget", "200", *PRICES)
     said = said_by(tmp_path, *asked, "--details", "--max-cost", "0.001", "--rpm", "30")
     for words in (
-        *("Requests: 200; time: --rpm 30.", "4 characters a token"),
+        *(
+            "Requests: 140 of 1.4 ratings, if the endpoint takes n; time: --rpm 30.",
+            "4 characters a token",
+        ),
         "Price: $1 a million tokens in, $2 out (--price-in, --price-out).",
         "--max-cost does not pay for them.",
         "--scheduler auto: two-priors; it asks where ratings vary",
@@ -98,7 +109,7 @@ def test_finds_the_budget_for_an_error_and_for_an_amount_of_money(
 
     paid = facts_of(tmp_path, *scores(data, "--max-cost", "0.2", *PRICES))
     at = next(row for row in paid["forecast"] if row["budget"] == paid["budget"])
-    assert at["cost_usd_about"] == pytest.approx(0.2, rel=0.01)
+    assert 0.13 < at["cost_usd_about"] <= 0.2, "if the endpoint takes n, money is left"
 
 
 def test_plans_by_an_earlier_run(tmp_path: Path, data: Path, replay_url: str) -> None:
@@ -110,7 +121,8 @@ def test_plans_by_an_earlier_run(tmp_path: Path, data: Path, replay_url: str) ->
     status = json.loads(robin("status", "r", "--json", cwd=tmp_path, exits=0).stdout)
     assert facts["ratings_vary_as"] == "as in r"
     assert facts["completion_tokens"] == pytest.approx(2 * status["completion_tokens"], rel=0.01)
-    assert facts["prompt_tokens"] == pytest.approx(2 * status["prompt_tokens"], rel=0.01)
+    # the more calls a pair, the more share a prompt
+    assert 1.6 < facts["prompt_tokens"] / status["prompt_tokens"] < 1.9
     assert "as in 100 answers of r" in facts["tokens_from"]
     assert "as in r" in facts["seconds_from"]
 

@@ -77,7 +77,11 @@ def test_log_probabilities_show_the_noise_after_few_repeats(tmp_path: Path) -> N
     with serving(lambda _, __: with_logprobs({"3": 0.5, "2": 0.5})) as wire:
         done = robin(*judge(wire.url, data, 800, "--answers", "logprobs"), cwd=tmp_path, exits=0)
     assert 259 <= calls(tmp_path / "r") <= 260
-    has(done.stderr, "repeats itself", "to the letter at temperature 1: a cache")
+    has(
+        done.stderr,
+        "repeats itself",
+        "same answer, to the letter, at temperature 1: is there a cache",
+    )
 
 
 def test_decisions_end_soon(tmp_path: Path) -> None:

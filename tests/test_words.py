@@ -21,7 +21,7 @@ def test_speaks_of_one_and_of_many() -> None:
         "1,200 calls",
     ]
     reasons = {"connection": 5, "http_503": 2, "missing": 1, "truncated": 3}
-    said = "5 without a connection, 2 answered with HTTP 503, 1 missing a rating line, 3 truncated"
+    said = "5 without a connection, 2 answered with HTTP 503, 1 missing a rating, 3 truncated"
     assert counted(reasons) == said
 
 

@@ -14,7 +14,7 @@ import orjson
 
 from robin_cli.ask.answers import AnswerReader
 from robin_cli.ask.asking import Questions
-from robin_cli.ask.rubrics import PromptSet
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.data.descriptors import most_connections
 from robin_cli.judges.judge import Judge
 from robin_cli.model.errors import RobinError

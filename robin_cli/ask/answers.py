@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from functools import partial
 
-from robin_cli.ask.base import Kind
 from robin_cli.ask.decisions import read_decision
-from robin_cli.ask.expectation import Expectation, expectation_of
-from robin_cli.ask.forms import ending_of
+from robin_cli.ask.expectation import Expectation, Reading, expectation_of
+from robin_cli.ask.forms import Form, ending_of
+from robin_cli.ask.kinds import Kind
 from robin_cli.model.exchange import Answer, Failure, Reply
-from robin_cli.model.records import UNREADABLE, Judgment, Rating, Scale
+from robin_cli.model.records import UNREADABLE, Judgment, Scale
 from robin_cli.model.space import ArmSpace
 
-_Number = TypeVar("_Number", int, float)
 
-_BY_TEXT = Expectation(None, None, None)
+def _read_text(
+    form: Form, answer: Answer, scale: Scale, key: str, answers: str = "text"
+) -> Reading:
+    rating = form.parse(
+        answer.text,
+        scale,
+        answers=answers,
+        finish_reason=answer.finish_reason,
+        refusal=answer.refusal,
+        key=key,
+    )
+    return Reading(rating)
+
+
+def _read_tokens(form: Form, answer: Answer, scale: Scale, key: str) -> Reading:
+    reading = _read_text(form, answer, scale, key)
+    if reading.rating.value is None:
+        return reading
+    at = form.place(answer.text)
+    if at is None:
+        return reading._replace(expected=Expectation(None, None, "unaligned"))
+    expected = expectation_of(form, answer.tokens, answer.text, at, scale)
+    return reading._replace(expected=expected)
+
+
+READERS: Mapping[str, Callable[[Form, Answer, Scale, str], Reading]] = {
+    "text": _read_text,
+    "json": partial(_read_text, answers="json"),
+    "logprobs": _read_tokens,
+    "decisions": lambda form, answer, scale, _: read_decision(form, answer, scale),
+}
+"""How an answer is read, by what --answers has. The form reads ratings, or verdicts.
+
+The last argument is the value's name in an object with several; "" if there is one.
+"""
 
 
 class AnswerReader:
@@ -39,73 +72,62 @@ class AnswerReader:
         asks_all: bool = False,
         notify: Callable[[str], None],
     ) -> None:
-        self._space = space
-        self._form = kind.form
-        self._turned = kind.turned
+        self._space, self._kind = space, kind
         self._answers, self._asks_all = answers, asks_all
         self._notify = notify
         self._ignoring: set[str] = set()
 
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, numbered from ``draw``, or the one that records a failure."""
-        blank, scale = self._blank(arm, draw, outcome), self._space.scale_of(arm)
-        is_of_other = self._turned[self._space.variant.item(arm)]
         if isinstance(outcome, Failure):
+            blank = self._blank(arm, draw, outcome)
             return [replace(blank, reason=outcome.reason, text=outcome.detail)]
+        unrated = self.unread(arm, draw, outcome)
         if outcome.again:  # it is paid for, and costs no unit of the budget
-            return [
-                replace(each, status="failed", reason="truncated")
-                for each in _unrated(blank, outcome)
-            ][:1]
+            return [replace(unrated[0], status="failed", reason="truncated")]
         if outcome.unread:
-            return [replace(each, reason=UNREADABLE) for each in _unrated(blank, outcome)]
-        judgments = []
-        answers = self._answers[self._space.judge.item(arm)]
-        for kept, answer in zip(_unrated(blank, outcome), outcome.answers, strict=True):
-            if answers == "decisions":
-                rating, expected, probabilities = read_decision(self._form, answer, scale)
-            else:
-                rating, expected = self._read(arm, answer, answers)
-                probabilities = None
-            if is_of_other:  # the answer rates the response shown first, and the judgment rates A
-                rating = replace(rating, value=_turned(rating.value, scale))
-                expected = replace(expected, value=_turned(expected.value, scale))
-            judgments.append(
-                replace(
-                    kept,
-                    rating=rating.value,
-                    status="ok" if rating.value is not None else "unparsed",
-                    reason=rating.reason,
-                    feedback=rating.feedback,
-                    scoring="text" if expected.value is None else answers,
-                    expected_rating=expected.value,
-                    off_scale_mass=expected.off_scale,
-                    text_because=expected.why,
-                    probabilities=probabilities,
-                )
-            )
-        return judgments
-
-    def _read(self, arm: int, answer: Answer, answers: str) -> tuple[Rating, Expectation]:
-        """Return the rating in the text of an answer, and with log probabilities the expected one."""
-        scale = self._space.scale_of(arm)
-        rating = self._form.parse(
-            answer.text,
-            scale,
-            answers=answers,
-            finish_reason=answer.finish_reason,
-            refusal=answer.refusal,
-            key=self._space.attribute_of(arm) if self._asks_all else "",
-        )
-        if answers == "json":
-            self._check_format(self._space.judge_of(arm), answer)
-        if rating.value is None or answers != "logprobs":
-            return rating, _BY_TEXT
-        return rating, self._expected(answer, scale)
+            return [replace(judgment, reason=UNREADABLE) for judgment in unrated]
+        answered = zip(unrated, outcome.answers, strict=True)
+        return [self._rated(arm, judgment, answer) for judgment, answer in answered]
 
     def unread(self, arm: int, draw: int, reply: Reply) -> list[Judgment]:
-        """Return the judgments of a reply at which :meth:`judgments` raised: its texts, without ratings."""
+        """Return the judgments of a reply without ratings, as they stay if :meth:`judgments` raises."""
         return list(_unrated(self._blank(arm, draw, reply), reply))
+
+    def _rated(self, arm: int, judgment: Judgment, answer: Answer) -> Judgment:
+        space, scale = self._space, self._space.scale_of(arm)
+        answers = self._answers[space.judge.item(arm)]
+        key = space.attribute_of(arm) if self._asks_all else ""
+        reading = READERS[answers](self._kind.form, answer, scale, key)
+        if answers == "json":
+            self._check_format(space.judge_of(arm), answer)
+        rating, expected = reading.rating.value, reading.expected.value
+        if self._kind.turned[space.variant.item(arm)]:
+            # the answer rates the response shown first, and the judgment rates A
+            rating = None if rating is None else scale.low + scale.high - rating
+            expected = None if expected is None else scale.low + scale.high - expected
+        return replace(
+            judgment,
+            rating=rating,
+            status="unparsed" if rating is None else "ok",
+            reason=reading.rating.reason,
+            feedback=reading.rating.feedback,
+            scoring="text" if expected is None and answers != "decisions" else answers,
+            expected_rating=expected,
+            off_scale_mass=reading.expected.off_scale,
+            text_because=reading.expected.why,
+            probabilities=reading.probabilities,
+        )
+
+    def _check_format(self, judge: str, answer: Answer) -> None:
+        is_complete = ending_of(answer.finish_reason) == "complete"
+        if judge in self._ignoring or not is_complete or self._kind.form.holds_json(answer.text):
+            return
+        self._ignoring.add(judge)
+        who = f"{judge}: " if len(self._space.judges) > 1 else ""
+        self._notify(
+            f"{who}answers are not held to --answers json: the endpoint ignores it; they are read as they are"
+        )
 
     def _blank(self, arm: int, draw: int, outcome: Reply | Failure) -> Judgment:
         space, judge = self._space, self._space.judge_of(arm)
@@ -128,28 +150,6 @@ class AnswerReader:
             request_id=None,
             received_at=time.time(),
         )
-
-    def _check_format(self, judge: str, answer: Answer) -> None:
-        if judge in self._ignoring:
-            return
-        is_complete = ending_of(answer.finish_reason) == "complete"
-        if is_complete and not self._form.holds_json(answer.text):
-            self._ignoring.add(judge)
-            who = f"{judge}: " if len(self._space.judges) > 1 else ""
-            self._notify(
-                f"{who}answers are not held to --answers json: the endpoint ignores it; they are read as they are"
-            )
-
-    def _expected(self, answer: Answer, scale: Scale) -> Expectation:
-        at = self._form.place(answer.text)
-        if at is None:
-            return Expectation(None, None, "unaligned")
-        return expectation_of(self._form, answer.tokens, answer.text, at, scale)
-
-
-def _turned(value: _Number | None, scale: Scale) -> _Number | None:
-    """Return the value for the other of two responses."""
-    return None if value is None else scale.low + scale.high - value
 
 
 def _unrated(blank: Judgment, reply: Reply) -> Iterator[Judgment]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from robin_cli.ask.rubrics import PromptSet
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.exchange import Question
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace

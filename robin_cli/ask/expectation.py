@@ -13,9 +13,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from robin_cli.model.records import Scale
+from robin_cli.model.records import Rating, Scale
 
 if TYPE_CHECKING:
     from robin_cli.ask.forms import Form
@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 TOP_LOGPROBS = 20
 """Tokens requested for each place: the most that OpenAI and vLLM return."""
 
-_MOST_LISTED = 1000
-"""Tokens read for one place. No server sends more."""
-
 MOST_OFF_SCALE = 0.05
 """If tokens that are no rating of the scale have more probability than this, the text's own rating counts."""
 
 _LARGEST_LOGPROB = 1e-3
 """Allows for a probability of 1 that was rounded up. Larger values are not logarithms of probabilities."""
-
-_SMALLEST_LOGPROB = -1e3
-"""Smaller logarithms count as this one: e^-1000 is 0 too, and a JSON integer may have any length."""
 
 _STEP = 2.0**-12
 """Expectations are rounded to multiples of it. Their sums and sums of squares are then exact in any order, as for integers."""
@@ -58,6 +52,14 @@ class Expectation:
     value: float | None
     off_scale: float | None
     why: str | None
+
+
+class Reading(NamedTuple):
+    """What one answer says: its rating, the expected one if it counts instead, and all probabilities by label, as JSON."""
+
+    rating: Rating
+    expected: Expectation = Expectation(None, None, None)
+    probabilities: str | None = None
 
 
 def expectation_of(
@@ -86,16 +88,16 @@ def expectation_of(
 
 def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mapping[str, Any] | None:
     """Return the token that holds the character ``at`` of ``text``; None if the tokens do not make up the text."""
-    tokens = [token for token in tokens if isinstance(token, dict)]  # not trusted
-    pieces = [_bytes(token) for token in tokens]
+    pieces = [(token, _bytes(token)) for token in tokens if isinstance(token, dict)]
     # Servers strip the text and leave out the reasoning before it. So the text is the last part of what the tokens spell.
     # find() on reversed bytes takes linear time; rfind() may not.
-    written, spelled = text.encode("utf-8", "replace"), b"".join(pieces)
+    written = text.encode("utf-8", "replace")
+    spelled = b"".join(piece for _, piece in pieces)
     after = spelled[::-1].find(written[::-1])
     if after < 0:
         return None
     place = len(spelled) - after - len(written) + len(text[:at].encode("utf-8", "replace"))
-    for token, piece in zip(tokens, pieces, strict=True):
+    for token, piece in pieces:
         if place < len(piece):
             return token
         place -= len(piece)
@@ -104,32 +106,26 @@ def _token_at(tokens: Sequence[Mapping[str, Any]], text: str, at: int) -> Mappin
 
 def _distribution(token: Mapping[str, Any]) -> dict[str, float]:
     """Return the probability, by text, of the token drawn and of its alternatives."""
-    listed = token.get("top_logprobs")
-    others = listed[:_MOST_LISTED] if isinstance(listed, list) else []
-    found: dict[str, float] = {}
-    for each in (token, *others):
-        if (
-            isinstance(each, dict)
-            and (probability := _probability(each.get("logprob"))) is not None
-        ):
+    others = token.get("top_logprobs")
+    probabilities: dict[str, float] = {}
+    for listed in (token, *(others if isinstance(others, list) else ())):
+        probability = _probability(listed.get("logprob")) if isinstance(listed, dict) else None
+        if probability is not None:
             # the drawn token is listed twice
-            found.setdefault(_bytes(each).decode("utf-8", "replace"), probability)
-    return found
+            probabilities.setdefault(_bytes(listed).decode("utf-8", "replace"), probability)
+    return probabilities
 
 
 def _probability(logprob: object) -> float | None:
-    if (
-        isinstance(logprob, bool)
-        or not isinstance(logprob, int | float)
-        or not logprob <= _LARGEST_LOGPROB
-    ):
+    if isinstance(logprob, bool) or not isinstance(logprob, int | float):
         return None
-    return math.exp(min(0.0, max(logprob, _SMALLEST_LOGPROB)))
+    # an integer of JSON may have any length
+    return math.exp(min(0.0, max(logprob, -1e3))) if logprob <= _LARGEST_LOGPROB else None
 
 
 def _bytes(token: Mapping[str, Any]) -> bytes:
     raw = token.get("bytes")
-    if isinstance(raw, list) and raw and all(type(each) is int and 0 <= each < 256 for each in raw):
+    if isinstance(raw, list) and raw and all(type(byte) is int and 0 <= byte < 256 for byte in raw):
         return bytes(raw)
     text = token.get("token")
     return text.encode("utf-8", "replace") if isinstance(text, str) else b""

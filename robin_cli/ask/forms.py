@@ -55,7 +55,7 @@ _REFUSAL = re.compile(
 )
 
 
-class Reading(NamedTuple):
+class LineReading(NamedTuple):
     """The content of one line. Lines differ if their readings do; ``said`` is the text of a reading without a value."""
 
     value: int | None
@@ -63,7 +63,7 @@ class Reading(NamedTuple):
     said: str = ""
 
 
-NOTHING = Reading(None, "missing")
+NOTHING = LineReading(None, "missing")
 
 
 class Form(ABC):
@@ -86,11 +86,11 @@ class Form(ABC):
         """Return the placeholder of the value in the example of JSON."""
 
     @abstractmethod
-    def choices(self, scale: Scale) -> Sequence[int | str]:
-        """Return the possible values, as JSON values."""
+    def choices(self, scale: Scale) -> Mapping[int, int] | Mapping[str, int]:
+        """Return the points of each value that an answer in JSON may have."""
 
     @abstractmethod
-    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+    def read(self, head: re.Match[str], scale: Scale) -> LineReading:
         """Read a line from the end of its label."""
 
     @abstractmethod
@@ -101,10 +101,8 @@ class Form(ABC):
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
         """Return the probability of each value, from those of the tokens, and the reason that other tokens count as none."""
 
-    def request(self, answers: str, scale: Scale) -> str:
-        """Return what is added to the question for ``answers``; the question itself asks for two lines."""
-        if answers != "json":
-            return ""
+    def request_json(self, scale: Scale) -> str:
+        """Return the text that asks for JSON in place of two lines; it follows the question."""
         return (
             '\n\nIn place of the two lines, give one JSON object and nothing else: {"feedback": "Detailed feedback that '
             f'{self.feedback}", "{self.name}": {self.wanted(scale)}}}'
@@ -145,73 +143,71 @@ class Form(ABC):
         counts.
         """
         text, ending = text or "", ending_of(finish_reason)
-        refused = "filtered" if ending == "filtered" else "refused" if refusal else None
-        answer = without_reasoning(text)
-        name = key.lower() or self.name
-        found = None if refused else _object((text, answer), name)
-        if found is not None and (answers == "json" or name in found):
-            return self._read_object(found, name, scale)
-        lines = [] if key else to_plain_letters(answer).splitlines(keepends=True)
-        heads = self._heads(lines)
-        distinct = {head.string: head for head in heads.values()}
-        if len(distinct) > _MOST_PARTS:
-            return Rating(None, refused or "ambiguous", "")
-        read = {line: self.read(head, scale) for line, head in distinct.items()}
-        readings = [read[head.string] for head in heads.values()]
-        last = max(heads, default=0)
-        # No line break ends an open line.
-        is_open = not heads or len(f"{heads[last].string}.".splitlines()) == 1
-        if refused:
-            reading = Reading(None, refused)
-        elif ending == "cut" and (is_open or readings[-1] == NOTHING):
-            reading = Reading(None, "truncated")
-        elif not heads:
-            reading = Reading(None, _why_no_line(text, answer))
-        elif has_unknown_marker(answer):
-            reading = Reading(None, "ambiguous")
-        else:
-            reading = _agreed(readings)
-        return Rating(reading.value, reading.reason, _feedback(answer, heads, last))
+        answer, name = without_reasoning(text), key.lower() or self.name
+        is_refused = bool(refusal) or ending == "filtered"
+        fields = None if is_refused else _json_object((text, answer), name)
+        if fields is not None and (answers == "json" or name in fields):
+            return self._read_object(fields, name, scale)
+        heads = {} if key else self._heads(_lines_of(answer))
+        last = heads[max(heads)] if heads else None
+        reading = self.read(last, scale) if last else NOTHING
+        if is_refused:
+            reading = LineReading(None, "filtered" if ending == "filtered" else "refused")
+        elif ending == "cut" and (reading == NOTHING or not (last and _ends_line(last.string))):
+            reading = LineReading(None, "truncated")
+        elif not last:
+            reading = LineReading(None, _why_no_line(text, answer))
+        elif has_unknown_marker(answer) or not self._agree(heads, reading, scale):
+            reading = LineReading(None, "ambiguous")
+        return Rating(reading.value, reading.reason, _feedback(answer, list(heads)))
 
     def holds_json(self, text: str) -> bool:
         """Return whether an answer is a JSON object; if not, the endpoint ignores the request for one."""
-        return _object((text, without_reasoning(text)), self.name) is not None
+        return _json_object((text, without_reasoning(text)), self.name) is not None
 
     def place(self, text: str) -> int | None:
         """Return the position in an answer of its rating's first digit (or sign), or of its verdict.
 
         None if there is none, if it is in JSON, or if words before it might have led to another value.
         """
-        answer = without_reasoning(text)
-        if _object((text, answer), self.name) is not None:
-            return None
-        lines = to_plain_letters(answer).splitlines(keepends=True)
+        lines = _lines_of(without_reasoning(text))
         heads = self._heads(lines)
-        start = self.start(heads[max(heads)]) if heads else None
-        return None if start is None else len("".join(lines[: max(heads)])) + start
+        if not heads or self.holds_json(text):
+            return None
+        last = max(heads)
+        start = self.start(heads[last])
+        return None if start is None else len("".join(lines[:last])) + start
 
-    def _heads(self, lines: list[str]) -> dict[int, re.Match[str]]:
+    def _heads(self, lines: Sequence[str]) -> dict[int, re.Match[str]]:
         """Return the labels at the beginning of lines, by the line's number.
 
         A value that stands alone on the next line joins the label's line. So do several such values, which are ambiguous.
         """
         heads: dict[int, re.Match[str]] = {}
-        known: dict[str, re.Match[str]] = {}
         for number, line in enumerate(lines):
-            if head := known.get(line) or self.head.match(line):
-                known[line], end = head, number + 1
-                while head.end() == len(line) and end < len(lines):
-                    if not lines[end].isspace() and not self.alone.fullmatch(lines[end]):
-                        break
-                    end += 1
-                if end > number + 1:
-                    joined = [re.sub(r"\s", " ", each) for each in lines[number : end - 1]]
-                    head = self.head.match("".join([*joined, lines[end - 1]])) or head
-                heads[number] = head
+            head = self.head.match(line)
+            if head is None:
+                continue
+            end = number + 1
+            while head.end() == len(line) and end < len(lines):
+                if not lines[end].isspace() and not self.alone.fullmatch(lines[end]):
+                    break
+                end += 1
+            if end > number + 1:
+                start = re.sub(r"\s", " ", "".join(lines[number : end - 1]))
+                head = self.head.match(start + lines[end - 1]) or head
+            heads[number] = head
         return heads
 
-    def _read_object(self, found: Mapping[str, Any], name: str, scale: Scale) -> Rating:
-        feedback, value = found.get("feedback"), found.get(name)
+    def _agree(self, heads: Mapping[int, re.Match[str]], last: LineReading, scale: Scale) -> bool:
+        """Return whether no line says another value than the last one; a last line without a value speaks for itself."""
+        distinct = {head.string: head for head in heads.values()}
+        if last == NOTHING or len(distinct) > _MOST_PARTS:
+            return last == NOTHING
+        return all(self.read(head, scale) in (last, NOTHING) for head in distinct.values())
+
+    def _read_object(self, fields: Mapping[str, Any], name: str, scale: Scale) -> Rating:
+        value, feedback = fields.get(name), fields.get("feedback")
         is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
         line = f"{self.name}: {' '.join(str(value).split())}" if is_scalar else ""
         head = self.head.match(to_plain_letters(line))
@@ -265,44 +261,46 @@ def _why_no_line(text: str, answer: str) -> str:
     return "refused" if _REFUSAL.match(answer) else "missing"
 
 
-def _agreed(readings: list[Reading]) -> Reading:
-    last = readings[-1]
-    agree = last == NOTHING or all(reading in (last, NOTHING) for reading in readings)
-    return last if agree else Reading(None, "ambiguous")
+def _lines_of(answer: str) -> list[str]:
+    return to_plain_letters(answer).splitlines(keepends=True)
 
 
-def _feedback(answer: str, heads: dict[int, re.Match[str]], last: int) -> str:
+def _ends_line(text: str) -> bool:
+    return len(f"{text}.".splitlines()) > 1
+
+
+def _feedback(answer: str, heads: Sequence[int]) -> str:
     """Return the text between the Feedback label and the line with the value, from the first label after the previous value.
 
-    An echoed prompt stands before that, so it is not taken for feedback.
+    An echoed prompt stands before that, so it is not taken for feedback. ``heads``: the numbers of lines with a value.
     """
-    lines = answer.splitlines()
     labels = {
         number: label
-        for number, line in enumerate(to_plain_letters(answer).splitlines())
+        for number, line in enumerate(_lines_of(answer))
         if (label := _FEEDBACK.match(line))
     }
     if not labels:
         return ""
-    previous = max((number for number in heads if number != last), default=0)
+    lines = answer.splitlines()
+    previous = heads[-2] if len(heads) > 1 else 0
     first = min((number for number in labels if number >= previous), default=max(labels))
     end = min((number for number in heads if number > first), default=len(lines))
     return "\n".join([lines[first][labels[first].end() :], *lines[first + 1 : end]]).strip()
 
 
-def _object(answers: Sequence[str], name: str) -> Mapping[str, Any] | None:
+def _json_object(answers: Sequence[str], name: str) -> Mapping[str, Any] | None:
     """Return the first of ``answers`` that is a JSON object, its names in lower case; None if none is."""
     for answer in map(str.strip, answers):
         fence = _FENCE.match(answer) if answer.endswith("```") else None
         content = answer[fence.end() : -3].strip() if fence else answer
         if content.startswith("{") and content.count("{") <= _MOST_PARTS:
             with suppress(ValueError, RecursionError):
-                return dict(json.loads(content, object_pairs_hook=partial(_once, name)))
+                return dict(json.loads(content, object_pairs_hook=partial(_join_repeats, name)))
     return None
 
 
-def _once(key: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _join_repeats(key: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object; several values of ``key`` are joined, and are ambiguous."""
-    found = {name.lower(): value for name, value in pairs}
+    fields = {name.lower(): value for name, value in pairs}
     values = {str(value): None for name, value in pairs if name.lower() == key}
-    return found | {key: " ".join(values)} if len(values) > 1 else found
+    return fields | {key: " ".join(values)} if len(values) > 1 else fields

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from robin_cli.ask.doubts import THINGS, is_doubtful
 from robin_cli.ask.expectation import MOST_OFF_SCALE, around
-from robin_cli.ask.forms import NOTHING, Form, Reading, head_of
+from robin_cli.ask.forms import NOTHING, Form, LineReading, head_of
 from robin_cli.ask.marks import COLON, MARKS, MINUS, OPEN
 from robin_cli.model.records import Scale
 
@@ -77,10 +77,10 @@ class Ratings(Form):
     def wanted(self, scale: Scale) -> str:  # noqa: ARG002  # the question says it
         return "Score of the response"
 
-    def choices(self, scale: Scale) -> Sequence[int]:
-        return range(scale.low, scale.high + 1)
+    def choices(self, scale: Scale) -> Mapping[int, int]:
+        return {rating: rating for rating in range(scale.low, scale.high + 1)}
 
-    def read(self, head: re.Match[str], scale: Scale) -> Reading:
+    def read(self, head: re.Match[str], scale: Scale) -> LineReading:
         number = _NUMBER.match(head.string, head.end())
         if number is None:
             return NOTHING
@@ -90,15 +90,15 @@ class Ratings(Form):
         value = float(("-" if number["minus"] else "") + (number["whole"] or "0"))
         if is_doubtful(rest) or _COUNT.match(behind):
             reason = "ambiguous"
-        elif not all(_ends_scale(each["ends"], scale) for each in stated):
+        elif not all(_ends_scale(match["ends"], scale) for match in stated):
             reason = "out_of_range"
         elif not _is_integral(number) or _GLUED.match(rest):
             reason = "not_an_integer"
         elif not scale.low <= value <= scale.high:
             reason = "out_of_range"
         else:
-            return Reading(int(value), None)
-        return Reading(None, reason, head.string[number.start() :].strip())
+            return LineReading(int(value), None)
+        return LineReading(None, reason, head.string[number.start() :].strip())
 
     def start(self, head: re.Match[str]) -> int | None:
         digits = _NUMBER.match(head.string, head.end())
@@ -106,18 +106,22 @@ class Ratings(Form):
 
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
         numbers: defaultdict[int, float] = defaultdict(float)
-        several_digits = False
+        has_several_digits = False
         for text, probability in tokens.items():
-            if found := _TOKEN.fullmatch(text):
-                numbers[int(found[1].replace("−", "-"))] += probability
-                several_digits |= len(found[1].lstrip("-−")) > 1
+            if token := _TOKEN.fullmatch(text):
+                numbers[int(token[1].replace("−", "-"))] += probability
+                has_several_digits |= len(token[1].lstrip("-−")) > 1
         # If one token has several digits, the tokenizer writes each rating as one token.
-        undecided = {number for number in numbers if _begins_another(number, scale)}
-        undecided = set() if several_digits else undecided
-        on_scale = {number for number in numbers if scale.low <= number <= scale.high}
-        decided = {number: numbers[number] for number in numbers if number in on_scale - undecided}
-        split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
-        return decided, "split_numbers" if split else "off_scale"
+        undecided = set()
+        if not has_several_digits:
+            undecided = {number for number in numbers if _begins_another(number, scale)}
+        decided = {
+            number: probability
+            for number, probability in numbers.items()
+            if scale.low <= number <= scale.high and number not in undecided
+        }
+        is_split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
+        return decided, "split_numbers" if is_split else "off_scale"
 
 
 RATING = Ratings()
@@ -125,9 +129,8 @@ RATING = Ratings()
 
 def _begins_another(number: int, scale: Scale) -> bool:
     """Return whether a longer rating of the scale begins with the digits of ``number``; the next token may have the rest."""
-    return any(
-        str(level)[:-1].startswith(str(number)) for level in range(scale.low, scale.high + 1)
-    )
+    levels = range(scale.low, scale.high + 1)
+    return any(str(level)[:-1].startswith(str(number)) for level in levels)
 
 
 def _ends_scale(ends: str, scale: Scale) -> bool:

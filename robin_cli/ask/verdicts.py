@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from robin_cli.ask.doubts import is_doubtful
 from robin_cli.ask.expectation import around
-from robin_cli.ask.forms import NOTHING, Form, Reading, head_of
+from robin_cli.ask.forms import NOTHING, Form, LineReading, head_of
 from robin_cli.ask.marks import COLON, MARKS, OPEN, to_plain_letters
 from robin_cli.model.records import Scale
 
@@ -92,41 +92,49 @@ class Verdicts(Form):
     feedback = "compares the two responses"
 
     def wanted(self, scale: Scale) -> str:
-        *some, last = (f'"{each}"' for each in verdicts_of(scale))
-        return f"{', '.join(some)} or {last}"
+        *first, last = (f'"{verdict}"' for verdict in self.choices(scale))
+        return f"{', '.join(first)} or {last}"
 
-    def choices(self, scale: Scale) -> Sequence[str]:
-        return verdicts_of(scale)
+    def choices(self, scale: Scale) -> Mapping[str, int]:
+        points = {"A": scale.high, "B": scale.low}
+        return points | {TIE: scale.low + 1} if scale.levels == 3 else points
 
-    def read(self, head: re.Match[str], scale: Scale) -> Reading:
-        found = _VERDICT.match(head.string, head.end())
-        if found is None:
+    def read(self, head: re.Match[str], scale: Scale) -> LineReading:
+        match = _VERDICT.match(head.string, head.end())
+        if match is None:
             return NOTHING
-        letter, sign = found["letter"], found["sign"] or ""
-        against = found["against"] or found["than"] or found["beaten"]
-        name = TIE if letter is None or sign == "=" else against if sign.startswith("<") else letter
-        is_same = bool(against) and against.lower() == letter.lower()
-        if is_same or _adds_judgement(head.string[found.end() :], name):
+        letter, sign = match["letter"], match["sign"] or ""
+        loser = match["against"] or match["than"] or match["beaten"]
+        name = TIE if letter is None or sign == "=" else loser if sign.startswith("<") else letter
+        is_same = bool(loser) and loser.lower() == letter.lower()
+        if is_same or _adds_judgement(head.string[match.end() :], name):
             is_ours = name.lower() in _OURS  # unlike in "Verdict: I prefer A" and "Verdict: N/A"
-            said = head.string[found.start() :].strip()
-            return Reading(None, "ambiguous", said) if is_ours else NOTHING
-        value = points_of(name, scale)
-        return Reading(value, None) if value is not None else Reading(None, "out_of_range", name)
+            line = head.string[match.start() :].strip()
+            return LineReading(None, "ambiguous", line) if is_ours else NOTHING
+        points = self._points_of(name, scale)
+        if points is None:
+            return LineReading(None, "out_of_range", name)
+        return LineReading(points, None)
 
     def start(self, head: re.Match[str]) -> int | None:
-        found = _VERDICT.match(head.string, head.end())
-        if found is None or head["response"] or found["lead"] or found["sign"] or found["both"]:
+        match = _VERDICT.match(head.string, head.end())
+        if match is None or head["response"] or match["lead"] or match["sign"] or match["both"]:
             return None
-        return found.start("tie" if found["tie"] else "letter")
+        return match.start("tie" if match["tie"] else "letter")
 
     def decided(self, tokens: Mapping[str, float], scale: Scale) -> tuple[Mapping[int, float], str]:
-        points: defaultdict[int, float] = defaultdict(float)
+        decided: defaultdict[int, float] = defaultdict(float)
         for text, probability in tokens.items():
-            found = _TOKEN.fullmatch(text)
-            value = points_of(found["letter"] or TIE, scale) if found else None
-            if value is not None:
-                points[value] += probability
-        return points, "off_scale"
+            match = _TOKEN.fullmatch(text)
+            points = self._points_of(match["letter"] or TIE, scale) if match else None
+            if points is not None:
+                decided[points] += probability
+        return decided, "off_scale"
+
+    def _points_of(self, name: str, scale: Scale) -> int | None:
+        """Return the points of A, B or tie, in any case and width; None for other text, or for a tie if the scale has none."""
+        plain = to_plain_letters(name).lower()
+        return self.choices(scale).get(TIE if plain == TIE else plain.upper())
 
 
 VERDICT = Verdicts()
@@ -143,21 +151,7 @@ def _adds_judgement(rest: str, name: str) -> bool:
     return _JUDGES.search(_TIED.sub("", remark) if name == TIE else remark) is not None
 
 
-def points_of(verdict: str, scale: Scale) -> int | None:
-    """Return the points of A, B or tie, in any case and width; None for other text, or for a tie if the scale has none."""
-    name = to_plain_letters(verdict).lower()
-    if name == TIE:
-        return scale.low + 1 if scale.levels == 3 else None
-    return {"a": scale.high, "b": scale.low}.get(name)
-
-
 def verdict_of(points: int | None, scale: Scale) -> str | None:
-    """Return the verdict with these points, the inverse of :func:`points_of`."""
-    return next(
-        (verdict for verdict in verdicts_of(scale) if points_of(verdict, scale) == points), None
-    )
-
-
-def verdicts_of(scale: Scale) -> tuple[str, ...]:
-    """Return the possible verdicts: A and B, and tie if the scale has a middle."""
-    return ("A", "B", TIE) if scale.levels == 3 else ("A", "B")
+    """Return the verdict with these points; None if there is none."""
+    choices = VERDICT.choices(scale).items()
+    return next((verdict for verdict, worth in choices if worth == points), None)

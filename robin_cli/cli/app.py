@@ -164,6 +164,8 @@ def _root(
 def main() -> None:
     """Run the command line; every error from a user's input or surroundings ends here, as a message and an exit code."""
     warnings.showwarning = _note
+    # numpy reads it when it is imported: on a busy machine, threads that share a small matrix wait for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settle_streams()
     try:
         _check_arguments(sys.argv[1:])

@@ -126,12 +126,9 @@ def rubrics(
 
     A copy is used with robin judge --rubric FILE (--template FILE).
     """
-    from robin_cli.ask.rubrics import (
-        known_attributes,
-        known_templates,
-        prompt_source,
-        rubric_of,
-    )
+    from robin_cli.ask.prompts import prompt_source
+    from robin_cli.ask.rubrics import known_attributes, rubric_of
+    from robin_cli.ask.templates import known_templates
 
     if name is not None:
         source = prompt_source(name)

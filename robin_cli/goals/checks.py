@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from robin_cli.ask.inquiry import Inquiry
-from robin_cli.ask.rubrics import PromptSet
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
 from robin_cli.model.errors import InputError, did_you_mean, shown, typed

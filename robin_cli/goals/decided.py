@@ -20,7 +20,7 @@ from robin_cli.show.words import Bars, finite, share_text
 from robin_cli.stats.decided import Decided, decide, decisions_by, tally_of
 from robin_cli.stats.decisions import Certainty, Evidence, RunVerdicts
 from robin_cli.stats.evidence import certified
-from robin_cli.stats.likely_wrong import is_good_enough, likely_wrong, share_of
+from robin_cli.stats.likely_wrong import likely_wrong, share_of, share_to_test
 from robin_cli.stats.row_scores import row_scores
 
 
@@ -194,7 +194,8 @@ class DecisionsWatch(DecidingWatch):
         super().__init__(things(task), evidence, counts, target, task.space.first_fit)
 
     def is_good_enough(self, arms: Arms) -> bool:
-        return is_good_enough(self._task, arms.copied_sums(), arms.retired_mask, self._target)
+        sums, given_up = arms.copied_sums(), arms.retired_mask
+        return share_to_test(self._task, sums, given_up, self._target) <= self._target
 
     def is_certified(self, arms: Arms, verdicts: RunVerdicts) -> bool:
         return decide(self._task, lambda: verdicts.counts, arms).is_over

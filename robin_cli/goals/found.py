@@ -10,6 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from robin_cli.goals import agreeing
 from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.goals.run_judges import Asked, Repeating, repeating_of
@@ -206,9 +208,11 @@ class Found(ABC):
         """Return the command that is useful next."""
         run, manifest = self.run, self.run.manifest
         is_spent = manifest.is_spent(run.fold.arms.spent)
-        arms = run.fold.arms
+        arms, kind = run.fold.arms, run.space.kind
         unrated = (arms.counts == 0) & (arms.unparsed > 0) & ~arms.retired_mask
-        again = len(run.fold.set_aside) + int(unrated.sum())
+        unrated[run.fold.set_aside] = True
+        # what a judge never rates of any pair would be declined again
+        again = int((unrated & (np.bincount(kind, weights=arms.counts) > 0)[kind]).sum())
         if is_spent and again and manifest.budget_usd is None:
             return f"robin resume {typed(run.name)} --budget {manifest.budget + again}"
         if self.is_finished or (is_spent and not self.is_open) or run.fold.arms.retired_mask.all():

@@ -7,13 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from robin_cli.model.records import number_of
 from robin_cli.run.fold import Spending
 from robin_cli.run.layout import CALLED
-from robin_cli.run.segments import judgments_by_arm
 from robin_cli.session.repeats import Repeats
 from robin_cli.show.words import cost, significant
 
@@ -123,9 +120,7 @@ class Repeating:
             budget = f" of {manifest.budget:,}" if manifest.budget_usd is None else ""
             parts.append(f"stopped after {spent:,}{budget} calls")
         parts.append(f"at most {limit} % of repeats would differ (95 % confidence)")
-        return [
-            f"{'; '.join(parts)}. What is left is not noise: ask another judge, or people{self._cached}"
-        ]
+        return [f"{'; '.join(parts)}. What is left is not noise: ask another judge, or people"]
 
     @property
     def _who(self) -> str:
@@ -136,23 +131,6 @@ class Repeating:
         names = {attribute: space.attributes[attribute] for attribute, _ in self.places}
         on = "" if len(names) == len(space.attributes) else f" on {', '.join(names.values())}"
         return f"{who} {verb}{on}"
-
-    @property
-    def _cached(self) -> str:
-        """A remark on answers that are the same to the letter, although they are sampled."""
-        run, first = self._run, dict[int, str]()
-        if not run.manifest.settings["temperature"] or "decisions" in run.manifest.answers:
-            return ""
-        for arms, judgments in judgments_by_arm(run.path, run.space, {"status", "text"}):
-            is_rated = np.asarray(pc.equal(judgments["status"], "ok"))
-            texts = judgments["text"].filter(pa.array(is_rated)).to_pylist()
-            for arm, text in zip(arms[is_rated].tolist(), texts, strict=True):
-                if not text or first.setdefault(arm, text) != text:
-                    return ""
-        return (
-            f". The answers were the same to the letter at temperature {run.manifest.settings['temperature']:g}: a cache may "
-            "have given them"
-        )
 
 
 def _most_that_differ(repeats: int) -> float:

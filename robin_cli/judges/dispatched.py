@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import MAX_HOLD_S, Limiter
-from robin_cli.judges.permits import Line, Permit
+from robin_cli.judges.permits import Line, Permit, Permits
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 
@@ -40,9 +40,9 @@ class Dispatched(Judge):
     def take(self) -> Permit | float:
         """Return a permit to begin a call, or how long to wait, see :class:`Line`."""
 
-    async def acquire(self) -> Permit:
-        """Wait for a permit to begin a call, first come, first served."""
-        return await self.line.acquire()
+    async def acquire(self, at: Permits | None = None) -> Permit:
+        """Wait for a permit to begin a call, first come, first served, at the address of limiter ``at`` if that works."""
+        return await (self.line if at is None else at).acquire()
 
     @abstractmethod
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from robin_cli.judges.dispatched import Dispatched
-from robin_cli.judges.permits import UNTIL_ONE_ENDS, Line, Permit
+from robin_cli.judges.permits import UNTIL_ONE_ENDS, Line, Permit, Permits
 from robin_cli.judges.retrying import Retrying
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -108,6 +108,10 @@ class Failover(Dispatched):
         return max(
             1, sum(endpoint.bears for endpoint in self._endpoints if not endpoint.breaker.open_s)
         )
+
+    async def acquire(self, at: Permits | None = None) -> Permit:
+        works = any(each.judge.limiter is at and each.breaker.closed for each in self._endpoints)
+        return await super().acquire(at if works else None)
 
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask an endpoint, and another one if that fails. EndpointError if none can be used."""

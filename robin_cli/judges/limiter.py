@@ -1,8 +1,8 @@
 """The limiter of one endpoint: how many requests may be under way, and when the next may start.
 
-1. Begin with 8 at a time; allow four times as many after each round until refusals keep answers from doubling, or answers wait.
+1. Begin with 16 at a time; allow four times as many until refusals keep the number taken from growing by half, or answers wait.
 2. Then try a third more, or fewer if a twelfth are refused or answers take twice as long; keep fewer unless they lose a tenth.
-3. A trial that fails is made again after 8 times as long as it took, then 16 times, up to two minutes.
+3. A trial that fails is made again after 8 times as long as it took, then 16, then 32 times, at most two minutes.
 4. Retry-After holds all new requests. After a refusal each answer lets two start, three after a hold; a back-off lets one.
 5. ``--rpm`` and ``--tpm`` are a token bucket that holds one request.
 """
@@ -15,7 +15,7 @@ import random
 
 from robin_cli.judges.permits import Clock, Permit, Permits, Sleep
 
-START, MAX_HOLD_S = 8, 120.0
+START, MAX_HOLD_S = 16, 120.0
 """The first number at a time; the longest Retry-After that is obeyed: a run must not stand still for hours."""
 
 
@@ -55,7 +55,7 @@ class Limiter(Permits):
         self.limit = max(1, min(self.ceiling, limit))
         self._set_at = self._counts_from = now
         self._answers, self._latency_s = 0, 0.0
-        self._refused = self._holds = self._served = 0
+        self._refused = self._holds = self._served = self._taken = 0
 
     def _held_s(self, now: float) -> float:
         return max(self._held_until, now if self._grants >= 1 else self._probe_at) - now
@@ -98,26 +98,26 @@ class Limiter(Permits):
             self._counts_from = self._counts_from if self._answers else now
             self._answers += 1
             self._latency_s += now - permit.started_at
+            self._taken += busy + (self._served - 1 if now < self._held_until else 0)
         answers, limit = self._answers, self.limit
         mean_s = self._latency_s / answers if answers else self._quick_s
         took_s = max(now, self._held_until) - self._counts_from + 1e-9
-        many = max(12, limit) if self._holds >= 6 else max(48, 4 * limit, 50 * self._holds)
-        is_lost = limit != self._kept and answers + busy < took_s * self._pace / 2
+        many = max(12, limit) if self._holds >= 6 else max(64, 2 * limit, 50 * self._holds)
+        is_lost = limit != self._kept and answers + busy < took_s * 0.7 * self._pace
         if not self._climbs:
             if answers and (is_lost or answers > many):
                 self._compare((answers - 1) / took_s, mean_s, now)
-        elif answers > 0.6 * limit or (now < self._held_until and busy == 1 and self._refused):
-            self._climb(mean_s, now, self._served + busy - 1 if now < self._held_until else limit)
+        elif answers**2 > 0.6 * self._taken:
+            self._climb(mean_s, round(self._taken / answers), now)
 
-    def _climb(self, mean_s: float, now: float, taken: int) -> None:
-        together = self._answers * mean_s / (mean_s + now - self._counts_from + 1e-9)
-        self._climbs = mean_s <= 2 * self._quick_s
-        self._quick_s = min(self._quick_s, mean_s) if self._climbs else 0.0
-        self._climbs &= not self._refused or together >= 1.85 * self._pace
-        if self._climbs or taken <= self.limit / 2:
-            self._kept = self.limit if self._climbs else taken
+    def _climb(self, mean_s: float, taken: int, now: float) -> None:
+        is_quick = mean_s <= 3 * self._quick_s
+        if is_quick or self._kept <= START:  # when slow, even the first may have waited
+            self._quick_s = min(self._quick_s, mean_s) if is_quick else 0.0
+        self._climbs = is_quick and (not self._refused or taken >= 1.5 * self._pace)
+        self._kept = self.limit if self._climbs else taken if is_quick else self._kept
         self._climbs &= self._kept < self.ceiling
-        self._pace = together if self._climbs else 0.0
+        self._pace = taken if self._climbs else 0.0
         self._allow(self._kept * (4 if self._climbs else 1), now)
         self._grants = max(self._grants, self.limit)
 
@@ -130,18 +130,18 @@ class Limiter(Permits):
             self._kept, self._pace = limit, max(pace, self._pace)
         else:
             if limit == self._kept:  # the server has changed: measure anew
-                self._pace, self._due[False], is_more = 0.0, now, True
+                self._pace, self._rest, self._due[False], is_more = 0.0, [8, 8], now, True
             self._quick_s = self._quick_s if is_more else mean_s
             took_s = max(now, self._held_until) - self._set_at
             self._due[is_more] = now + min(120.0, self._rest[is_more] * took_s)
-            self._rest[is_more] = min(128, 2 * self._rest[is_more])
+            self._rest[is_more] = min(32, 2 * self._rest[is_more])
             self._allow(self._kept, now)
             return
         fewer = mean_s > 2 * self._quick_s or 12 * self._refused > self._answers
         self._quick_s = min(self._quick_s, mean_s)
         is_more = not fewer or limit == 1 or now < self._due[False]
         if now >= self._due[is_more]:
-            part = 6 if self._rest[is_more] > 8 else 2 if self._refused > self._answers else 3
+            part = 6 if self._rest[is_more] > 8 else 2 if 3 * self._holds > self._answers else 3
             step = max(1, int(limit / part + 0.5))
             limit += step if is_more else -step
         self._allow(limit, now)

@@ -87,7 +87,7 @@ class OpenAIJudge(Judge):
         self._notices = Notices(endpoint.base_url, notify)
         self._limit = endpoint.max_tokens
         self._raises = endpoint.raises and most_tokens(endpoint.extra_body, 0) == 0
-        self._most_samples = 2**31
+        self._most_samples, self._took_several = 2**31, False
         self._top_logprobs = TOP_LOGPROBS
         self._trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
         self._without: set[str] = set()
@@ -251,6 +251,12 @@ class OpenAIJudge(Judge):
         finally:
             response.done()
 
+    def refuses_several(self) -> bool:
+        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
+        if not self._took_several:
+            self._most_samples = 1
+        return not self._took_several
+
     def _raise_limit(self, body: Mapping[str, Any], outcome: Completion) -> bool:
         """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
         if not all(
@@ -306,7 +312,9 @@ class OpenAIJudge(Judge):
             usage = _believed(usage, self._most_usage(question, body))
         written = outcome.answers if self._writes else ()
         usage = self._meter.measured(self._charged(question), written, usage)
-        if (came := len(outcome.answers)) < body.get("n", 1):
+        came, wanted = len(outcome.answers), body.get("n", 1)
+        self._took_several |= came == wanted > 1
+        if came < wanted and not self._took_several:
             self._most_samples = min(self._most_samples, came)
         if usage.estimated:
             self._notices.once(

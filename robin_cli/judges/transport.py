@@ -32,6 +32,9 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.settings.trust import is_loopback
 
 _CONNECT_TIMEOUT_S = 10.0
+_READ_AT_ONCE = 16
+"""Answers that are read in one turn of the event loop."""
+
 _KEPT_S = 5.0
 """How long an idle connection stays open; many servers close theirs after as long."""
 
@@ -212,7 +215,7 @@ class Transport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
-        self._large = Turns()
+        self._large, self._few = Turns(), asyncio.Semaphore(_READ_AT_ONCE)
         self._kept_open = 0  # at most so many idle connections may be reused
         self._reached = False
         # It never sends: robin only takes its settings.
@@ -358,6 +361,9 @@ class Transport:
                 sock_read=self._endpoint.timeout_s,
             ),
         ) as response:
+            # If all that came together were read at once, the calls that follow would be sent, and answered, together again.
+            await self._few.acquire()
+            asyncio.get_running_loop().call_soon(self._few.release)
             return await self._read(call, url, response)
 
     async def _read(

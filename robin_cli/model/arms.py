@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.outcome import Outcome, Unanswered
+from robin_cli.model.outcome import Final, Outcome, Unanswered
 from robin_cli.model.records import RETIRE_AFTER
 
 FloatArray = NDArray[np.float64]
@@ -49,7 +49,7 @@ class Arms:
         total_sq     Σ x² over the ratings; float
         n_unparsed   paid answers without a rating; int
         n_failed     calls given up or refused; int
-        streak       judgments without a rating since the last rating; a permanent failure adds RETIRE_AFTER; int
+        streak       judgments without a rating since the last rating; a final one adds RETIRE_AFTER; int
         next_draw    number of the arm's next call; int
     """
 
@@ -176,7 +176,7 @@ class WritableArms(Arms):
         if not isinstance(outcome, Unanswered):
             for rating in outcome:
                 if rating is None:
-                    self.add_unparsed(arm)
+                    self.add_unparsed(arm, final=isinstance(outcome, Final))
                 else:
                     self.add_rating(arm, rating)
             return len(outcome)
@@ -191,10 +191,10 @@ class WritableArms(Arms):
         self.total_sq[arm] += rating * rating
         self.streak[arm] = 0
 
-    def add_unparsed(self, arm: int) -> None:
-        """Count one paid answer of ``arm`` that carries no rating."""
+    def add_unparsed(self, arm: int, *, final: bool = False) -> None:
+        """Count one paid answer of ``arm`` that carries no rating; a final one retires the arm."""
         self.n_unparsed[arm] += 1
-        self.streak[arm] += 1
+        self.streak[arm] += RETIRE_AFTER if final else 1
 
     def add_failure(self, arm: int, *, permanent: bool) -> None:
         """Count one call of ``arm`` without an answer; a permanent failure retires the arm."""

@@ -47,12 +47,15 @@ class Circle(NamedTuple):
     evidence: float
 
 
-def circle(preference: FloatArray, system: IntArray, systems: int) -> Circle | None:
+def circle(
+    preference: FloatArray, system: IntArray, systems: int, strength: FloatArray | None = None
+) -> Circle | None:
     """Return the clearest circle of three systems; None if strengths explain the preferences.
 
     Args:
         preference: for A, 0 to 1, shape (C,); nan without one.
         system: numbers of A's and B's system, shape (C, 2).
+        strength: of the systems by these votes, with PRIOR ties of every two; None to fit it.
     """
     there = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
     y, system = preference[there], system[there]
@@ -61,9 +64,10 @@ def circle(preference: FloatArray, system: IntArray, systems: int) -> Circle | N
     if len(couple[0]) < systems:
         return None
     n = (wins + wins.T)[couple]
-    known = wins + 0.5 * PRIOR
-    np.fill_diagonal(known, 0.0)
-    strength = fit(known).values
+    if strength is None:
+        known = wins + 0.5 * PRIOR
+        np.fill_diagonal(known, 0.0)
+        strength = fit(known).values
     expected = chance(strength[couple[0]] - strength[couple[1]])
     single = expected * (1.0 - expected)
     rate = wins[couple] / n

@@ -21,6 +21,10 @@ class Unanswered(Enum):
     """Not made after all."""
 
 
+class Final(tuple[None, ...]):
+    """Answers without a rating that would be the same again: the arm is retired."""
+
+
 Outcome = Sequence[float | None] | Unanswered
 """The answers in their order, each a rating or None if it has none; or the kind of failure."""
 
@@ -29,4 +33,6 @@ def outcome_of(judgments: Sequence[Judgment]) -> Outcome:
     """Return the outcome that the judgments of one request record."""
     if judgments and not judgments[0].counts:
         return Unanswered.PERMANENT if judgments[0].reason in REFUSALS else Unanswered.TRANSIENT
+    if judgments and judgments[0].is_final:
+        return Final(None for _ in judgments)
     return tuple(None if each.value is None else float(each.value) for each in judgments)

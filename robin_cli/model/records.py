@@ -12,7 +12,7 @@ Status = Literal["ok", "unparsed", "failed"]
 this pair, or given up after retries); it is recorded and costs no budget."""
 
 WORDS = {
-    "missing": "missing a rating line",
+    "missing": "missing a rating",
     "out_of_range": "off the scale",
     "not_an_integer": "no whole number",
     "refused": "declined by the judge",
@@ -282,6 +282,11 @@ class Judgment:
         return self.rating if self.expected_rating is None else self.expected_rating
 
     @property
+    def is_final(self) -> bool:
+        """Whether it has no rating and the judge would answer the same again, as decision models draw nothing."""
+        return self.status == "unparsed" and self.scoring == "decisions"
+
+    @property
     def counts(self) -> bool:
         """Whether it spent a unit of the budget: it was answered, with or without a rating."""
         return self.status != "failed"
@@ -304,7 +309,7 @@ def things_rated(arms: int, attributes: int, judges: int) -> str:
 
 
 def counted(reasons: Mapping[str, int], noun: str = "rating") -> str:
-    """Return reasons and their counts in words: "3 missing a rating line, 1 truncated"; "" for none.
+    """Return reasons and their counts in words: "3 missing a rating, 1 truncated"; "" for none.
 
     ``noun``: the thing requested, a rating or a verdict.
     """

@@ -26,6 +26,7 @@ COUNTED = (
     "expected_rating",
     "status",
     "reason",
+    "scoring",
     "draw",
     "received_at",
     "prompt_tokens",
@@ -181,14 +182,14 @@ class Fold:
         np.add.at(arms.unparsed, arm[~ok & ~failed], 1)
         np.add.at(arms.failed, arm[failed], 1)
         np.maximum.at(arms.column("next_draw"), arm, judgments["draw"].to_numpy() + 1)
-        self._add_streaks(arm, judgments["reason"], ok, failed)
+        self._add_streaks(arm, judgments, ok, failed)
         self._add_spending(self.space.judge[arm], judgments, failed)
         self.judgments += len(arm)
 
     def _add_streaks(
         self,
         arm: IntArray,
-        reason: pa.ChunkedArray,
+        judgments: pa.Table,
         ok: NDArray[np.bool_],
         failed: NDArray[np.bool_],
     ) -> None:
@@ -200,8 +201,10 @@ class Fold:
         streak = self.writable.streaks
         streak[seen[last_rated >= 0]] = 0
         since = position > last_rated[which]
-        permanent = failed & _mask(pc.is_in(reason, value_set=pa.array(sorted(REFUSALS))))
-        np.add.at(streak, arm[since], np.where(permanent, RETIRE_AFTER, 1)[since])
+        reason, is_decided = judgments["reason"], _mask(pc.equal(judgments["scoring"], "decisions"))
+        is_refused = failed & _mask(pc.is_in(reason, value_set=pa.array(sorted(REFUSALS))))
+        final = is_refused | (is_decided & ~ok)
+        np.add.at(streak, arm[since], np.where(final, RETIRE_AFTER, 1)[since])
         retired = streak[seen] >= RETIRE_AFTER
         if self.reasons:
             for each in seen[~retired].tolist():

@@ -229,6 +229,8 @@ class Books:
         except Exception:
             self._unplan(call)  # answers under way are still counted, and the sums hold
             raise
+        if most is not None and call.ticket.calls > 1:  # a single call may fit
+            return self.choose(judges, 1, keeps_question=keeps_question, held=held)
         # A cheaper arm must not take its place: that would override the planner's choice.
         return call if most is None else Unpaid(most)
 
@@ -242,10 +244,10 @@ class Books:
         while rest:
             other = Call((), call.judge, at=at)
             other.hold(rest, 1 if len(rest) > 1 else judge.most_samples)
-            rest = other.rest
-            other.rest = ()
-            if self._prepare(other, judge, keeps_question=keeps_question) is None:
-                found.append(other)
+            if self._prepare(other, judge, keeps_question=keeps_question) is not None:
+                break  # its rest is given back with it
+            rest, other.rest = other.rest, ()
+            found.append(other)
         return found
 
     def _prepare(self, call: Call, judge: Judge, *, keeps_question: bool) -> float | None:

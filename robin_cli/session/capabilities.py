@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from robin_cli.ask.decisions import read_decision
 from robin_cli.ask.expectation import TOP_LOGPROBS, Expectation, expectation_of
 from robin_cli.ask.forms import Form
-from robin_cli.ask.rubrics import PromptSet, load_prompts
+from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.openai_decisions import DecisionsJudge
@@ -85,10 +85,22 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     requests: int
 
 
+class DecidesAlone(Struct, frozen=True):
+    """The capabilities of an endpoint that answers /decisions, but no chat completions; ``chat`` says why not."""
+
+    endpoint: str
+    model: str
+    chat: str
+    decisions: str
+    price: str | None
+    raw_reply: str
+    requests: int = 1
+
+
 async def look_at(
     settings: Settings, asked: JudgeAddress, base_url: str, key: str, notify: Callable[[str], None]
-) -> Capabilities | Failure:
-    """Ask a judge at one address for one judgment in several ways; return a Failure if the plain question is not answered.
+) -> Capabilities | DecidesAlone | Failure:
+    """Ask a judge at one address for one judgment in several ways; return a Failure if no plain question is answered.
 
     Raises:
         EndpointError: the endpoint cannot be used.
@@ -101,22 +113,24 @@ async def look_at(
     judge, patient, price = endpoint_alone(settings, asked, base_url, key, notify)
     endpoint = replace(endpoint_at(base_url, asked.name, key, settings), decisions=True)
     decider = DecisionsJudge(endpoint, notify=notify)
+    words, cost = (price.text(), price.cost) if price else (None, None)
     decided = ""
     try:
         decided = await _decided(decider, prompts)
-        words, cost = (price.text(), price.cost) if price else (None, None)
         of_endpoint = {"endpoint": base_url, "price": words, "decisions": decided}
-        return await _seen(judge, patient, prompts, cost, **of_endpoint)
-    except EndpointError:
+        found = await _seen(judge, patient, prompts, cost, **of_endpoint)
+        if not isinstance(found, Failure) or not decided.startswith("yes"):
+            return found
+        chat = found.detail
+    except EndpointError as error:
         if not decided.startswith("yes"):
             raise
-        raise EndpointError(
-            f"{base_url}: answers /decisions ({decided.removeprefix('yes: ')}) and no chat completions: judge with --answers "
-            "decisions. The rest cannot be checked"
-        ) from None
+        chat = str(error).removeprefix(f"{base_url}: ")
     finally:
         await judge.aclose()
         await decider.aclose()
+    chat, raw = f"no: {one_line(chat.partition(';')[0])}", decider.raw_reply
+    return DecidesAlone(base_url, asked.name, chat, decided, words, raw)
 
 
 async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:

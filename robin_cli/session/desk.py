@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.ask.answers import AnswerReader
 from robin_cli.ask.asking import Questions
-from robin_cli.ask.rubrics import PromptSet
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace

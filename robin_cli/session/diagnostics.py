@@ -9,8 +9,10 @@ from pathlib import Path
 from robin_cli.model.errors import typed
 from robin_cli.model.records import Judgment, counted
 
-_SAME_ANSWERS = 4
-_LOOKED_AT = 5
+_SAME_ANSWERS = 20
+_LOOKED_AT = 1_000
+"""Pairs whose first answers are kept to compare with."""
+
 _TELLING_LENGTH = 24
 """Shorter answers, such as a bare "Rating: 4", are often the same without a cache."""
 
@@ -25,7 +27,7 @@ _REMEDIES = {
     "refused": "the judge declines to rate them: another judge may not",
     "empty": "they have no text: is the model made for chat?",
 }
-_READ_THEM = "read some with {export}; a judge that keeps to the format helps, or --answers json in a new run"
+_READ_THEM = "read some with {export}; --answers json or text, or another --model, may keep to the format in a new run"
 
 
 class Diagnostics:
@@ -51,17 +53,14 @@ class Diagnostics:
         self._export = f"robin export {typed(run)} --what judgments"
         self._temperature = temperature
         self._noun = noun
-        self._looked_at = min(_LOOKED_AT, arms)
         self._alike_arms = min(_ALIKE_ARMS, arms)
         self._notify = notify
         self._answers = 0
         self._reasons: Counter[str] = Counter()
         self._ratings: Counter[float] = Counter()
         self._arms_seen: set[int] = set()
-        self._first_texts: dict[
-            int, tuple[int, str]
-        ] = {}  # by arm: the number of answers, and the text that all have
-        self._varied = self._repeated = 0
+        self._first_texts: dict[int, str] = {}
+        self._repeated = 0
         self._open = {"repeats", "unparsed", "alike"}
 
     def look(self, arm: int, judgment: Judgment) -> None:
@@ -87,25 +86,21 @@ class Diagnostics:
         """Return a warning, "" to end this check, None to go on with it."""
         if not self._temperature:
             return ""
-        seen, text = self._first_texts.get(arm, (0, judgment.text))
-        if seen < 0 or len(judgment.text) < _TELLING_LENGTH:
+        if judgment.value is None or len(judgment.text) < _TELLING_LENGTH:
             return None
-        if text != judgment.text:
-            self._first_texts[arm] = (-1, "")
-            self._varied += 1
-        else:
-            self._first_texts[arm] = (seen + 1, text)
-            if seen + 1 == _SAME_ANSWERS:
-                self._first_texts[arm] = (-1, "")
-                self._repeated += 1
-        if self._varied + self._repeated < self._looked_at:
+        if arm not in self._first_texts:
+            if len(self._first_texts) < _LOOKED_AT:
+                self._first_texts[arm] = judgment.text
             return None
-        if self._repeated <= self._varied:
-            return "" if self._varied > 4 * _LOOKED_AT else None
+        if judgment.text != self._first_texts[arm]:
+            return ""
+        self._repeated += 1
+        if self._repeated < _SAME_ANSWERS:
+            return None
         return (
-            f"{self._repeated} of {self._repeated + self._varied} pairs got the same answer, to the letter, "
-            f"{_SAME_ANSWERS} times at temperature {self._temperature:g}: is there a cache, or a fixed seed, between here and "
-            "the judge? Repeated calls then bring nothing new; turn it off"
+            f"{_SAME_ANSWERS} of {_SAME_ANSWERS} repeated calls got the same answer, to the letter, at temperature "
+            f"{self._temperature:g}: is there a cache, or a fixed seed, between here and the judge? Repeated calls then bring "
+            "nothing new; turn it off"
         )
 
     def _unparsed(self, _arm: int, _judgment: Judgment) -> str | None:

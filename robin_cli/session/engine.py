@@ -252,7 +252,7 @@ class Engine(Carrier):
     async def _permit(self, call: Call) -> Permit | None:
         """Wait for a call's permit; return None, and the call, if the run is over by then."""
         if call.permit is None:
-            call.permit = await (call.at or self._judges[call.judge]).acquire()
+            call.permit = await self._judges[call.judge].acquire(call.at)
             if call.at is not None:
                 self._in_line -= 1
                 self._books.changed.set()
@@ -289,7 +289,7 @@ class Engine(Carrier):
                 call.tickets = [ticket._replace(calls=answered)]
                 call.rest = [ticket._replace(draw=ticket.draw + answered, calls=left)]
             for other in self._books.others(call, self._judges):
-                self._in_line += 1
+                self._in_line += other.at is not None
                 self._count(other)
                 self._carry(other)
         self._books.drop_rest(call)

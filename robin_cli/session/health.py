@@ -39,7 +39,7 @@ _REMEDIES = {
     "refused": "The judge declines: take another --model, or another --template",
     "filtered": "The endpoint filters them: take another --model or --base-url",
 }
-_FORMAT = "Hold it to the format with --answers json, or take another --model"
+_FORMAT = "Try --answers json or text, or another --model"
 
 
 class Health:

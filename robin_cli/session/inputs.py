@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from robin_cli.ask.rubrics import PromptSet
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.data.comparisons import load_comparisons
 from robin_cli.data.fields import NOT_READ, RESPONSES
 from robin_cli.data.formats import sheets

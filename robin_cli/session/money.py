@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from robin_cli.ask.rubrics import PromptSet
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.goals.base import Goal
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN, Price, batch_share, price_of
 from robin_cli.model.arms import FloatArray

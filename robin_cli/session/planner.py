@@ -217,6 +217,8 @@ class Planner:
             self._ahead.clear()
             return found
         while len(found) < tickets and self.budget.available:
+            if longest > 1 and self._are_enough_under_way():
+                break
             if not self._ahead:
                 self._choose()
                 if not self._ahead:
@@ -235,6 +237,11 @@ class Planner:
                     break
                 found.append(ticket)
         return found
+
+    def _are_enough_under_way(self) -> bool:
+        """Return whether so many calls are under way that more visits would be chosen on old knowledge."""
+        is_adaptive = not (self._at_once or self._in_rounds)
+        return is_adaptive and self.budget.reserved >= max(len(self._arms), LONGEST_VISIT)
 
     def _ticket(self, arm: int, longest: int) -> Ticket | None:
         """Reserve a visit of ``arm``; None if all calls left belong to warm-ups."""

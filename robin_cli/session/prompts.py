@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robin_cli.ask.rubrics import PromptSet, load_prompts
+from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.settings.table import Settings
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from robin_cli.ask.rubric_files import MOST_LEVELS
+from robin_cli.ask.rubrics import MOST_LEVELS
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.scored import Reading, Scored

@@ -80,7 +80,7 @@ class Repeats:
     """Finds judges that repeat themselves, and limits their calls, by the ratings and calls under way alone.
 
     While all repeats agree, no pair gets a third rating before every pair has two. Expectations show their noise at once: every
-    pair gets one rating, and some get a second. A judge that repeats itself is only asked about pairs that it has not rated.
+    pair gets one rating, then some get a second. A judge that repeats itself is only asked about pairs that it has not rated.
 
     Args:
         expected: whether the ratings of each judge are expectations.
@@ -135,7 +135,7 @@ class Repeats:
         under_way = max(_LEAST_UNDER_WAY, len(self._space.pair_ids) // _PAIRS_FOR_EACH)
         most = np.where(is_second, under_way, _MOST)
         room = np.where(is_limited, np.maximum(0, most - counted), _ENDLESS)
-        once = agree & (certain | (room == 0))
+        once = agree & (certain | (room == 0) | (waits & self._is_expected))
         calls = np.where(once, 1, np.where(agree & is_second, 2, _ENDLESS))
         return Limits(calls.ravel(), room.ravel())
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from robin_cli.ask.rubrics import is_shipped_template, known_templates, load_prompts
+from robin_cli.ask import prompts, templates
 from robin_cli.goals.checks import check_target
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.run_judges import repeats_of
@@ -246,7 +246,9 @@ def _check_template(run: Path, manifest: Manifest, named: str | None) -> None:
             raise InputError(
                 f"--template {named}: is not the template of {run}, whose SHA-256 is {digest}; name that one"
             )
-    elif template and not is_shipped_template(digest) and not is_made_here(manifest.run_id):
+    elif (
+        template and not templates.is_shipped_template(digest) and not is_made_here(manifest.run_id)
+    ):
         raise InputError(
             f"{run / FILE}: its template is not one of robin's, and this run was not made here. Read the template, and name "
             f"its file, whose SHA-256 is {digest}: --template FILE"
@@ -290,11 +292,14 @@ def _check_file(source: Path, recorded: str) -> None:
 def _prompts_now(manifest: Manifest) -> str:
     """Return the hash of a run's prompts as its files are today; if a file is missing, that of the run's own copy."""
     files, template = manifest.prompt.get("rubric_files", ()), manifest.prompt.get("template_file")
-    own = [*files, *([template] if template and template not in known_templates() else [])]
+    own = [
+        *files,
+        *([template] if template and template not in templates.known_templates() else []),
+    ]
     if not all(Path(file).is_file() for file in own):
         return recorded_prompts(manifest).sha256
     try:
-        return load_prompts(
+        return prompts.load_prompts(
             manifest.criteria if len(manifest.kind.variants) > 1 else manifest.attributes,
             files,
             template,

@@ -253,16 +253,14 @@ class Rounds(Carrier):
 
         The most that a call may cost is set aside, and most calls cost far less: the rest pays for one more round, and another.
         """
-        calls = [call for of_one in chosen.values() for call in of_one]
-        if calls and (not self.ledger.batches or len(calls) >= _WORTH * self.books.calls):
+        requests = [call for of_one in chosen.values() for call in of_one]
+        calls = sum(each.ticket.calls for each in requests)
+        if calls and (not self.ledger.batches or calls >= _WORTH * self.books.calls):
             return chosen
-        for call in calls:
-            self.books.withdraw(call)
-        rest = (
-            f"what is left is sure to pay for {len(calls):,} more, too few for a round"
-            if calls
-            else ""
-        )
+        for each in requests:
+            self.books.withdraw(each)
+        rest = f"what is left is sure to pay for {calls:,} more, too few for a round"
+        rest = rest if calls else ""
         self.books.end_of_money(unpaid, rest)
         return {}
 
@@ -371,7 +369,9 @@ class Rounds(Carrier):
         else:
             self.books.stats.last_failure = read.detail
             if not read.permanent:
-                if read.throttled:
+                is_several = read.refused and call.ticket.calls > 1 and judge.refuses_several()
+                self._brought += is_several  # the others go out one by one
+                if read.throttled or is_several:
                     self._leave(answered)
                 else:
                     tally.failed.append((answered, read))

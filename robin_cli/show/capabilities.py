@@ -8,12 +8,13 @@ from typing import Any
 from msgspec import UNSET
 
 from robin_cli.ask.expectation import MOST_OFF_SCALE
-from robin_cli.session.capabilities import Capabilities
+from robin_cli.session.capabilities import Capabilities, DecidesAlone
 from robin_cli.show.text import one_line
 from robin_cli.show.words import dollars
 
 _EXCERPT = 300
 _ASKED_FOR = 4
+_NO_PRICE = "unknown here: --max-cost needs --price-in and --price-out"
 _BY_TEXT = {
     "no_logprobs": "none came with it",
     "unaligned": "the tokens do not make up the text",
@@ -28,11 +29,21 @@ _SEED = {
 }
 
 
-def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
+def facts_of(seen: Capabilities | DecidesAlone, *, samples_all: bool = True) -> dict[str, Any]:
     """Return names and findings in reading order.
 
     ``samples_all``: temperature and top_p are 1, as rating by log probabilities needs.
     """
+    if isinstance(seen, DecidesAlone):
+        return {
+            "endpoint": seen.endpoint,
+            "model": seen.model,
+            "chat_completions": seen.chat,
+            "decisions": seen.decisions,
+            "price": seen.price or _NO_PRICE,
+            "robin_judge_will": "rate with --answers decisions, and with no other",
+            "requests_made": seen.requests,
+        }
     judged: dict[str, Any] = {"verdict": seen.verdict, "verdict_swapped": seen.verdict_swapped}
     if seen.verdict is UNSET:
         judged = {"rating": f"none: {seen.reason}" if seen.rating is None else seen.rating}
@@ -52,7 +63,7 @@ def facts_of(seen: Capabilities, *, samples_all: bool = True) -> dict[str, Any]:
         "seed": _SEED[seen.seed],
         "reasoning": _reasoning(seen),
         "token_counts": _token_counts(seen),
-        "price": seen.price or "unknown here: --max-cost needs --price-in and --price-out",
+        "price": seen.price or _NO_PRICE,
         "robin_judge_will": "; ".join(_consequences(seen)),
         "requests_made": seen.requests,
     }

@@ -24,6 +24,7 @@ from robin_cli.show.papers import LATEX, MARKDOWN, Part, page_of
 from robin_cli.show.status import READ, Status, standing
 
 _ASKED = ("answers", "temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body", "seed")
+_COMBINED = ("panel", "second opinion")
 _CALLS = ("without a rating", "without a verdict", "failed calls", "cost")
 
 
@@ -47,6 +48,8 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     spent = _allocation(run, words["allocation"])
     made = {name: words["intervals"][name] for name in _intervals(status)}
     forms = {*run.manifest.answers, *["pairwise"] * run.manifest.is_pairwise}
+    if len(run.space.judges) > 1:
+        forms.add(_COMBINED[run.task is not None])
     judge = dict(_judge(run)) | {
         name: each for name, each in words["answers"].items() if name in forms
     }
@@ -138,7 +141,11 @@ def prompt_of(run: RunData) -> dict[str, str]:
     rubrics = {
         f"rubric of {each.attribute}": each.text for each in (*prompts.rubrics.values(), *criterion)
     }
-    return {"prompt": record["template"] + record.get("request", ""), **rubrics}
+    text = record["template"] + record.get("request", "")
+    judges = zip(run.manifest.judges, run.manifest.answers, strict=True)
+    read = {judge: prompts.decided_by if how == "decisions" else text for judge, how in judges}
+    asked = {f"prompt of {judge}": each for judge, each in read.items()}
+    return {**(asked if prompts.decided_by else {"prompt": text}), **rubrics}
 
 
 def _intervals(status: Status) -> Iterator[str]:

@@ -67,6 +67,7 @@ class Plan:
             self.budget = config.budget or self._calls_for_goal()
         self.goal.check_reach(self.budget)
         self.scheduler, self.because = self._choice(config.scheduler, self.budget)
+        self._policy(config.scheduler, self.budget)  # refuses what a run would refuse
         calls_an_arm = self.budget / len(self.space)
         self.cost: CallCost = cost_of(self.goal.first_visit, calls_an_arm)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from robin_cli.ask.rubrics import PromptSet
+from robin_cli.ask.prompts import PromptSet
 from robin_cli.data.pairs import Dataset
 from robin_cli.judges.metering import CHARACTERS_PER_TOKEN
 from robin_cli.model.records import number_of

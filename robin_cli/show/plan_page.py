@@ -9,6 +9,7 @@ from rich.text import Text
 
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import BASELINE
+from robin_cli.session.repeats import FEWEST
 from robin_cli.show.columns import PLANNED
 from robin_cli.show.plan import Plan
 from robin_cli.show.tables import Column, Table
@@ -24,6 +25,7 @@ _HEADERS = {
     "wrong": "wrong %",
     "likely_wrong": "likely wrong %",
 }
+_EXPECTED = {"logprobs", "decisions"}
 
 
 def print_page(plan: Plan, *, details: bool) -> None:
@@ -117,8 +119,12 @@ def _assumptions(plan: Plan) -> list[str]:
         assumed.append(f"ratings vary {plan.prior}")
     elif plan.is_simulated:
         lines.append(f"Ratings vary {plan.prior}.")
-    if set(plan.config.answers) & {"logprobs", "decisions"}:
-        assumed.append("ratings as by text, while a run by expectations ends once 59 repeats agree")
+    if set(plan.config.answers) & _EXPECTED:
+        calls = f"{len(space) + FEWEST * space.arms_per_pair:,}"
+        about = f", after about {calls} calls" * (set(plan.config.answers) <= _EXPECTED)
+        assumed.append(
+            f"ratings as by text, while a run by expectations ends once 59 repeats agree{about}"
+        )
     if cost.completion is None and cost.price:
         assumed.append("answers have 100 tokens")
     if cost.pace.startswith("assumed: ") and not plan.config.batch:

@@ -26,6 +26,7 @@ MOST_ROWS = 60
 
 DASH = "–"
 """The cell of a missing value."""
+_ENDLESS = 10**6
 _GAP = 2
 """Cells between two columns."""
 _ALL_ROWS = "all rows:"
@@ -62,11 +63,13 @@ def print_table(console: Console, table: Table, most: int = MOST_ROWS) -> None:
 
 
 def print_facts(console: Console, facts: Mapping[str, Any], *, a_line_each: bool = False) -> None:
-    """Print names and values in two columns; ``a_line_each``: what does not fit in its line is cut."""
+    """Print names and values in two columns; ``a_line_each``: what does not fit in its line is cut, on a terminal alone."""
     grid = Grid.grid(padding=(0, 2))
     for name, value in facts.items():
         text = Text(plain(str(value)), no_wrap=a_line_each, overflow="ellipsis")
         grid.add_row(Text(plain(name), style="bold"), text)
+    if a_line_each and not console.is_terminal:
+        console.width = _ENDLESS
     console.print(grid)
 
 

@@ -279,7 +279,7 @@ class _State:
         if self._court is not None and spent >= self._tests_at:
             growth = max(TEST_GROWTH, self._look_growth)
             self._tests_at = next_test(spent, self._court.first, growth)
-            self._court.test(self._sums())
+            self._court.test(self._sums(), skips=self._look_growth > LOOK_GROWTH)
         if self._court is not None and spent >= self._looks_at:
             while self._looks_at <= spent:
                 self._looks_at = next_look(int(self._looks_at), self._pairs, self._look_growth)

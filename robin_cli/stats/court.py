@@ -18,7 +18,7 @@ from robin_cli.policies.base import Policy, Seen
 from robin_cli.stats.decided import rows_of_groups
 from robin_cli.stats.decisions import Evidence, all_decided
 from robin_cli.stats.evidence import certified
-from robin_cli.stats.likely_wrong import is_good_enough, likely_wrong, share_of
+from robin_cli.stats.likely_wrong import likely_wrong, share_of, share_to_test
 from robin_cli.stats.pairwise_decisions import likely_wrong_bests
 from robin_cli.stats.row_scores import endless_scores, row_scores
 
@@ -67,7 +67,7 @@ class Court(ABC):
     settled: NDArray[np.bool_] | None = None
 
     def __init__(self, runs: int, target: float, first: int) -> None:
-        self.done = np.zeros(runs, dtype=np.bool_)
+        self.done, self._again = np.zeros(runs, dtype=np.bool_), np.zeros(runs)
         self.target, self.first = target, first
 
     @abstractmethod
@@ -79,14 +79,24 @@ class Court(ABC):
         with np.errstate(invalid="ignore", divide="ignore"):
             return sums.total / sums.n
 
-    def is_good_enough(self, sums: Sums) -> bool:
-        """Return whether few enough decisions of one run are likely wrong."""
-        return share_of(self.chances(sums)) <= self.target
+    def share_to_test(self, sums: Sums) -> float:
+        """Return the share of the decisions of one run that is likely wrong; nan if it is too early to tell."""
+        return share_of(self.chances(sums))
 
-    def test(self, sums: Sums) -> None:
-        """End the runs in which few enough decisions are likely wrong."""
-        for run in np.flatnonzero(~self.done):
-            self.done[run] = self.is_good_enough(sums.by(itemgetter(run)))
+    def test(self, sums: Sums, *, skips: bool) -> None:
+        """End the runs in which few enough decisions are likely wrong.
+
+        Args:
+            skips: leaves out tests of runs that were far from their target at the last one.
+        """
+        spent = sums.n.sum(axis=1)
+        for run in np.flatnonzero(~self.done & (spent >= self._again)):
+            share = self.share_to_test(sums.by(itemgetter(run)))
+            self.done[run] = share <= self.target
+            if (
+                skips and share > self.target
+            ):  # the share falls by less than the fourth power of the calls
+                self._again[run] = spent[run] * (share / self.target) ** 0.25
 
     def measured(self, sums: Sums, truth: FloatArray) -> dict[str, FloatArray]:
         """Return figures about the decisions of each run by name, shape (runs,) each.
@@ -167,8 +177,8 @@ class DecisionCourt(Court):
     def scores(self, sums: Sums) -> FloatArray:
         return row_scores(self._task.space, self._task, sums).score
 
-    def is_good_enough(self, sums: Sums) -> bool:
-        return is_good_enough(self._task, sums, self._given_up, self.target)
+    def share_to_test(self, sums: Sums) -> float:
+        return share_to_test(self._task, sums, self._given_up, self.target)
 
     def measured(self, sums: Sums, truth: FloatArray) -> dict[str, FloatArray]:
         """Return also the share that is ``wrong`` by the mean ratings, and with an error rate the share that is certified.

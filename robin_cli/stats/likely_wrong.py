@@ -50,16 +50,18 @@ def chances_of_some(task: Task, sums: Sums, given_up: NDArray[np.bool_]) -> Floa
     return likely_wrong(task, sums, given_up, slice(None, None, -(-task.decisions // _SAMPLE) or 1))
 
 
-def is_good_enough(task: Task, sums: Sums, given_up: NDArray[np.bool_], target: float) -> bool:
-    """Return whether the mean chance is at most ``target``, once enough is asked.
+def share_to_test(task: Task, sums: Sums, given_up: NDArray[np.bool_], target: float) -> float:
+    """Return the mean chance, to compare with ``target``; nan before enough is asked.
 
-    Of many groups, whose draws take time, a sample is looked at first, and all only if it is good enough.
+    Of many groups, whose draws take time, it is that of a sample unless this is at most ``target``.
     """
-    is_long = task.group is not None and task.decisions > _SAMPLE
-    looks = (chances_of_some, likely_wrong) if is_long else (likely_wrong,)
-    return is_enough_asked(task, sums.n, given_up) and all(
-        share_of(chances(task, sums, given_up)) <= target for chances in looks
-    )
+    if not is_enough_asked(task, sums.n, given_up):
+        return math.nan
+    if task.group is not None and task.decisions > _SAMPLE:
+        share = share_of(chances_of_some(task, sums, given_up))
+        if not share <= target:
+            return share
+    return share_of(likely_wrong(task, sums, given_up))
 
 
 def is_enough_asked(task: Task, counts: FloatArray | IntArray, given_up: NDArray[np.bool_]) -> bool:

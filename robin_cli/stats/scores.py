@@ -213,6 +213,9 @@ def _with_decisions(scores: Scores, run: RunData) -> Scores:
 def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
     """Return the scores on the scales that people see: preferences from 0 to 1."""
     found = score(run, by_judge=by_judge, alpha=alpha)
+    if any(run.manifest.expected):  # expectations are kept in steps of 2⁻²⁰: 2.7 is 2.7 again
+        columns = {**found.columns, "score": found.numbers("score").round(6)}
+        found = replace(found, columns=columns)
     if run.manifest.told_scales == run.manifest.scales:
         return found
     (scale,), (told,) = run.manifest.scales, run.manifest.told_scales

@@ -12,6 +12,7 @@ Several judges' scores, and ratings between the levels, are taken as :class:`Stu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -116,12 +117,14 @@ class Fitted:
         share: of each component, shape (C,).
         kinds: the number of ratings, Σx and Σx² above the lowest level, of each kind of row, shape (U, 3).
         kind: the kind of each row, shape (rows,).
+        likelihood: of all kinds, see :func:`_likelihood`; None for many.
     """
 
     scale: Scale
     share: FloatArray
     kinds: FloatArray
     kind: IntArray
+    likelihood: FloatArray | None
 
     def at_most(self, values: FloatArray) -> FloatArray:
         low, high = _components(self.scale)[2][..., None]
@@ -129,8 +132,10 @@ class Fitted:
         inside = (values - self.scale.low - low) / np.maximum(high - low, 1e-9)
         parts = np.column_stack([np.clip(inside, 0.0, 1.0), np.ones(len(low))])
         parts = self.share[:, None] * parts
-        starts = range(0, len(self.kinds), _ROWS)
-        likely = (_likelihood(self.scale, self.kinds[k : k + _ROWS]) for k in starts)
+        likely: Iterable[FloatArray] = [] if self.likelihood is None else [self.likelihood]
+        if self.likelihood is None:
+            starts = range(0, len(self.kinds), _ROWS)
+            likely = (_likelihood(self.scale, self.kinds[k : k + _ROWS]) for k in starts)
         found = np.concatenate([_by_row(each, parts) for each in likely], dtype=np.float64)
         even = (values - self.scale.low) / (self.scale.levels - 1.0)
         below = (1.0 - _ODD) * found[:, :-1] / found[:, -1:] + _ODD * np.clip(even, 0.0, 1.0)
@@ -158,7 +163,9 @@ def fitted(scale: Scale, sums: Sums) -> Fitted:
     kinds, kind = columns[order][is_first], np.empty_like(order)
     kind[order] = is_first.cumsum() - 1
     some = slice(None, None, -(-len(kinds) // _ROWS))
-    return Fitted(scale, _estimated(scale, kinds[some], np.bincount(kind)[some]), kinds, kind)
+    likelihood = _likelihood(scale, kinds[some])
+    share = _estimated(scale, kinds[some], np.bincount(kind)[some], likelihood)
+    return Fitted(scale, share, kinds, kind, likelihood if len(kinds) <= _ROWS else None)
 
 
 def _likelihood(scale: Scale, kinds: FloatArray) -> FloatArray:
@@ -174,14 +181,16 @@ def _by_row(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[Any]:
     return np.asarray((rows[:, None] @ columns)[:, 0])
 
 
-def _estimated(scale: Scale, kinds: FloatArray, rows: IntArray) -> FloatArray:
+def _estimated(
+    scale: Scale, kinds: FloatArray, rows: IntArray, likelihood: FloatArray
+) -> FloatArray:
     """Return the share of each component, shape (C,), by EM over the widths and over the centers in turn.
 
     Args:
         rows: of each of ``kinds``. Ratings that were not repeated tell of the widths only beside some that were.
     """
     usual = _components(scale)[3]
-    likelihood: FloatArray = _likelihood(scale, kinds).reshape(len(kinds), len(usual), -1)
+    likelihood = likelihood.reshape(len(kinds), len(usual), -1)
     rated, repeated = (np.where(kinds[:, 0] >= n, rows, 0).astype(np.float64) for n in (1, 2))
     tell = min(1.0, _TELL * repeated.sum() / max(rated.sum(), 1.0))
     repeated = np.maximum(repeated, np.float64(tell) * rated)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.rate import RATE
+from robin_cli.ask.kinds import RATE
 from robin_cli.model.exchange import Answer, Failure, Reply
 from robin_cli.model.records import Judgment, Scale, Usage
 from robin_cli.model.space import ArmSpace

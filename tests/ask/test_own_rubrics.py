@@ -8,15 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.rubric_files import read_rubric
-from robin_cli.ask.rubrics import (
-    PromptSet,
-    known_attributes,
-    known_templates,
-    load_prompts,
-    prompt_source,
-    rubric_of,
-)
+from robin_cli.ask.prompts import PromptSet, load_prompts, prompt_source
+from robin_cli.ask.rubrics import known_attributes, read_rubric, rubric_of
+from robin_cli.ask.templates import known_templates
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
@@ -243,7 +237,7 @@ def test_the_rubric_comes_first_in_the_same_words_where_a_cache_is_to_find_it() 
 def test_names_the_ready_templates() -> None:
     with pytest.raises(
         InputError,
-        match="ready ones, by name, are absolute-judge, all-attributes, decisions, rubric-first, with-reference; "
+        match="ready ones, by name, are absolute-judge, rubric-first, with-reference; "
         'did you mean "with-reference"',
     ):
         load_prompts(["correctness"], template="with-refrence")

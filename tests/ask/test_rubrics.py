@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.rubrics import load_prompts
+from robin_cli.ask.prompts import load_prompts
 from robin_cli.data.chats import readable_turns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale

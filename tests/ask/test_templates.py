@@ -8,13 +8,9 @@ import pytest
 from jinja2 import Environment
 
 from robin_cli.ask import templates
-from robin_cli.ask.rubrics import (
-    PromptSet,
-    is_shipped_template,
-    known_templates,
-    prompt_source,
-    rubric_of,
-)
+from robin_cli.ask.prompts import PromptSet, prompt_source
+from robin_cli.ask.rubrics import rubric_of
+from robin_cli.ask.templates import is_shipped_template, known_templates
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from robin_cli.ask.answers import AnswerReader
 from robin_cli.ask.expectation import expectation_of
-from robin_cli.ask.prefer import PREFER
+from robin_cli.ask.kinds import PREFER
 from robin_cli.ask.verdicts import VERDICT
 from robin_cli.model.exchange import Answer, Reply
 from robin_cli.model.records import ORDERS, PREFERENCE, Scale, Usage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from robin_cli.judges.limiter import Limiter
+from robin_cli.judges.retrying import Retrying
 from robin_cli.model.exchange import Failure, Question, Reply
 from tests.judges.wire import (
     QUESTION,
@@ -29,15 +31,15 @@ from tests.judges.wire import (
 TOGETHER = 6
 
 
-def at_once(answer: Callable[[dict[str, Any]], Answer]) -> Handler:
-    """Answer the first ``TOGETHER`` requests when all of them are there, so that none could learn from another."""
+def at_once(answer: Callable[[dict[str, Any]], Answer], together: int = TOGETHER) -> Handler:
+    """Answer the first ``together`` requests when all of them are there, so that none could learn from another."""
     here = 0
     all_here = asyncio.Event()  # bound to the server's loop when it is first waited for
 
     async def reply(body: dict[str, Any]) -> Answer:
         nonlocal here
         here += 1
-        if here >= TOGETHER:
+        if here >= together:
             all_here.set()
         await all_here.wait()
         return answer(body)
@@ -120,6 +122,34 @@ def test_holds_a_call_that_begins_while_another_waits() -> None:
         asyncio.run(scene(wire))
     assert len(wire.bodies) == 3
     assert clock.slept[0] == pytest.approx(20.0)
+
+
+def test_calls_that_follow_answers_which_come_together_go_out_a_few_at_a_time() -> None:
+    together = 128
+    clock = Clock(lambda now, sleep: Limiter(together, ceiling=together, clock=now, sleep=sleep))
+
+    async def scene(url: str) -> Counter[int]:
+        loop, turn, read = asyncio.get_running_loop(), 0, Counter[int]()
+
+        def tick() -> None:
+            nonlocal turn
+            turn += 1
+            ticking.append(loop.call_soon(tick))
+
+        async def ask(judge: Retrying) -> None:
+            assert isinstance(await judge.ask(QUESTION), Reply)
+            read[turn] += 1
+
+        async with judge_at(url, clock, at_a_time=together) as (judge, _):
+            ticking = deque([loop.call_soon(tick)], maxlen=1)
+            await asyncio.gather(*(ask(judge) for _ in range(together)))
+            ticking[0].cancel()
+        return read
+
+    with serving(at_once(lambda _: completion(), together)) as wire:
+        read = asyncio.run(scene(wire.url))
+    assert read.total() == together
+    assert max(read.values()) <= 20, "answers read in one turn of the event loop"
 
 
 def test_can_be_cancelled_in_the_middle_of_a_call_and_goes_on() -> None:

@@ -190,8 +190,8 @@ def test_finds_most_of_what_the_best_fixed_number_brings_with_few_calls_for_each
 
     assert len(found.answered) >= 0.85 * len(answers(best, limits, seconds).answered)
     late = found.met[len(found.met) // 2 :]
-    # The first 8 calls queue at a single worker, so it takes minutes to see how quick it is.
-    most = 6 if limits.get("workers") == 1 else 3
+    # The first 16 calls queue at a single worker, so it takes minutes to see how quick it is.
+    most = 8 if limits.get("workers") == 1 else 3
     assert sum(late) / len(late) <= most * limits.get("workers", CEILING)
     if {"slots", "workers"} & set(
         limits
@@ -221,6 +221,16 @@ def test_climbs_to_its_ceiling_in_fifteen_latencies_where_nothing_waits() -> Non
     assert run(scene()) == 256
 
 
+def test_finds_the_slots_of_a_slow_model_in_five_latencies() -> None:
+    async def scene() -> int:
+        server = Server(slots=200, latency_s=2.0, retry_after=0.05, at_random=0.05, fails=0.1)
+        limiter = Limiter(None, ceiling=1024, clock=asyncio.get_running_loop().time)
+        await load(server, limiter, 10.0)
+        return limiter.limit
+
+    assert run(scene()) == pytest.approx(200, rel=0.1)
+
+
 def test_finds_the_workers_that_a_server_gains_and_loses_while_it_is_asked() -> None:
     async def scene() -> list[float]:
         limiter, server = (
@@ -238,7 +248,7 @@ def test_finds_the_workers_that_a_server_gains_and_loses_while_it_is_asked() -> 
 
     few, many, few_again = run(scene())
     assert few <= 3 * 4
-    assert 16 <= many <= 3 * 16
+    assert 0.9 * 16 <= many <= 3 * 16
     assert few_again <= 3 * 4
 
 

@@ -338,6 +338,15 @@ def test_asks_for_no_more_choices_than_once_came_back_and_keeps_none_beyond_thos
         assert len(reply(ask(wire.url, THREE).outcomes[0]).answers) == 3
 
 
+def test_a_short_reply_of_an_endpoint_that_gives_several_changes_nothing() -> None:
+    def short_once(number: int, body: dict[str, Any]) -> Answer:
+        return completion(choices=completion()["choices"] * (1 if number == 1 else body["n"]))
+
+    with serving(short_once) as wire:
+        ask(wire.url, THREE, THREE, THREE)
+    assert [body["n"] for body in wire.bodies] == [3, 3, 3]
+
+
 def test_asks_for_half_as_many_choices_until_it_is_not_refused() -> None:
     def capped(_: int, body: dict[str, Any]) -> Answer:
         if body.get("n", 1) > 2:

@@ -49,7 +49,7 @@ REST += ["full:9:6 term:10:6 interrupt:14:6"]
 )
 def test_resumes_whatever_it_died_of_at_whatever_step(some: str) -> None:
     wanted = some.split()
-    script = ROOT / "tests" / "storage" / "crashing.py"
+    script = ROOT / "tests" / "run" / "crashing.py"
     # What no sync had reached is cut off by the script: no disk need be waited for.
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
     with tempfile.TemporaryDirectory(dir=memory) as folder:

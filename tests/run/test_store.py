@@ -7,6 +7,7 @@ import re
 import resource
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,9 @@ def test_folds_a_table_as_it_folds_one_by_one(tmp_path: Path) -> None:
     given_ = []
     for number in range(400):
         status, reason = kinds[rng.integers(len(kinds))]
-        given_.append(judgment(number, status=status, reason=reason, pair=int(rng.integers(3))))
+        made = judgment(number, status=status, reason=reason, pair=int(rng.integers(3)))
+        scoring = "decisions" if number % 7 == 0 else "text"
+        given_.append(replace(made, scoring=scoring))
     with RunStore.create(tmp_path / "r", manifest(budget=1_000), PAIRS) as store:
         store.append(given_)
     folded = read_run(tmp_path / "r").fold.arms

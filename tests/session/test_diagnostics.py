@@ -64,7 +64,8 @@ def test_says_once_that_answers_repeat_to_the_letter(arms: int) -> None:
     lines = told(cached(1_000, arms), arms=arms)
     assert len(lines) == 1
     has(lines[0], "same answer, to the letter", "cache")
-    assert told(cached(4 * 20))  # as soon as that
+    assert told(cached(arms + 20, arms))  # as soon as that
+    assert told([*cached(arms + 19, arms), (0, ok(1, "Feedback: another one, at length."))]) == []
 
 
 def test_expects_repeats_at_temperature_0() -> None:

@@ -348,6 +348,22 @@ def test_asks_an_arm_for_a_quarter_of_its_ratings_at_a_time_and_first_for_two() 
     assert len(visits) <= 2000 / 2
 
 
+def test_many_calls_together_among_few_arms_go_where_they_are_worth_most() -> None:
+    def noisy_calls(longest: int) -> float:
+        arms, rng, order = WritableArms(40), np.random.default_rng(0), np.random.default_rng(1)
+        policy = make_policy("two-priors", Setup(40, 800, SCALE))
+        planner = Planner(arms, policy, budget=800, first_visit=min(2, longest))
+
+        def answer(ticket: Ticket) -> list[float]:
+            levels = [0.0, 4.0] if ticket.arm < 10 else [2.0]
+            return [float(rng.choice(levels)) for _ in range(ticket.calls)]
+
+        list(work(planner, answer, at_once=32, luck=order, samples=longest))
+        return float(arms.counts[:10].mean())
+
+    assert noisy_calls(16) > 0.9 * noisy_calls(1) > 30
+
+
 def test_an_even_spread_gives_an_arm_its_share_in_few_visits() -> None:
     arms = WritableArms(10)
     planner = Planner(arms, Uniform(), budget=240)

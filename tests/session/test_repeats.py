@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import WritableArms
-from robin_cli.model.outcome import Outcome, Unanswered
+from robin_cli.model.outcome import Final, Outcome, Unanswered
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
@@ -145,6 +145,15 @@ def test_pairs_that_were_given_up_do_not_count() -> None:
         return Unanswered.PERMANENT if ticket.arm < 5 else same(ticket)
 
     assert calls_made(space_of(100), 900, answer).counts.tolist() == [0] * 5 + [2] * 95
+
+
+def test_what_a_decision_model_declines_is_asked_once_however_many_calls_are_under_way() -> None:
+    def answer(ticket: Ticket) -> Outcome:
+        return Final([None]) if ticket.arm < 5 else same(ticket)
+
+    arms = calls_made(space_of(20), 900, answer, expected=True, at_once=40)
+    assert arms.unparsed.tolist() == [1] * 5 + [0] * 15
+    assert arms.spent <= 20 + 60
 
 
 def test_a_resumed_run_finds_the_same() -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.rate import RATE
+from robin_cli.ask.kinds import RATE
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.arms import WritableArms

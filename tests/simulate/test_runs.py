@@ -19,7 +19,7 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.of_goals import deciding
 from robin_cli.policies.registry import DEFAULT, POLICIES, chosen
 from robin_cli.session.planner import Planner
-from robin_cli.simulate.runs import Ratings
+from robin_cli.simulate.runs import Ratings, simulate
 from robin_cli.stats.court import DecisionCourt
 from robin_cli.stats.level_counts import LevelCounts
 from tests.session.played import asked_by, simulated
@@ -140,6 +140,27 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
             assert len(calls) == budget or watch.is_over(arms)
     if name == "auto":
         assert max(ended) < budget, "all is decided before the budget is spent"
+
+
+def test_fewer_tests_end_runs_hardly_later() -> None:
+    space = ArmSpace([str(each) for each in range(PAIRS * WORLDS)], ("a",), ("j",), (SHORT,))
+    task = Task(decision_of("a>=2", ("a",), (SHORT,), margin=0.5, error_rate=None), space)
+    ratings = recorded(np.random.default_rng(1), several_scales=False)
+    setup = Setup(len(space), 3000, SHORT, task=task)
+    often, rarely = (
+        simulate(
+            ratings,
+            policy_by_scale("uniform", setup, space.by_scale()),
+            [3000],
+            40,  # each ends by answers of its own
+            np.random.default_rng(2),
+            court=partial(DecisionCourt, task, target=TARGET),
+            look_growth=growth,
+        )[0].measured["calls"]
+        for growth in (1.01, 1.02)  # tests are due after the same calls
+    )
+    assert often.max() < 3000, "the target ends every run"
+    assert 0.9 < rarely.mean() / often.mean() < 1.15
 
 
 def test_lays_ratings_out_whatever_their_number() -> None:

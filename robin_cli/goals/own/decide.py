@@ -36,13 +36,13 @@ class Decisions(Rated):
 
     @property
     def answer(self) -> list[str]:
-        """What is decided and how much of it is likely wrong; the winners; how many decisions are certified.
+        """What is decided and how much of it is likely wrong; the calls of several judges; the winners; how much is certified.
 
         If the run asked whether people agree, that comes first.
         """
         head, *sure = decided_lines(self.decided)
         winners = [self._winners()] if self.decided.task.decision.is_best else []
-        return [*self.agreed_lines(), head, *winners, *self._opinions(), *sure][:MOST_LINES]
+        return [*self.agreed_lines(), head, *self._opinions(), *winners, *sure][:MOST_LINES]
 
     def _opinions(self) -> list[str]:
         """Return the calls of each judge, and how often the others decide otherwise than the first."""

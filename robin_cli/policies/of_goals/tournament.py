@@ -146,7 +146,7 @@ def _of_couples(
     expected = chance[system[:, 0], system[:, 1]]
     scatter = ((preference - expected) ** 2).sum() + _PRIOR_COMPARISONS * 0.25 * _DISPERSION
     dispersion = float(scatter / ((expected * (1.0 - expected)).sum() + _PRIOR_COMPARISONS * 0.25))
-    if circle(preference, system, m) is not None:
+    if circle(preference, system, m, strength) is not None:
         # one more has the gain of the next
         return (1.0 / (1.0 + votes) ** 2, 1.0 / (1.0 + votes), chance, dispersion)
     inverse: FloatArray = np.asarray(

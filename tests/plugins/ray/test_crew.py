@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.ask.rubrics import load_prompts
+from robin_cli.ask.prompts import load_prompts
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.plugins import plugins
@@ -114,7 +114,7 @@ def test_makes_comparisons_however_responses_come(
         for name, most in (("at-once", 2**28), ("each", 0)):
             monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", most)
             plan.shares_storage = False
-            with pytest.raises(EndpointError, match="24 missing a verdict line"):
+            with pytest.raises(EndpointError, match="24 missing a verdict"):
                 judged(asked.url, tmp_path / name, 24, rows, pairwise=True, attribute=None)
     texts = [str(body["messages"]) for body in asked.bodies]
     assert len(texts) == 48
