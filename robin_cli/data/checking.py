@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import shlex
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from robin_cli.data.chats import is_chat, prompt_of, split, turns_of
+from robin_cli.data.chats import (
+    CHAT_BEGINS,
+    chat_in,
+    is_transcript,
+    prompt_of,
+    split,
+    turns_in_lists,
+    turns_of,
+)
 from robin_cli.data.columns import NO_SYSTEMS
 from robin_cli.data.fields import (
     MISSING,
@@ -41,6 +50,8 @@ _OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}.
 _GROUPED, _SYSTEM = (
     f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
 )
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d{16}\.0")
+"""A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 _LONG = 2**20
 _EXACT = 2**53
 
@@ -53,6 +64,9 @@ def pair_in(row: Row, fields: Fields, further: FurtherColumns) -> tuple[Pair, bo
         further: decides which other fields the pair keeps.
     """
     prompt, response, other = _judged_texts(row, fields)
+    if fields.thinking is not None:
+        response = fields.thinking.without(response)
+        other = None if other is None else fields.thinking.without(other)
     if not prompt or prompt.isspace():
         raise BadRow(
             f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}",
@@ -93,6 +107,8 @@ def _judged_texts(row: Row, fields: Fields) -> tuple[str, str, str | None]:
     prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
     if type(prompt) is not str or type(response) is not str:
         return *_texts(row, fields), None
+    if response.startswith(CHAT_BEGINS) or prompt[:1] == "[" or prompt is response:
+        return *_texts(row, fields), None
     if not (prompt.isascii() and response.isascii()):
         _check_encodable(prompt, row, fields.prompt)
         _check_encodable(response, row, fields.response)
@@ -130,13 +146,20 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
     """Return the prompt and the response, each from a text or a conversation."""
     asked, said = find(row, fields.prompt), find(row, fields.response)
     name = _called(row, fields.response)
-    if fields.chat and MISSING in (asked, said) and is_chat(chat := find(row, fields.chat)):
-        # A conversation that holds the response also holds its prompt.
-        asked, said = (chat if each is MISSING else each for each in (asked, said))
-        name = _called(row, fields.chat)
+    if fields.chat and MISSING in (asked, said):
+        chat = find(row, fields.chat)
+        if chat is not MISSING and chat_in(chat, _called(row, fields.chat)) is not None:
+            # A conversation that holds the response also holds its prompt.
+            asked, said = (chat if each is MISSING else each for each in (asked, said))
+            name = _called(row, fields.chat)
+    messages = chat_in(said, name)
+    if messages is None and isinstance(asked, str) and isinstance(said, str):
+        messages = turns_in_lists(asked, said, name) if asked is not said else None
+        asked = said if messages is not None else asked
+    asked_name = _called(row, fields.prompt) if is_in(row, fields.prompt) else name
     before: Turns = []
-    if is_chat(said):
-        before, response = split(turns_of(said, name, fields.taking), name)
+    if messages is not None:
+        before, response = split(turns_of(messages, name, fields.taking), name)
         _check_encodable(response, row, fields.response)
         if not before and asked is said:
             raise BadRow(
@@ -145,12 +168,16 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
             )
     else:
         response = _text(row, fields.response, fields)
+        if asked is said and fields.prompt.path == fields.response.path:
+            raise BadRow(
+                f"{name} is one text, named both as prompt and as response. Name the field of each: "
+                "--columns prompt=NAME,response=NAME.",
+                "one text for prompt and response",
+            )
     if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
         prompt = prompt_of(before)
-    elif is_chat(asked):
-        turns = turns_of(
-            asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking
-        )
+    elif (asking := None if is_transcript(asked) else chat_in(asked, asked_name)) is not None:
+        turns = turns_of(asking, asked_name, fields.taking)
         prompt = prompt_of(
             turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns
         )
@@ -225,6 +252,12 @@ def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
         return str(value)
     if isinstance(value, str) and value:
         _check_encodable(value, row, field)
+        if field.name == "id" and _ROUNDED.fullmatch(value):
+            raise BadRow(
+                f"the id {value} was rounded by a spreadsheet, so different ids may be the same. Save the column as text, or "
+                f"make ids from the text with --columns id={NOT_READ}.",
+                "a rounded id",
+            )
         return value
     if value is MISSING and field.mapped:
         raise _absent(row, field, [field], fields)
