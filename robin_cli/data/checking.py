@@ -6,8 +6,9 @@ import hashlib
 import math
 import re
 import shlex
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.data.chats import (
     CHAT_BEGINS,
@@ -18,7 +19,6 @@ from robin_cli.data.chats import (
     turns_in_lists,
     turns_of,
 )
-from robin_cli.data.columns import NO_SYSTEMS
 from robin_cli.data.fields import (
     MISSING,
     NOT_READ,
@@ -31,13 +31,12 @@ from robin_cli.data.fields import (
 )
 from robin_cli.data.rows import BadRow, Row, check_encodable, kind
 from robin_cli.model.errors import shown
-from robin_cli.model.records import SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.records import SYSTEM_COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from robin_cli.data.chats import Turns
-    from robin_cli.data.columns import FurtherColumns
     from robin_cli.data.fields import Field, Fields
     from robin_cli.model.records import Value
 
@@ -56,48 +55,51 @@ _LONG = 2**20
 _EXACT = 2**53
 
 
-def pair_in(row: Row, fields: Fields, further: FurtherColumns) -> tuple[Pair, bool]:
-    """Return the pair in a row, and whether the row has an id of its own. BadRow if it holds no pair.
+class Held(NamedTuple):
+    """What a row holds for a pair; the attributes are those of :class:`~robin_cli.model.records.Pair`.
 
-    Args:
-        fields: those that a row with these keys may have, see :func:`~robin_cli.data.fields.only_in`.
-        further: decides which other fields the pair keeps.
+    ``own_id`` is None if the id is made from the texts. ``systems`` are those that fields were mapped to.
     """
+
+    own_id: str | None
+    prompt: str
+    response: str
+    human: Mapping[str, float]
+    reference: str | None
+    group: str | None
+    other: str | None
+    systems: Mapping[str, str]
+
+
+_NO_SYSTEMS: Mapping[str, str] = {}
+
+
+def check_row(row: Row, fields: Fields) -> Held:
+    """Return what a row holds; ``fields`` are those that a row with its keys may have. BadRow if it holds no pair."""
     prompt, response, other = _judged_texts(row, fields)
     if fields.thinking is not None:
         response = fields.thinking.without(response)
         other = None if other is None else fields.thinking.without(other)
     if not prompt or prompt.isspace():
-        raise BadRow(
-            f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}",
-            "no prompt",
-        )
+        step = _or_skip("Give the row a prompt")
+        raise BadRow(f"{_called(row, fields.prompt)} is empty. {step}", "no prompt")
     if fields.images:
         prompt = "\n".join([prompt, *_images(row, fields)])
-    pair_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
-    has_own_id = pair_id is not None
+    own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
     human = {}
     for field in fields.ratings:
         rating = _rating(row, field, of_two=other is not None)
         if rating is not None:
             human[field.name] = rating
     reference = _reference(row, fields.reference, fields) if fields.reference else None
-    if fields.taking is not None and not (
-        prompt.isascii() and response.isascii() and other is reference is None
-    ):
+    is_plain = prompt.isascii() and response.isascii() and other is reference is None
+    if fields.taking is not None and not is_plain:
         fields.taking.check(prompt, response, other, reference)
     group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
-    systems = NO_SYSTEMS
+    systems = _NO_SYSTEMS
     if fields.systems:
         systems = {each.name: str(_named(row, each, fields, _SYSTEM)) for each in fields.systems}
-    columns = further.of_row(row, systems)
-    if pair_id is None:
-        pair_id = (
-            pair_id_of(prompt, response)
-            if other is None
-            else id_of_two(prompt, response, other, columns)
-        )
-    return Pair(pair_id, prompt, response, human, reference, group, columns, other), has_own_id
+    return Held(own_id, prompt, response, human, reference, group, other, systems)
 
 
 def _judged_texts(row: Row, fields: Fields) -> tuple[str, str, str | None]:
@@ -132,13 +134,8 @@ def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
 
 def id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
     """Return the id of a comparison, as :func:`pair_id_of`; it does not depend on which response is A."""
-    written = sorted(
-        zip(
-            (response, other),
-            (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS),
-            strict=True,
-        )
-    )
+    systems = [as_text(columns.get(name, "")) for name in SYSTEM_COLUMNS]
+    written = sorted(zip((response, other), systems, strict=True))
     return pair_id_of(prompt, "\0".join(f"{len(text)}\0{text}{system}" for text, system in written))
 
 
@@ -248,7 +245,7 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
 def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
     """Return the name of the row's pair, group or system, a text or a whole number as text; None if it needs none."""
     value = find(row, field)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         return str(value)
     if isinstance(value, str) and value:
         _check_encodable(value, row, field)

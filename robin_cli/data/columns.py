@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from robin_cli.data.fields import DEPTH
-from robin_cli.data.rows import Row, check_encodable, is_encodable
+from robin_cli.data.rows import BadRow, Row, is_encodable, not_encodable
 from robin_cli.model.errors import shown
 from robin_cli.model.records import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.data.fields import Fields
+
+Columns = dict[str, list[Value | None]]
+"""Columns by name, a value for each row."""
 
 MOST_COLUMNS = 256
 LONGEST_TEXT = 32 * 2**10
@@ -33,8 +35,6 @@ _TOO_LONG = f"a text of more than {LONGEST_TEXT:,} characters"
 _TWICE = "two of this name"
 _MAPPED = 'another field is mapped to "{}"'
 _NO_NAME = "a name that is too long, or no UTF-8"
-
-NO_SYSTEMS: Mapping[str, str] = {}
 
 _MOST_DIGITS, _MOST_BITS = 1000, 2**12
 _LEFT_OUT = ""
@@ -59,31 +59,75 @@ class FurtherColumns:
         # A field that is called "reference" without being mapped is a reference if it is a text.
         reference = fields.reference if fields else None
         self._if_text = reference.path if reference and not reference.mapped else None
-        self._keys: tuple[object, ...] = ()
-        self._of_keys: tuple[str, ...] = ()
         self._names: dict[str, str] = {}  # _LEFT_OUT for what is not kept any more
         self._why: dict[str, dict[str, None]] = {}
 
-    def of_row(self, row: Row, systems: Mapping[str, str] = NO_SYSTEMS) -> dict[str, Value]:
-        """Return what is kept of a row, by name, after ``systems`` that fields were mapped to.
+    def of_rows(
+        self, rows: Sequence[Row], systems: Mapping[str, Sequence[str]] | None = None
+    ) -> tuple[Columns, dict[int, BadRow]]:
+        """Return what is kept of rows that have the same keys, and the bad rows by their places.
 
-        An empty text is no value: CSV cannot write another. Raises BadRow for a text that cannot be stored.
+        An empty text is no value: CSV cannot write another. A row is bad if a text cannot be stored.
+
+        Args:
+            systems: the columns that fields were mapped to.
         """
-        kept: dict[str, Value] = {}
-        for name, text in systems.items():
-            self._keep(kept, name, text)
-        keys = tuple(row)
-        if keys != self._keys:  # most rows have the keys of the row before
-            self._keys, self._of_keys = keys, self._names_of(keys)
-        for name in self._of_keys:
-            value = row[name]
-            if type(value) is dict:
-                for leaf, inner in _leaves(value, f"{name}.", DEPTH - 1):
-                    if not (leaf in row or leaf in self._inside or leaf in self._not_read):
-                        self._keep(kept, leaf, inner)
-            elif value is not None and value != "":
-                self._keep(kept, name, value)
-        return kept
+        columns: Columns = {}
+        bad: dict[int, BadRow] = {}
+        for name, texts in (systems or {}).items():
+            self._keep(columns, name, texts, bad)
+        for name in self._names_of(tuple(rows[0])) if rows else ():
+            values = [row[name] for row in rows]
+            spread = self._spread(name, values, rows) if dict in map(type, values) else {}
+            for each, column in (spread or {name: values}).items():
+                self._keep(columns, each, column, bad)
+        return columns, bad
+
+    def of_row(self, row: Row) -> dict[str, Value]:
+        """Return what is kept of one row. BadRow if a text cannot be stored."""
+        columns, bad = self.of_rows([row])
+        for error in bad.values():
+            raise error
+        return {name: value for name, (value,) in columns.items() if value is not None}
+
+    def _spread(
+        self, name: str, values: Sequence[object], rows: Sequence[Row]
+    ) -> dict[str, list[object]]:
+        """Return a column of objects as the columns of their members, by names with dots."""
+        columns: dict[str, list[object]] = {name: [None] * len(rows)}
+        taken = self._inside | self._not_read | rows[0].keys()
+        for at, value in enumerate(values):
+            if not isinstance(value, dict):
+                columns[name][at] = value
+                continue
+            for leaf, member in _leaves(value, f"{name}.", DEPTH - 1):
+                if leaf not in taken:
+                    columns.setdefault(leaf, [None] * len(rows))[at] = member
+        return columns
+
+    def _keep(
+        self, columns: Columns, name: str, values: Sequence[object], bad: dict[int, BadRow]
+    ) -> None:
+        """Put a column into ``columns`` if it can be kept, and the rows with texts that cannot be stored into ``bad``."""
+        kept = self._names.get(name)
+        if kept == _LEFT_OUT:
+            return
+        plain = [value or None if type(value) is str else _plain(value) for value in values]
+        texts = [value for value in plain if type(value) is str]
+        if texts and name == self._if_text:
+            plain = [None if type(value) is str else value for value in plain]
+        elif texts and max(map(len, texts)) > LONGEST_TEXT:
+            self.leave_out(name, _TOO_LONG)
+            return
+        elif not is_encodable("".join(texts)):
+            called = f'field "{shown(name)}"'
+            of_rows = ((at, text) for at, text in enumerate(plain) if type(text) is str)
+            bad |= {
+                at: not_encodable(text, called) for at, text in of_rows if not is_encodable(text)
+            }
+        kept = kept or ("" if plain.count(None) == len(plain) else self._admitted(name))
+        if kept != _LEFT_OUT:
+            columns[kept] = plain
 
     def wants(self, name: str) -> bool:
         """Return whether a column of this name is kept, as far as is known yet."""
@@ -129,24 +173,6 @@ class FurtherColumns:
                 taken.add(name)
         return tuple(name for name in texts if name and name not in taken)
 
-    def _keep(self, kept: dict[str, Value], name: str, value: object) -> None:
-        """Put a value into ``kept`` if it can be kept. BadRow for a text that cannot be stored."""
-        known = self._names.get(name)
-        plain = value if type(value) is str else _plain(value)
-        if plain is None or plain == "" or known == _LEFT_OUT:
-            return
-        if type(plain) is str:
-            if name == self._if_text:
-                return
-            if len(plain) > LONGEST_TEXT:
-                self.leave_out(name, _TOO_LONG)
-                return
-            if not plain.isascii():
-                check_encodable(plain, f'field "{shown(name)}"')
-        known = known or self._admitted(name)
-        if known != _LEFT_OUT:
-            kept[known] = plain
-
     def _admitted(self, name: str) -> str:
         """Return the name under which values are kept, one object for all rows; _LEFT_OUT if they cannot be kept."""
         if len(name) > LONGEST_NAME or not is_encodable(name):
@@ -170,7 +196,7 @@ def _plain(value: object) -> Value | None:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)
+        return str.__str__(value) or None
     if isinstance(value, Integral):
         whole = int(value)
         if -(2**63) <= whole < 2**63:

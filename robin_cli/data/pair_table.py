@@ -6,8 +6,8 @@ from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from operator import attrgetter
-from typing import Any, overload
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ from robin_cli.data.texts import Texts, names_of, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.groups import name_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text
+
+if TYPE_CHECKING:
+    from robin_cli.data.checking import Held
 
 REFERENCE = "reference"
 """The column of reference answers."""
@@ -32,7 +35,10 @@ TEXTS = (*ALWAYS, *OPTIONAL_TEXTS)
 _NOTHING = ""
 """A placeholder column for rows without further columns: no column of data has this name."""
 
-_AT_A_TIME, _CHARACTERS_AT_A_TIME = 2**11, 2**22
+_ATTRIBUTES = {"prompt": "prompt", "response": "response", **OPTIONAL_TEXTS}
+AT_A_TIME = 2**9
+"""The most rows that are checked and stored together: so many stay in the processor's cache."""
+
 _EXACT = 2**53
 """Every whole number up to here is a floating-point number."""
 
@@ -71,14 +77,14 @@ class PairTable(Sequence[Pair]):
         return PairTable(lambda: spool, columns)
 
     @staticmethod
-    def of(pairs: Iterable[Pair]) -> PairTable:
-        """Make a table of any pairs; a table is returned as it is."""
+    def of(pairs: Iterable[Pair], without: Collection[str] = ()) -> PairTable:
+        """Make a table of any pairs, ``without`` these further columns; a table is returned as it is."""
         if isinstance(pairs, PairTable):
             return pairs
-        growing = GrowingTable()
-        for pair in pairs:
-            growing.append(pair)
-        return growing.table()
+        growing, rest = GrowingTable(), iter(pairs)
+        while part := list(islice(rest, AT_A_TIME)):
+            growing.add_pairs(part)
+        return growing.table(without)
 
     def with_ratings(self, renamed: Renamed) -> PairTable:
         """Return the same pairs with human ratings under further names: ``renamed`` maps each to the rating that it takes."""
@@ -300,56 +306,53 @@ class _Columns(UserDict[str, Value]):
 
 
 class GrowingTable:
-    """A table that pairs are added to. The last ones are in memory, until there are enough for a batch."""
+    """A table that batches of pairs are added to."""
 
     def __init__(self) -> None:
         self._pairs, self._further = Spool(), Spool()
-        self._last: list[Pair] = []
-        self._characters = 0
 
     def __len__(self) -> int:
-        return len(self._pairs) + len(self._last)
+        return len(self._pairs)
 
     def __getitem__(self, at: int) -> Pair:
-        if at >= len(self._pairs):
-            return self._last[at - len(self._pairs)]
         batch, row = self._further.at(at)
         (columns,) = batch.slice(row, 1).to_pylist()
         return replace(PairTable(lambda: self._pairs)[at], columns=_without_nulls(columns))
 
-    def append(self, pair: Pair) -> None:
-        """Add a pair. InputError if the disk is full."""
-        self._last.append(pair)
-        self._characters += len(pair.prompt) + len(pair.response) + len(pair.other or "")
-        if len(self._last) >= _AT_A_TIME or self._characters >= _CHARACTERS_AT_A_TIME:
-            self._store()
+    def add(
+        self, ids: Sequence[str], pairs: Sequence[Pair | Held], columns: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """Add pairs with their ids, and the columns of further values. InputError if the disk is full."""
+        texts = {
+            name: [getattr(pair, attribute) for pair in pairs]
+            for name, attribute in _ATTRIBUTES.items()
+        }
+        batch = {
+            name: pa.array(values, pa.large_string())
+            for name, values in [("pair_id", ids), *texts.items()]
+        }
+        for name in dict.fromkeys(chain.from_iterable(pair.human for pair in pairs)):
+            batch[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
+        further = {name: typed(values) for name, values in columns.items()}
+        self._pairs.add(pa.record_batch(_with_values(batch)))
+        self._further.add(
+            pa.record_batch(_with_values(further) or {_NOTHING: pa.nulls(len(pairs))})
+        )
+
+    def add_pairs(self, pairs: Sequence[Pair]) -> None:
+        """Add pairs as :meth:`add` does."""
+        names = dict.fromkeys(chain.from_iterable(pair.columns for pair in pairs))
+        columns = {name: [pair.columns.get(name) for pair in pairs] for name in names}
+        self.add([pair.pair_id for pair in pairs], pairs, columns)
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """Return the pairs, ``without`` these further columns."""
-        self._store()
         return PairTable(lambda: self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
 
-    def _store(self) -> None:
-        """Move the pairs in memory to the columns on disk."""
-        pairs, self._last, self._characters = self._last, [], 0
-        if not pairs:
-            return
-        fields = {**dict(zip(ALWAYS, ALWAYS, strict=True)), **OPTIONAL_TEXTS}
-        texts = {
-            name: pa.array(list(map(attrgetter(attribute), pairs)), pa.large_string())
-            for name, attribute in fields.items()
-        }
-        ratings = {
-            name: pa.array([pair.human.get(name) for pair in pairs], pa.float64())
-            for name in dict.fromkeys(name for pair in pairs for name in pair.human)
-        }
-        columns = {
-            name: typed([pair.columns.get(name) for pair in pairs])
-            for name in dict.fromkeys(name for pair in pairs for name in pair.columns)
-        }
-        there = {name: each for name, each in texts.items() if each.null_count < len(each)}
-        self._pairs.add(pa.record_batch({**there, **ratings}))
-        self._further.add(pa.record_batch(columns or {_NOTHING: pa.nulls(len(pairs))}))
+
+def _with_values(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """Return the columns that have a value in any row."""
+    return {name: values for name, values in columns.items() if values.null_count < len(values)}
 
 
 def typed(values: Sequence[Value | None]) -> pa.Array:

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robin_cli.data.checking import mean, pair_id_of, pair_in
-from robin_cli.data.columns import FurtherColumns
+from robin_cli.data.checking import Held, check_row, id_of_two, mean, pair_id_of
+from robin_cli.data.columns import Columns, FurtherColumns
 from robin_cli.data.fields import (
     Field,
     Fields,
@@ -28,18 +28,17 @@ from robin_cli.data.fields import (
 )
 from robin_cli.data.images import Images
 from robin_cli.data.logs import as_pairs
-from robin_cli.data.pair_table import GrowingTable, PairTable
-from robin_cli.data.rows import BadRow, Row, Table, Wanted, place
+from robin_cli.data.pair_table import AT_A_TIME, GrowingTable, PairTable
+from robin_cli.data.rows import BadRow, Row, Table, Wanted
+from robin_cli.data.rows import place as place_of
 from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.data.texts import give_back
 from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, as_text
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from robin_cli.model.records import Pair
 
 __all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
 
@@ -169,6 +168,45 @@ _WITH_IMAGES = (
 _Numbered = tuple[int, "Row | BadRow"]
 
 
+class _Part:
+    """Some rows that are checked and stored together.
+
+    Attributes:
+        held: what the good rows hold, by place. ``bad``: why others are bad.
+        columns: the further columns, a value for each row.
+        kept: the places of the rows whose pairs are new. ``ids``: the ids of these pairs.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[int, Held] = {}
+        self.bad: dict[int, BadRow] = {}
+        self.columns: Columns = {}
+        self.kept: list[int] = []
+        self.ids: list[str] = []
+
+    def pair(self, at: int, pair_id: str) -> Pair:
+        """Return the pair in the row at a place."""
+        _, prompt, response, human, reference, group, other, _ = self.held[at]
+        columns = self._columns_at(at)
+        return Pair(pair_id, prompt, response, human, reference, group, columns, other)
+
+    def made_id(self, at: int) -> str:
+        """Return the id of the texts in the row at a place."""
+        held = self.held[at]
+        if held.other is None:
+            return pair_id_of(held.prompt, held.response)
+        return id_of_two(held.prompt, held.response, held.other, self._columns_at(at))
+
+    def columns_of_kept(self) -> tuple[Sequence[str], Sequence[Held], Columns]:
+        """Return the ids, the texts and the further columns of the new pairs."""
+        columns = {name: [values[at] for at in self.kept] for name, values in self.columns.items()}
+        return self.ids, [self.held[at] for at in self.kept], columns
+
+    def _columns_at(self, at: int) -> dict[str, Value]:
+        values = ((name, column[at]) for name, column in self.columns.items())
+        return {name: value for name, value in values if value is not None}
+
+
 class _Reading:
     """Reads the rows of several sources as pairs: ids are unique over all of them, and workers' ratings of a pair merge."""
 
@@ -207,6 +245,11 @@ class _Reading:
     @property
     def _count(self) -> int:
         return len(self._numbers)
+
+    @property
+    def _room(self) -> int:
+        """How many more pairs the limit allows; 0 if it is reached, or there is none."""
+        return self._limit - self._count if self._limit else 0
 
     @property
     def _is_full(self) -> bool:
@@ -257,44 +300,110 @@ class _Reading:
         fields = fields._replace(
             taking=self._images.beside(source.path or source.name), thinking=self.thinking
         )
-        keys: tuple[str, ...] = ()
-        there, first_error = fields, ""
-        for number, row in rows:
-            try:
-                if isinstance(row, BadRow):
-                    raise row
-                if tuple(row) != keys:  # most rows have the keys of the row before
-                    keys, there = tuple(row), only_in(fields, row)
-                self._take_row(number, row, there)
-            except BadRow as error:
-                if not self._is_full:
-                    said = f"{place(source.name, source.table.unit, number)}: {error}"
-                    self._leave_out(error.reason, said)
-                    first_error = first_error or said
-            if self._limit and self.is_done:
+        first_error, failure = "", None
+        while failure is None and not (self._limit and self.is_done):
+            part: list[_Numbered] = []
+            try:  # no row after the last pair is read, so that no error in it is raised
+                part.extend(islice(rows, min(AT_A_TIME, self._room or AT_A_TIME)))
+            except InputError as error:
+                failure = error  # of the reader; those of the rows before it come first
+            if not part:
                 break
+            first_error = self._take_part(part, fields, source, first_error)
+        if failure is not None:
+            raise failure
         return first_error
 
-    def _take_row(self, number: int, row: Row, fields: Fields) -> None:
-        """Keep the pair in a row, or merge it with the one of its id. BadRow if it can be neither."""
-        pair, has_own_id = pair_in(row, fields, self._further)
-        at = self._places.get(pair.pair_id)
-        if at is not None and not has_own_id and _is_of_another(pair, self._pairs[at]):
+    def _take_part(
+        self, numbered: Sequence[_Numbered], fields: Fields, source: Source, first_error: str
+    ) -> str:
+        """Keep the pairs in some rows, or merge them with those of the same ids; return the first error of all rows."""
+        part = self._part = self._check([row for _, row in numbered], fields)
+        for at, (number, row) in enumerate(numbered):
+            try:
+                if isinstance(row, BadRow) or at in part.bad:
+                    raise part.bad[at]
+                held = part.held[at]
+                pair_id = held.own_id or part.made_id(at)
+                place = self._places.get(pair_id)
+                if place is not None:
+                    pair_id, place = self._take_again(
+                        place, part.pair(at, pair_id), held, row, fields
+                    )
+                if place is None and not self._is_full:
+                    self._places[pair_id] = self._count
+                    part.kept.append(at)
+                    part.ids.append(pair_id)
+                    self._numbers.append(number)
+                    if self._count == self._limit:
+                        self._is_by_workers = is_of_one_worker(row, fields)
+            except BadRow as error:
+                if not self._is_full:
+                    said = f"{place_of(source.name, source.table.unit, number)}: {error}"
+                    self._leave_out(error.reason, said)
+                    first_error = first_error or said
+        if part.kept:
+            self._pairs.add(*part.columns_of_kept())
+        return first_error
+
+    def _check(self, rows: Sequence[Row | BadRow], fields: Fields) -> _Part:
+        """Check rows one by one, and keep the further columns of those with the same keys together."""
+        part = _Part()
+        by_keys: dict[tuple[str, ...], dict[int, Row]] = {}
+        for at, row in enumerate(rows):
+            if isinstance(row, BadRow):
+                part.bad[at] = row
+            else:
+                by_keys.setdefault(tuple(row), {})[at] = row
+        for alike in by_keys.values():
+            of_keys = only_in(fields, next(iter(alike.values())))
+            for at, row in alike.items():
+                try:
+                    part.held[at] = check_row(row, of_keys)
+                except BadRow as error:
+                    part.bad[at] = error
+            good = [at for at in alike if at in part.held]
+            names = [field.name for field in fields.systems]
+            systems = {name: [part.held[at].systems[name] for at in good] for name in names}
+            columns, bad = self._further.of_rows([alike[at] for at in good], systems)
+            part.bad |= {good[place]: error for place, error in bad.items()}
+            for name, values in columns.items():
+                column = part.columns.setdefault(name, [None] * len(rows))
+                for at, value in zip(good, values, strict=True):
+                    column[at] = value
+        return part
+
+    def _take_again(
+        self, place: int, pair: Pair, held: Held, row: Row, fields: Fields
+    ) -> tuple[str, int | None]:
+        """Merge a pair with the one of its id; or return another id, if another system gave the answer. BadRow if neither."""
+        first = self._pair(place)
+        if held.own_id is None and _is_of_another(pair, first):
             text = f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"
             pair = replace(pair, pair_id=pair_id_of(pair.prompt, text))
-            at = self._places.get(pair.pair_id)
-        if at is not None:
-            self._merge(at, pair, is_by_worker=is_of_one_worker(row, fields), has_own_id=has_own_id)
-        elif not self._is_full:
-            self._places[pair.pair_id] = self._count
-            self._pairs.append(pair)
-            self._numbers.append(number)
-            if self._count == self._limit:
-                self._is_by_workers = is_of_one_worker(row, fields)
+            found = self._places.get(pair.pair_id)
+            if found is None:
+                return pair.pair_id, None
+            place, first = found, self._pair(found)
+        is_by_worker = is_of_one_worker(row, fields)
+        self._merge(
+            place, first, pair, is_by_worker=is_by_worker, has_own_id=held.own_id is not None
+        )
+        return pair.pair_id, place
 
-    def _merge(self, at: int, pair: Pair, *, is_by_worker: bool, has_own_id: bool) -> None:
-        """Merge a pair with the earlier one of its id. BadRow unless another worker rated it, or it may repeat."""
-        first = self._pairs[at]
+    def _pair(self, place: int) -> Pair:
+        """Return a pair that was read, also one that is not stored yet."""
+        at = place - len(self._pairs)
+        return (
+            self._pairs[place]
+            if at < 0
+            else self._part.pair(self._part.kept[at], self._part.ids[at])
+        )
+
+    def _merge(
+        self, at: int, first: Pair, pair: Pair, *, is_by_worker: bool, has_own_id: bool
+    ) -> None:
+        """Merge a pair with the ``first`` one of its id. BadRow unless another worker rated it, or it may repeat."""
         merges = is_by_worker and (first.prompt, first.response) == (pair.prompt, pair.response)
         if merges and first.group == pair.group:
             self._later.setdefault(at, []).append(pair.human)
@@ -317,7 +426,7 @@ class _Reading:
         source = self._sources[bisect_right(self._starts, at) - 1]
         unit, number = source.table.unit, self._numbers[at]
         is_here = source is self._sources[-1]
-        return f"{unit} {number}" if is_here else place(source.name, unit, number)
+        return f"{unit} {number}" if is_here else place_of(source.name, unit, number)
 
     def _leave_out(self, reason: str, error: str) -> None:
         if not self._skip_bad_rows:

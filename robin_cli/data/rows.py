@@ -168,14 +168,18 @@ def is_encodable(text: str) -> bool:
 
 def check_encodable(text: str, called: str) -> None:
     """Raise BadRow if a text, which its message calls ``called``, cannot be encoded as UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise BadRow(
-            f"{called} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), "
-            "which no UTF-8 file can store. Correct the text, or leave such rows out with --skip-bad-rows.",
-            "not UTF-8",
-        ) from None
+    if not is_encodable(text):
+        raise not_encodable(text, called)
+
+
+def not_encodable(text: str, called: str) -> BadRow:
+    """Return the error of a text with half of a surrogate pair."""
+    half = next(each for each in text if "\ud800" <= each <= "\udfff")
+    return BadRow(
+        f"{called} holds half of a surrogate pair (\\u{ord(half):04x}), which no UTF-8 file can store. "
+        "Correct the text, or leave such rows out with --skip-bad-rows.",
+        "not UTF-8",
+    )
 
 
 def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:

@@ -47,8 +47,7 @@ def test_gives_pairs_back_from_memory_and_disk(
         growing = GrowingTable()
         kept: list[Pair] = []
         for part in parts:
-            for pair in part:
-                growing.append(pair)
+            growing.add_pairs(part)
             kept += part
             at = data.draw(st.integers(0, len(kept) - 1))
             assert growing[at] == kept[at]
