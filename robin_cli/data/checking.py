@@ -64,41 +64,48 @@ _NO_SYSTEMS: Mapping[str, str] = {}
 
 
 def check_row(row: Row, fields: Fields) -> Held:
-    """Return what a row holds; ``fields`` are those that a row with its keys may have. BadRow if it holds no pair."""
-    prompt, response, other = _judged_texts(row, fields)
+    """Return what a row holds; ``fields`` are those that a row with its keys may have. BadRow if it holds no pair.
+
+    Nearly all rows hold texts in ASCII and whole numbers at the first path of each field: these are taken at once.
+    """
+    other = reference = group = None
+    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
+    if fields.other is not None:
+        prompt, response, other = _two_texts(row, fields, fields.other)
+    elif type(prompt) is not str or type(response) is not str:
+        prompt, response = _texts(row, fields)
+    elif not (prompt.isascii() and response.isascii()):
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
     if not prompt or prompt.isspace():
         step = _or_skip("Give the row a prompt")
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {step}", "no prompt")
     if fields.images:
         prompt = "\n".join([prompt, *_images(row, fields)])
-    own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
+    own_id = None
+    if fields.id:
+        value = row.get(fields.id.path)
+        is_plain = type(value) is str and value and value.isascii()
+        own_id = str(value) if is_plain else _named(row, fields.id, fields, _OWN_IDS)
     human = {}
     for field in fields.ratings:
-        rating = _rating(row, field, of_two=other is not None)
-        if rating is not None:
+        value = row.get(field.path)
+        if type(value) is int and -_EXACT < value < _EXACT:
+            human[field.name] = float(value)
+        elif (rating := _rating(row, field, of_two=other is not None)) is not None:
             human[field.name] = rating
-    reference = _reference(row, fields.reference, fields) if fields.reference else None
-    is_plain = prompt.isascii() and response.isascii() and other is reference is None
-    if fields.taking is not None and not is_plain:
+    if fields.reference:
+        reference = _reference(row, fields.reference, fields)
+    if fields.taking and not (
+        prompt.isascii() and response.isascii() and other is reference is None
+    ):
         fields.taking.check(prompt, response, other, reference)
-    group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
+    if fields.group:
+        group = _named(row, fields.group, fields, _GROUPED)
     systems = _NO_SYSTEMS
     if fields.systems:
         systems = {each.name: str(_named(row, each, fields, _SYSTEM)) for each in fields.systems}
     return Held(own_id, prompt, response, human, reference, group, other, systems)
-
-
-def _judged_texts(row: Row, fields: Fields) -> tuple[str, str, str | None]:
-    """Return the prompt, the response, and the second response if rows hold two."""
-    if fields.other is not None:
-        return _two_texts(row, fields, fields.other)
-    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
-    if type(prompt) is not str or type(response) is not str:
-        return *_texts(row, fields), None
-    if not (prompt.isascii() and response.isascii()):
-        _check_encodable(prompt, row, fields.prompt)
-        _check_encodable(response, row, fields.response)
-    return prompt, response, None
 
 
 def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
@@ -218,6 +225,8 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
 def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
     """Return the name of the row's pair, group or system, a text or a whole number as text; None if it needs none."""
     value = find(row, field)
+    if type(value) is str and value and value.isascii():
+        return value
     if type(value) is int:
         return str(value)
     if isinstance(value, str) and value:
@@ -261,8 +270,6 @@ def mean(ratings: Sequence[float]) -> float:
 
 def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
     value = find(row, field)
-    if type(value) is int and -_EXACT < value < _EXACT:  # nearly always
-        return float(value)
     if value is MISSING:
         return None
     if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
@@ -308,6 +315,8 @@ def as_number(value: object) -> float | None:
     if type(value) is float or value is None:
         return value
     if isinstance(value, str):
+        if value.isdecimal():
+            return float(value)
         if value.strip().lower() in _NO_RATING:
             return None
         if "_" in value:  # float() would read 1_0 as ten
