@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from robin_cli.data.chats import is_chat, prompt_of, split, turns_of
+from robin_cli.data.chats import (
+    CHAT_BEGINS,
+    chat_in,
+    is_transcript,
+    prompt_of,
+    split,
+    turns_in_lists,
+    turns_of,
+)
 from robin_cli.data.fields import (
     MISSING,
     NOT_READ,
@@ -40,6 +49,8 @@ _OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}.
 _GROUPED, _SYSTEM = (
     f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
 )
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d{16}\.0")
+"""A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 _LONG = 2**20
 _EXACT = 2**53
 
@@ -68,15 +79,11 @@ def check_row(row: Row, fields: Fields) -> Held:
 
     Nearly all rows hold texts in ASCII and whole numbers at the first path of each field: these are taken at once.
     """
-    other = reference = group = None
-    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
-    if fields.other is not None:
-        prompt, response, other = _two_texts(row, fields, fields.other)
-    elif type(prompt) is not str or type(response) is not str:
-        prompt, response = _texts(row, fields)
-    elif not (prompt.isascii() and response.isascii()):
-        _check_encodable(prompt, row, fields.prompt)
-        _check_encodable(response, row, fields.response)
+    reference = group = None
+    prompt, response, other = _judged_texts(row, fields)
+    if fields.thinking is not None:
+        response = fields.thinking.without(response)
+        other = None if other is None else fields.thinking.without(other)
     if not prompt or prompt.isspace():
         step = _or_skip("Give the row a prompt")
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {step}", "no prompt")
@@ -85,7 +92,7 @@ def check_row(row: Row, fields: Fields) -> Held:
     own_id = None
     if fields.id:
         value = row.get(fields.id.path)
-        is_plain = type(value) is str and value and value.isascii()
+        is_plain = type(value) is str and value.isascii() and value.isalnum()
         own_id = str(value) if is_plain else _named(row, fields.id, fields, _OWN_IDS)
     human = {}
     for field in fields.ratings:
@@ -106,6 +113,21 @@ def check_row(row: Row, fields: Fields) -> Held:
     if fields.systems:
         systems = {each.name: str(_named(row, each, fields, _SYSTEM)) for each in fields.systems}
     return Held(own_id, prompt, response, human, reference, group, other, systems)
+
+
+def _judged_texts(row: Row, fields: Fields) -> tuple[str, str, str | None]:
+    """Return the prompt, the response, and the second response if rows hold two."""
+    if fields.other is not None:
+        return _two_texts(row, fields, fields.other)
+    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
+    if type(prompt) is not str or type(response) is not str:
+        return *_texts(row, fields), None
+    if response.startswith(CHAT_BEGINS) or prompt[:1] == "[" or prompt is response:
+        return *_texts(row, fields), None
+    if not (prompt.isascii() and response.isascii()):
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
+    return prompt, response, None
 
 
 def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
@@ -134,13 +156,20 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
     """Return the prompt and the response, each from a text or a conversation."""
     asked, said = find(row, fields.prompt), find(row, fields.response)
     name = _called(row, fields.response)
-    if fields.chat and MISSING in (asked, said) and is_chat(chat := find(row, fields.chat)):
-        # A conversation that holds the response also holds its prompt.
-        asked, said = (chat if each is MISSING else each for each in (asked, said))
-        name = _called(row, fields.chat)
+    if fields.chat and MISSING in (asked, said):
+        chat = find(row, fields.chat)
+        if chat is not MISSING and chat_in(chat, _called(row, fields.chat)) is not None:
+            # A conversation that holds the response also holds its prompt.
+            asked, said = (chat if each is MISSING else each for each in (asked, said))
+            name = _called(row, fields.chat)
+    messages = chat_in(said, name)
+    if messages is None and isinstance(asked, str) and isinstance(said, str):
+        messages = turns_in_lists(asked, said, name) if asked is not said else None
+        asked = said if messages is not None else asked
+    asked_name = _called(row, fields.prompt) if is_in(row, fields.prompt) else name
     before: Turns = []
-    if is_chat(said):
-        before, response = split(turns_of(said, name, fields.taking), name)
+    if messages is not None:
+        before, response = split(turns_of(messages, name, fields.taking), name)
         _check_encodable(response, row, fields.response)
         if not before and asked is said:
             raise BadRow(
@@ -149,12 +178,16 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
             )
     else:
         response = _text(row, fields.response, fields)
+        if asked is said and fields.prompt.path == fields.response.path:
+            raise BadRow(
+                f"{name} is one text, named both as prompt and as response. Name the field of each: "
+                "--columns prompt=NAME,response=NAME.",
+                "one text for prompt and response",
+            )
     if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
         prompt = prompt_of(before)
-    elif is_chat(asked):
-        turns = turns_of(
-            asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking
-        )
+    elif (asking := None if is_transcript(asked) else chat_in(asked, asked_name)) is not None:
+        turns = turns_of(asking, asked_name, fields.taking)
         prompt = prompt_of(
             turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns
         )
@@ -225,12 +258,16 @@ def _check_encodable(text: str, row: Row, field: Field) -> None:
 def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
     """Return the name of the row's pair, group or system, a text or a whole number as text; None if it needs none."""
     value = find(row, field)
-    if type(value) is str and value and value.isascii():
-        return value
     if type(value) is int:
         return str(value)
     if isinstance(value, str) and value:
         _check_encodable(value, row, field)
+        if field.name == "id" and _ROUNDED.fullmatch(value):
+            raise BadRow(
+                f"the id {value} was rounded by a spreadsheet, so different ids may be the same. Save the column as text, or "
+                f"make ids from the text with --columns id={NOT_READ}.",
+                "a rounded id",
+            )
         return value
     if value is MISSING and field.mapped:
         raise _absent(row, field, [field], fields)

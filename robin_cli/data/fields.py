@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.data.images import Images
+    from robin_cli.data.thinking import Thinking
 
 NOT_READ = "-"
 """The path in ``--columns id=-``: do not read such a field, though the data have it."""
@@ -33,7 +34,7 @@ _KNOWN_PATHS = {
 RESPONSES = ("response_a", "response_b")
 """The fields of a comparison's two responses, in the data and in robin."""
 
-CHATS = ("messages", "conversation")
+CHATS = ("messages", "conversation", "conversations")
 """The fields that may hold a conversation in a row without a field for the prompt or the response."""
 
 _KNOWN_RATINGS = {
@@ -144,6 +145,8 @@ class Fields(NamedTuple):
     """The fields with images that belong to the prompt."""
     taking: Images | None = None
     """The reader of images."""
+    thinking: Thinking | None = None
+    """What removes reasoning from responses."""
 
     @property
     def all(self) -> tuple[Field, ...]:

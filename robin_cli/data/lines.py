@@ -19,8 +19,7 @@ _FOREIGN = {
     },
     b"PAR1\x15": "is Parquet. Let its name end in .parquet.",
     b"PK\x03\x04": "is a zip or Excel file. Let its name end in .xlsx or .ods, if that is what it is.",
-    b"\xff\xfe": "is UTF-16. Save it as UTF-8.",
-    b"\xfe\xff": "is UTF-16. Save it as UTF-8.",
+    b"\xd0\xcf\x11\xe0": "is an old Excel workbook, or one with a password. Save it as .xlsx, without a password.",
 }
 
 
@@ -37,6 +36,17 @@ def numbered_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]
 def is_blank(cells: list[Any]) -> bool:
     """Return whether a row of a table has only empty cells."""
     return cells.count(None) + cells.count("") == len(cells)
+
+
+def refuse_stand_in(head: bytes, source: str) -> None:
+    """Raise InputError if the first bytes are those of what stands in for data that were not downloaded."""
+    begin = head.removeprefix(BOM).lstrip().lower()
+    if begin.startswith(b"version https://git-lfs"):
+        raise InputError(f"{source}: is a Git LFS pointer, not the data. Fetch these: git lfs pull")
+    if begin.startswith((b"<!doctype html", b"<html")):
+        raise InputError(
+            f"{source}: is an HTML page, not data; perhaps it shows an error, or asks to log in. Download the file itself."
+        )
 
 
 def refuse_foreign(head: bytes, source: str) -> None:

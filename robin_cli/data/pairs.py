@@ -33,6 +33,7 @@ from robin_cli.data.rows import BadRow, Row, Table, Wanted
 from robin_cli.data.rows import place as place_of
 from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.data.texts import give_back
+from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text
 
@@ -84,6 +85,8 @@ def load_pairs(
     group: str | None = None,
     skip_bad_rows: bool = False,
     limit: int | None = None,
+    encoding: str = "",
+    strip_thinking: bool = False,
 ) -> Dataset:
     """Return the pairs of one or more files, in order, as one data set.
 
@@ -106,12 +109,22 @@ def load_pairs(
         group: the field, with dots as above, whose value (a text or a whole number) responses share that belong together.
         skip_bad_rows: leave out rows that cannot be used, and later rows with the id of an earlier one.
         limit: the most good pairs to read in all.
+        encoding: that of text files; "" to recognise it.
+        strip_thinking: remove reasoning from the responses.
 
     Raises:
         InputError: a file or a row cannot be used, no row of a file can be used, or no row has a mapped field.
     """
     fields = fields_of(columns or {}, ratings, group)
-    return gathered(names, fields, called=called, skip_bad_rows=skip_bad_rows, limit=limit)
+    return gathered(
+        names,
+        fields,
+        called=called,
+        skip_bad_rows=skip_bad_rows,
+        limit=limit,
+        encoding=encoding,
+        strip_thinking=strip_thinking,
+    )
 
 
 def gathered(
@@ -123,6 +136,8 @@ def gathered(
     called: str = "",
     skip_bad_rows: bool = False,
     limit: int | None = None,
+    encoding: str = "",
+    strip_thinking: bool = False,
 ) -> Dataset:
     """Return the pairs as :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses.
 
@@ -131,6 +146,8 @@ def gathered(
     reading = _Reading(
         fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat
     )
+    reading.wanted = reading.wanted._replace(encoding=encoding)
+    reading.thinking.strip = strip_thinking
     if isinstance(names, BytesIO):
         reading.take(in_memory(names, called, reading.wanted))
         return reading.dataset()
@@ -213,6 +230,7 @@ class _Reading:
         self.wanted = Wanted(either.paths, self._further, either.numbers)
         self._sources: list[Source] = []
         self._images = Images()
+        self.thinking = Thinking()
         # with the human ratings of each pair's first row; the means come at the end
         self._pairs = GrowingTable()
         self._places: dict[str, int] = {}  # of the pairs by their ids
@@ -279,7 +297,9 @@ class _Reading:
 
     def _take_rows(self, rows: Iterator[_Numbered], fields: Fields, source: Source) -> str:
         """Add rows until :attr:`is_done`; return the error of the first one that was left out."""
-        fields = fields._replace(taking=self._images.beside(source.path or source.name))
+        fields = fields._replace(
+            taking=self._images.beside(source.path or source.name), thinking=self.thinking
+        )
         first_error, failure = "", None
         while failure is None and not (self._limit and self.is_done):
             part: list[_Numbered] = []
@@ -437,7 +457,7 @@ class _Reading:
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
-            (*([_WITH_IMAGES] if self._images.folder else []),),
+            (*([_WITH_IMAGES] if self._images.folder else []), *self.thinking.notes()),
             repeated=self._repeated,
             images=self._images.folder,
         )
@@ -529,9 +549,9 @@ def _check(fields: Fields, names: list[str], source: str) -> None:
     needed = dict.fromkeys(
         [*fields.required(), *(field for field in fields.ratings if field.mapped)]
     )
-    in_chat = (
-        (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
-    )
+    in_chat = [fields.prompt] if fields.response.mapped else []  # the response may be a chat
+    if fields.chat and fields.chat.is_among(names):
+        in_chat += [fields.response, fields.prompt]
     missing = [
         field
         for field in needed

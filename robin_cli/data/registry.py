@@ -136,6 +136,8 @@ def unread(name: str) -> str:
     for end, extra in EXTRAS.items():
         if name.lower().endswith(end):
             return f"what reads {end} files is not installed. Install it: {plugins.install(extra)}"
+    if name.lower().endswith((".xls", ".xlsb")):
+        return "is an old kind of Excel workbook. Save it as .xlsx."
     return (
         f"the format is not known by this name. Rename or convert the file: robin reads {known()}."
     )

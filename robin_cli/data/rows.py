@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
     from robin_cli.data.columns import FurtherColumns
@@ -53,12 +54,14 @@ class Wanted(NamedTuple):
     """The columns that a reader must return; it need not read others.
 
     ``names`` are looked for, and may be paths into objects and lists. ``further`` decides which other columns of texts and
-    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings.
+    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings. ``encoding`` is
+    that of text files; "" to recognise it.
     """
 
     names: Collection[str]
     further: FurtherColumns | None = None
     numbers: Collection[str] = ()
+    encoding: str = ""
 
 
 Reader = Callable[[BinaryIO, str, Wanted], Table]
@@ -75,6 +78,53 @@ class Format(NamedTuple):
     read: Reader
     begins: tuple[bytes, ...] = ()
     packable: bool = True
+
+
+_NUMBER = re.compile(r"\s*[+-]?\d+([.,])\d+\s*")
+
+
+@dataclass
+class DecimalMark:
+    """The mark of the decimal numbers that stand as text in a file: a point or a comma, as the first one has it."""
+
+    mark: str = ""
+
+    def number(self, cell: str) -> str:
+        """Return a number with a decimal point, other cells unchanged. BadRow if the marks are mixed."""
+        found = _NUMBER.fullmatch(cell)
+        if found is None:
+            return cell
+        self.mark = self.mark or found[1]
+        if self.mark != found[1]:
+            raise BadRow(
+                f'"{shown(cell)}" has another decimal mark than the numbers before it. Write all of them with a point.',
+                "another decimal mark",
+            )
+        return cell.replace(",", ".")
+
+
+_ERRORS = """
+    #REF! #NAME? #VALUE! #DIV/0! #N/A #NUM! #NULL! #SPILL! #CALC! #GETTING_DATA
+    #BEZUG! #WERT! #NV #ZAHL! #NOM? #VALEUR! #NOMBRE! #NUL! #¡REF! #¿NOMBRE? #¡VALOR! #¡DIV/0! #¡NUM! #¡NULO! #N/D
+    #RIF! #NOME? #VALORE! #VALOR! #NÚM! #VERW! #NAAM? #WAARDE! #DEEL/0! #GETAL! #N/B #ADR! #NAZWA? #ARG! #DZIEL/0! #LICZBA!
+    #ССЫЛКА! #ИМЯ? #ЗНАЧ! #ДЕЛ/0! #Н/Д #ЧИСЛО! #ПУСТО!
+"""
+SPREADSHEET_ERRORS = frozenset(_ERRORS.split())
+"""What spreadsheets in several languages show, and save as CSV, in place of a value: it is missing."""
+
+HEADER_WITHIN = 20
+"""The rows among which the header may be."""
+
+
+def header_at(head: Sequence[Sequence[object]], names: Collection[str]) -> int:
+    """Return which of the first rows names the columns: the one with the most ``names``, of two or more.
+
+    Else the first with two cells that are not empty: a title has one. Else the first.
+    """
+    fits = [len({str(cell).strip() for cell in row if cell} & {*names}) for row in head]
+    if max(fits) > 1:
+        return fits.index(max(fits))
+    return next((at for at, row in enumerate(head) if sum(map(bool, row)) > 1), 0)
 
 
 _INDEX = re.compile(r"-?\d{1,9}")
@@ -136,5 +186,5 @@ def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
     """Return the message for bytes that are not UTF-8."""
     return (
         f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. "
-        "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."
+        "Save the whole file as UTF-8, or name its encoding: --encoding NAME."
     )

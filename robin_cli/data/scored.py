@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
+from robin_cli.data import workbooks
 from robin_cli.data.checking import as_number, pair_id_of
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import MISSING, Field, field_of, fields_of, find, names_in
-from robin_cli.data.formats import sheets
 from robin_cli.data.logs import as_pairs
 from robin_cli.data.rows import BadRow, Row, Wanted, check_encodable, place
 from robin_cli.data.sources import expanded, opened
@@ -123,7 +123,7 @@ class Reading:
                 each, Wanted(self._fields.paths | self._taken, further, self._taken)
             ) as source:
                 self._take(source, found, further, prefix)
-            found.scales |= sheets.scales_in(each)
+            found.scales |= workbooks.scales_in(each)
         words = Scale(0, 1)
         found.scales = {n: words for n in found.scores if n not in self._numeric} | found.scales
         if self._skipped:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 import orjson
 
-from robin_cli.data import remote
-from robin_cli.data.formats import sheets
+from robin_cli.data import remote, workbooks
+from robin_cli.data.lines import refuse_stand_in
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.data.rows import BadRow, Reader, Row, Table, Wanted, place
@@ -25,6 +25,8 @@ from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+_HEAD_BYTES = 512
 
 STDIN = "-"
 """The name that means standard input."""
@@ -132,7 +134,9 @@ def _source(
     stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Wanted, path: str | Path = ""
 ) -> Source:
     stream.seek(0)
-    if not stream.read(1):
+    head = stream.read(_HEAD_BYTES)
+    refuse_stand_in(head, source)
+    if not head:
         raise InputError(
             f"{source}: the file is empty. Check that it was written or downloaded to its end."
         )
@@ -150,7 +154,7 @@ def _source(
 @contextmanager
 def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
     """Open an address from a private copy that is deleted afterwards."""
-    file = sheets.file_of(name)
+    file = workbooks.file_of(name)
     public = remote.public_name(file)
     source, own_name = public + name[len(file) :], public.removesuffix("?…").rpartition("/")[2]
     reader = format_of(own_name)
@@ -189,7 +193,7 @@ def _local_reader(name: str) -> tuple[str, str, Reader | Plugin]:
     """Return the path of a local file, its name in errors, and its reader. InputError if it cannot be read."""
     source = name.encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
     with _readable(source):
-        path = name if os.path.lexists(name) else sheets.file_of(name)
+        path = name if os.path.lexists(name) else workbooks.file_of(name)
         return path, source, _reader(Path(path), source)
 
 

@@ -113,6 +113,14 @@ def _is_number_or_auto(value: str, most: int) -> bool:
     )
 
 
+def _is_encoding(name: str) -> bool:
+    try:
+        "".encode(name)
+    except LookupError:
+        return False
+    return True
+
+
 def _is_ray(value: str) -> bool:
     host, _, port = value.rpartition(":")
     return value == "local" or (
@@ -124,6 +132,7 @@ def _is_ray(value: str) -> bool:
     )
 
 
+_ENCODING = (_is_encoding, "an encoding that Python knows, as cp1252, shift_jis or mac_roman")
 _RAY = (_is_ray, "local, or the HOST:PORT that ray start --head printed, without ray://")
 _VARIABLES = (
     lambda value: all(map(_is_variable, value)),
@@ -194,6 +203,10 @@ class Settings:
     labels: str | None = _data("People's labels of some pairs; the run keeps them.",
         scope=SESSION, metavar="FILE", example='"labels.csv"', kept=False, file="read", in_python=True)
     skip_bad_rows: bool = _data("Leave bad rows out and count them.", default=False, example="true")
+    encoding: str | None = _data("Encoding of CSV and JSON files that are not UTF-8, as cp1251.",
+        scope=RUN, metavar="NAME", default_said="recognised in CSV", example='"cp1251"', check=_ENCODING)
+    strip_thinking: bool = _data("Remove reasoning such as <think>…</think> from responses.",
+        default=False, scope=RUN, example="true")
     limit: int | None = _data("Take the first K pairs only.",
         scope=RUN, metavar="K", example="100", always=True, check=_within(1, None, "a number of pairs, at least 1"))
 

@@ -106,7 +106,7 @@ NO_UTF8 = {
     "a.jsonl": (
         as_lines([GOOD]) + LATIN,
         ":2: byte 0xE9 at offset 15 is not UTF-8.",
-        "iconv -f latin1 -t utf-8",
+        "name its encoding: --encoding NAME",
         ["p"],
     ),
     "b.csv": (
