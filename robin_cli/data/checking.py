@@ -111,7 +111,7 @@ def check_row(row: Row, fields: Fields) -> Held:
         group = _named(row, fields.group, fields, _GROUPED)
     systems = _NO_SYSTEMS
     if fields.systems:
-        systems = {each.name: str(_named(row, each, fields, _SYSTEM)) for each in fields.systems}
+        systems = {each.name: _named(row, each, fields, _SYSTEM) or "" for each in fields.systems}
     return Held(own_id, prompt, response, human, reference, group, other, systems)
 
 

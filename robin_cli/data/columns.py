@@ -53,7 +53,7 @@ class FurtherColumns:
         self._group = fields.group if fields else None
         # A row's group is also kept as the column that it is.
         self._fields = [each for each in fields.all if each is not self._group] if fields else []
-        self._systems = [field.name for field in fields.systems] if fields else []
+        self._systems = [field.name for field in fields.systems if field.mapped] if fields else []
         self._not_read = fields.not_read if fields else frozenset()
         self._inside = {path for field in self._fields for path, steps in field.paths if steps[1:]}
         # A field that is called "reference" without being mapped is a reference if it is a text.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
@@ -340,7 +341,8 @@ class _Reading:
             except BadRow as error:
                 if not self._is_full:
                     said = f"{place_of(source.name, source.table.unit, number)}: {error}"
-                    self._leave_out(error.reason, said)
+                    is_usual = 2 * len(part.bad) > len(numbered)
+                    self._leave_out(error.reason, _without_skipping(said) if is_usual else said)
                     first_error = first_error or said
         if part.kept:
             self._pairs.add(*part.columns_of_kept())
@@ -363,7 +365,7 @@ class _Reading:
                 except BadRow as error:
                     part.bad[at] = error
             good = [at for at in alike if at in part.held]
-            names = [field.name for field in fields.systems]
+            names = [field.name for field in of_keys.systems]
             systems = {name: [part.held[at].systems[name] for at in good] for name in names}
             columns, bad = self._further.of_rows([alike[at] for at in good], systems)
             part.bad |= {good[place]: error for place, error in bad.items()}
@@ -470,6 +472,13 @@ class _Reading:
             pair,
             human={name: mean([each[name] for each in rated if name in each]) for name in names},
         )
+
+
+def _without_skipping(error: str) -> str:
+    """Return an error without the advice to leave such rows out: most rows are such."""
+    return re.sub(
+        r",? or (?:leave|keep)[^.]*--skip-bad-rows| Leave [^.]*--skip-bad-rows\.", "", error
+    )
 
 
 def _again(pair: Pair, before: str, *, has_own_id: bool) -> str:

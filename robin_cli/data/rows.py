@@ -136,8 +136,8 @@ def is_index(step: str) -> bool:
 
 
 def leads_into(path: str, name: str) -> bool:
-    """Return whether a path leads into the list ``name``, as choices.0.text leads into choices."""
-    return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
+    """Return whether a path leads into the list ``name``, as choices.0.text and choices.text lead into choices."""
+    return path.startswith(f"{name}.")
 
 
 def kind(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import hashlib
 import io
@@ -21,7 +20,7 @@ from robin_cli.data.lines import refuse_stand_in
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.data.rows import BadRow, Reader, Row, Table, Wanted, place
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -232,10 +231,10 @@ def _raise_missing(path: Path, source: str) -> NoReturn:
     names: list[str] = []
     with suppress(OSError):  # a folder may be entered without the right to list it
         names = [each.name for each in islice(folder.iterdir(), 10_000)]
-    close = difflib.get_close_matches(path.name, names, n=1)
+    close = nearest(path.name, names)
     readable = sorted(name for name in names if format_of(name))[:3]
     if close:
-        step = f"Did you mean {shown(close[0], 200)}?"
+        step = f"Did you mean {shown(close, 200)}?"
     elif readable:
         step = f"The folder has {', '.join(shown(name, 200) for name in readable)}."
     else:
