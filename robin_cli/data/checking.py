@@ -75,7 +75,11 @@ _NO_SYSTEMS: Mapping[str, str] = {}
 
 
 def check_row(row: Row, fields: Fields) -> Held:
-    """Return what a row holds; ``fields`` are those that a row with its keys may have. BadRow if it holds no pair."""
+    """Return what a row holds; ``fields`` are those that a row with its keys may have. BadRow if it holds no pair.
+
+    Nearly all rows hold texts in ASCII and whole numbers at the first path of each field: these are taken at once.
+    """
+    reference = group = None
     prompt, response, other = _judged_texts(row, fields)
     if fields.thinking is not None:
         response = fields.thinking.without(response)
@@ -85,17 +89,26 @@ def check_row(row: Row, fields: Fields) -> Held:
         raise BadRow(f"{_called(row, fields.prompt)} is empty. {step}", "no prompt")
     if fields.images:
         prompt = "\n".join([prompt, *_images(row, fields)])
-    own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
+    own_id = None
+    if fields.id:
+        value = row.get(fields.id.path)
+        is_plain = type(value) is str and value.isascii() and value.isalnum()
+        own_id = str(value) if is_plain else _named(row, fields.id, fields, _OWN_IDS)
     human = {}
     for field in fields.ratings:
-        rating = _rating(row, field, of_two=other is not None)
-        if rating is not None:
+        value = row.get(field.path)
+        if type(value) is int and -_EXACT < value < _EXACT:
+            human[field.name] = float(value)
+        elif (rating := _rating(row, field, of_two=other is not None)) is not None:
             human[field.name] = rating
-    reference = _reference(row, fields.reference, fields) if fields.reference else None
-    is_plain = prompt.isascii() and response.isascii() and other is reference is None
-    if fields.taking is not None and not is_plain:
+    if fields.reference:
+        reference = _reference(row, fields.reference, fields)
+    if fields.taking and not (
+        prompt.isascii() and response.isascii() and other is reference is None
+    ):
         fields.taking.check(prompt, response, other, reference)
-    group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
+    if fields.group:
+        group = _named(row, fields.group, fields, _GROUPED)
     systems = _NO_SYSTEMS
     if fields.systems:
         systems = {each.name: _named(row, each, fields, _SYSTEM) or "" for each in fields.systems}
@@ -294,8 +307,6 @@ def mean(ratings: Sequence[float]) -> float:
 
 def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
     value = find(row, field)
-    if type(value) is int and -_EXACT < value < _EXACT:  # nearly always
-        return float(value)
     if value is MISSING:
         return None
     if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
@@ -341,6 +352,8 @@ def as_number(value: object) -> float | None:
     if type(value) is float or value is None:
         return value
     if isinstance(value, str):
+        if value.isdecimal():
+            return float(value)
         if value.strip().lower() in _NO_RATING:
             return None
         if "_" in value:  # float() would read 1_0 as ten

@@ -11,7 +11,6 @@ import tempfile
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 import orjson
@@ -26,7 +25,6 @@ from robin_cli.model.errors import InputError, nearest, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-_CHUNK_BYTES = 2**22
 _HEAD_BYTES = 512
 
 STDIN = "-"
@@ -142,43 +140,14 @@ def _source(
             f"{source}: the file is empty. Check that it was written or downloaded to its end."
         )
     stream.seek(0)
-    sha256 = _hashed(stream, source)
-    if isinstance(reader, Plugin):
-        return Source(source, reader.table(str(path), source, stream, wanted), sha256)
-    return Source(source, reader(stream, source, wanted), sha256)
-
-
-def _hashed(stream: BinaryIO, source: str) -> Callable[[], str]:
-    """Hash a stream in a thread, beside its reader; return a function that waits for the SHA-256."""
-    if isinstance(stream, io.BytesIO) or not hasattr(os, "pread"):
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
-        stream.seek(0)
-        return lambda: sha256
-    hashed, own = hashlib.sha256(), os.dup(stream.fileno())  # stays open when the stream is closed
-    failed: list[OSError] = []
-
-    def read() -> None:
-        at = 0
-        try:
-            while chunk := os.pread(own, _CHUNK_BYTES, at):
-                hashed.update(chunk)
-                at += len(chunk)
-        except OSError as error:
-            failed.append(error)
-        finally:
-            os.close(own)
-
-    reading = Thread(target=read, daemon=True)
-    reading.start()
-
-    def digest() -> str:
-        reading.join()
-        with _readable(source):
-            for error in failed:
-                raise error
-        return hashed.hexdigest()
-
-    return digest
+    sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
+    stream.seek(0)
+    table = (
+        reader.table(str(path), source, stream, wanted)
+        if isinstance(reader, Plugin)
+        else reader(stream, source, wanted)
+    )
+    return Source(source, table, lambda: sha256)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from robin_cli.data.descriptors import most_connections
+from robin_cli.judges.descriptors import most_connections
 from robin_cli.judges.dispatched import Dispatched
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.functions import Function

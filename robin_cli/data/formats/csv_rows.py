@@ -210,25 +210,28 @@ def _records(stream: BinaryIO, source: str, found: _Dialect) -> Iterator[_Record
     # The module's own limit is 128 KiB. It is one for the process, so it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     faults: list[BadRow] = []  # of the lines of the current row
-    reader = csv.reader(_texts(stream, source, faults), delimiter=found.delimiter, strict=True)
-    while True:
-        begin = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            _raise_not_csv(error, f"{source}:{begin}")
-        if cells is None:
-            return
-        if faults:
-            yield begin, faults[0]
-            faults.clear()
-        elif not lines.is_blank(cells):
-            yield begin, cells
+    texts, begin = _texts(stream, source, faults), 1
+    reader = csv.reader(texts, delimiter=found.delimiter, strict=True)
+    try:
+        for cells in reader:
+            if faults:
+                yield begin, faults[0]
+                faults.clear()
+            elif any(cells):
+                yield begin, cells
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        _raise_not_csv(error, f"{source}:{begin}")
 
 
 def _texts(stream: BinaryIO, source: str, faults: list[BadRow]) -> Iterator[str]:
     """Yield the lines as texts, with their ends. A line that cannot be decoded adds to ``faults``."""
     for _, line in lines.numbered_lines(stream, source):
+        if line.isascii() and (
+            b"\r" not in line or line.find(b"\r") == len(line) - 2
+        ):  # nearly always
+            yield line.decode("ascii")
+            continue
         # Old Macs end lines with a carriage return alone, which csv accepts only at the end of a text.
         several = b"\r" in line and not (line.endswith(b"\r\n") and line.count(b"\r") == 1)
         for piece in _PIECES.findall(line) if several else (line,):

@@ -83,7 +83,13 @@ def _samples(value: Row, source: str) -> Iterable[Row | BadRow] | None:
 
 def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]]:
     for number, line in lines.numbered_lines(stream, source):
-        if not line.isspace():
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            row = None
+        if type(row) is dict:
+            yield number, row
+        elif not line.isspace():
             yield number, _line_row(line)
 
 
