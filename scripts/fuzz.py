@@ -16,10 +16,10 @@ from pathlib import Path
 import atheris  # type: ignore[import-not-found,unused-ignore]  # by hand; not among the dev dependencies
 
 with atheris.instrument_imports(include=["robin_cli"]):
+    from robin_batch.lines import read_lines
     from robin_cli.ask.ratings import RATING
     from robin_cli.data.pairs import load_pairs
     from robin_cli.data.pools import load_pools
-    from robin_cli.judges.batch_lines import read_lines
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair, Scale
     from robin_cli.run.manifest import Manifest

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.judges.openai_batches import MOST_REQUESTS
-from robin_cli.session import at_service
+from robin_batch import sending as at_service
+from robin_batch.service import MOST_REQUESTS
 from tests.batch_server import Answer, BatchServer, Fate, Fault, Json, batch_server
 from tests.conftest import environment, has, reopen, robin, wait_until, write_pairs
 from tests.starting import Robin

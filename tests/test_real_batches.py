@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pandas as pd
 import pytest
 
-from robin_cli.judges.batch_lines import Line, line_of, read_lines
-from robin_cli.judges.openai_batches import Batch, OpenAIBatches
+from robin_batch.lines import Line, line_of, read_lines
+from robin_batch.service import Batch, OpenAIBatches
 from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError

@@ -13,14 +13,17 @@ from robin_cli.session.carrying import Carrying
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.resolve import Resolved
+from robin_ray import on_ray
 from robin_ray.groups import Groups
-from robin_ray.on_ray import OnRay, check
+from robin_ray.on_ray import OnRay
 from robin_ray.remote import Targets
 from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
 from robin_ray.wire import Run, Texts
 
-__all__ = ["carrying", "check"]
-"""The plug-in's interface to robin, a :class:`~robin_cli.session.elsewhere.Carries`."""
+
+def check(resolved: Resolved) -> None:
+    """Check that workers can be reached, see :class:`~robin_cli.session.elsewhere.Carries`."""
+    on_ray.check(resolved.ray or "", resolved.secrets)
 
 
 def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None]) -> Carrying:

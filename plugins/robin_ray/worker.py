@@ -15,7 +15,7 @@ import orjson
 from robin_cli.ask.answers import AnswerReader
 from robin_cli.ask.asking import Questions
 from robin_cli.ask.prompts import PromptSet
-from robin_cli.data.descriptors import most_connections
+from robin_cli.judges.descriptors import most_connections
 from robin_cli.judges.judge import Judge
 from robin_cli.model.errors import RobinError
 from robin_cli.model.exchange import Failure, Question, Reply

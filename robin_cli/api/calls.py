@@ -31,6 +31,8 @@ def load_pairs(
     group: str | None = None,
     skip_bad_rows: bool = False,
     limit: int | None = None,
+    encoding: str | None = None,
+    strip_thinking: bool = False,
 ) -> list[Pair]:
     """Return prompt-response pairs, read like those of ``robin judge``.
 
@@ -41,12 +43,20 @@ def load_pairs(
         group: the column that says which responses belong together; each pair then has it.
         skip_bad_rows: leave out rows that cannot be used.
         limit: take the first so many.
+        encoding: that of CSV and JSON files that are not UTF-8, as ``cp1251``.
+        strip_thinking: remove reasoning such as ``<think>…</think>`` from responses.
 
     Raises:
         InputError: the data cannot be used; the message says which row and why.
     """
     found = load(
-        source, columns=columns, group=group, skip_bad_rows=skip_bad_rows, limit=limit
+        source,
+        columns=columns,
+        group=group,
+        skip_bad_rows=skip_bad_rows,
+        limit=limit,
+        encoding=encoding or "",
+        strip_thinking=strip_thinking,
     ).pairs
     # to be written as JSON, say, or changed
     return [replace(pair, columns=dict(pair.columns)) for pair in found]

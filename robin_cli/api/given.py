@@ -17,7 +17,7 @@ import pyarrow as pa
 from robin_cli.data import pairs as data_pairs
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.comparisons import comparisons_of, load_comparisons
-from robin_cli.data.pair_table import GrowingTable
+from robin_cli.data.pair_table import PairTable
 from robin_cli.data.pairs import Dataset
 from robin_cli.data.parquet_tables import written_table
 from robin_cli.model.errors import InputError
@@ -166,9 +166,7 @@ def _in_memory(pairs: list[Pair]) -> Dataset:
         raise InputError(
             f'judge: {len(without):,} of {len(pairs):,} pairs have no group, the first "{without[0]}"; give each one, or none'
         )
-    growing = GrowingTable()
-    growing.extend(kept)
-    table = growing.table(further.forgotten)
+    table = PairTable.of(kept, further.forgotten)
     return Dataset(table, 0, digest.hexdigest(), "Python", columns_left_out=tuple(further.left_out))
 
 

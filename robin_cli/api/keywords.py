@@ -24,6 +24,8 @@ class JudgeSettings(TypedDict, total=False):
     no_ties: bool | None
     labels: str | Path | None
     skip_bad_rows: bool | None
+    encoding: str | None
+    strip_thinking: bool | None
     limit: int | None
     budget: int | None
     scheduler: str | None

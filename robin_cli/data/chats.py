@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import orjson
@@ -13,33 +15,118 @@ from robin_cli.model.errors import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from typing_extensions import TypeIs
-
     from robin_cli.data.images import Images
 
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,29}")
+_SPEAKERS = {
+    **dict.fromkeys(("human", "prompter"), "User"),
+    **dict.fromkeys(("gpt", "chatgpt", "bot", "model"), "Assistant"),
+}
+"""Roles of ShareGPT and others."""
+
 _NAMED = re.compile(r"(?:\A|\n\n)(System|User|Assistant): ")
+_TRANSCRIPT = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
+_MESSAGES = re.compile(
+    r"\s*\[\s*\{(?=[^{}]{0,2000}?['\"](?:role|from)['\"]\s*:)(?=.*['\"](?:content|value)['\"]\s*:)",
+    re.DOTALL,
+)
+"""A list of messages as text."""
 _MARK = "<extra_id_1>"
 _STEP = 'Write it as {"role": …, "content": text}, or leave such rows out with --skip-bad-rows.'
 _BAD = "a conversation that cannot be used"
 
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+_REASONING = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_MOST_DECODED = 2**22
+
 Turns = list[tuple[str, str]]
 """Speakers ("User", "Assistant", "System", …) with their texts."""
 
+CHAT_BEGINS = ("[", "\n\nHuman:", "Human:")
+"""The begin of a text that may hold a conversation."""
 
-def is_chat(value: object) -> TypeIs[list[object]]:
-    """Return whether a value looks like a conversation: a list that begins with an object."""
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+def is_transcript(value: object) -> bool:
+    """Return whether a text is a transcript of Anthropic's HH."""
+    return (
+        isinstance(value, str) and value.startswith(CHAT_BEGINS[1:]) and "\n\nAssistant:" in value
+    )
+
+
+def chat_in(value: object, called: str) -> list[object] | None:
+    """Return the messages of a conversation: a list that begins with an object, or a text that holds one; None for others.
+
+    The text is JSON, as Python prints such a list, or a transcript of Anthropic's HH. BadRow for a list of messages as text
+    that cannot be read.
+    """
+    if isinstance(value, list):
+        return value if value and isinstance(value[0], dict) else None
+    if not isinstance(value, str):
+        return None
+    if is_transcript(value):
+        _, *named = _TRANSCRIPT.split(value)
+        return [
+            {"role": _SPEAKERS.get(speaker.lower(), speaker), "content": said.strip()}
+            for speaker, said in zip(named[::2], named[1::2], strict=True)
+        ]
+    if not _MESSAGES.match(value):
+        return None
+    messages = _decoded(value)
+    if messages is None:
+        raise BadRow(
+            f"{called} holds a list of messages as text that is no JSON. Write it as JSON, or the data as Parquet or JSON "
+            "lines, or leave such rows out with --skip-bad-rows.",
+            _BAD,
+        )
+    return messages
+
+
+def turns_in_lists(prompt: str, response: str, called: str) -> list[object] | None:
+    """Return the conversation of two texts that are JSON lists of texts, the user's turns and the assistant's; else None.
+
+    Raises:
+        BadRow: the lists differ in length, or the last answer is null.
+    """
+    asked, said = _decoded(prompt), _decoded(response)
+    if not asked or not said or not all(isinstance(each, str) for each in asked):
+        return None
+    if not all(isinstance(each, str | None) for each in said):
+        return None
+    if len(asked) != len(said):
+        raise BadRow(
+            f"{called} is a list of {len(said)} texts, and its prompt one of {len(asked)}. Give every turn an answer, or leave "
+            "such rows out with --skip-bad-rows.",
+            _BAD,
+        )
+    return [
+        {"role": role, "content": text}
+        for turn in zip(asked, said, strict=True)
+        for role, text in zip(("user", "assistant"), turn, strict=True)
+    ]
+
+
+def _decoded(text: str) -> list[object] | None:
+    """Return the list that a text writes as JSON or as Python does; None if it is none."""
+    if not text.lstrip().startswith("[") or len(text) > _MOST_DECODED:
+        return None
+    value: object = None
+    with suppress(orjson.JSONDecodeError):
+        value = orjson.loads(text)
+    if value is None:
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            value = ast.literal_eval(text.strip())
+    return value if isinstance(value, list) else None
 
 
 def turns_of(messages: Sequence[object], called: str, images: Images | None = None) -> Turns:
     """Return the turns of a conversation, which errors name ``called``. BadRow for a message without a role or text.
 
-    If ``images`` reads them, images become marks in the texts.
+    If ``images`` reads them, images become marks in the texts. Reasoning between messages is left out.
     """
     return [
         _turn(message, f"message {number} of {called}", images)
         for number, message in enumerate(messages, 1)
+        if not (isinstance(message, dict) and message.get("type") in _REASONING)
     ]
 
 
@@ -93,14 +180,20 @@ def turns_in(prompt: str) -> Turns:
 def _turn(message: object, called: str, images: Images | None) -> tuple[str, str]:
     if not isinstance(message, dict):
         raise BadRow(f"{called} is {kind(message)}, not an object. {_STEP}", _BAD)
-    role = message.get("role")
+    if message.get("type") == "function_call":  # an item of OpenAI's responses
+        return "Assistant", _call(message)
+    if message.get("type") == "function_call_output":
+        return "Tool", _text(message.get("output"), called, images)
+    role = message.get("role", message.get("from"))
     if not isinstance(role, str) or not _ROLE.fullmatch(role):
         what = f'has the role "{shown(role)}"' if isinstance(role, str) else "has no role"
         raise BadRow(f"{called} {what}. {_STEP}", _BAD)
-    content, calls = message.get("content"), _calls(message.get("tool_calls"))
-    if content is None and calls:
-        return role.capitalize(), calls
-    return role.capitalize(), "\n".join(filter(None, [_text(content, called, images), calls]))
+    content = message.get("content", message.get("value"))
+    if content is None:
+        content = message.get("refusal")
+    calls = [*_calls_in(message.get("tool_calls")), *_calls_in([message.get("function_call")])]
+    texts = [] if content is None and calls else [_text(content, called, images)]
+    return _SPEAKERS.get(role.lower(), role.capitalize()), "\n".join(filter(None, [*texts, *calls]))
 
 
 def _text(content: object, called: str, images: Images | None) -> str:
@@ -113,35 +206,43 @@ def _text(content: object, called: str, images: Images | None) -> str:
             else f"has a content that is {kind(content)}, not text"
         )
         raise BadRow(f"{called} {what}. {_STEP}", _BAD)
-    texts = []
-    for number, part in enumerate(content, 1):
-        if images is not None and isinstance(part, dict) and part.get("type") == "image_url":
+    texts = [
+        _part(part, f"part {number} of {called}", images) for number, part in enumerate(content, 1)
+    ]
+    return "\n".join(text for text in texts if text is not None)
+
+
+def _part(part: object, called: str, images: Images | None) -> str | None:
+    """Return a part of a content as text; None for reasoning, which is no part of the answer."""
+    if isinstance(part, str):
+        return part
+    of_kind = part.get("type", "text") if isinstance(part, dict) else None
+    if isinstance(part, dict):
+        if of_kind in _REASONING:
+            return None
+        if of_kind == "image_url" and images is not None:
             image = part.get("image_url")
             source = image if isinstance(image, dict) else {"url": image}
-            texts.append(
-                images.mark(source.get("url"), source.get("detail"), f"part {number} of {called}")
-            )
-            continue
-        text = (
-            part.get("text")
-            if isinstance(part, dict) and part.get("type", "text") == "text"
-            else part
-        )
-        if not isinstance(text, str):
-            what = shown(part.get("type", "no type")) if isinstance(part, dict) else kind(part)
-            raise BadRow(
-                f"part {number} of {called} is not text ({what}). Leave such rows out with --skip-bad-rows.",
-                _BAD,
-            )
-        texts.append(text)
-    return "\n".join(texts)
+            return images.mark(source.get("url"), source.get("detail"), called)
+        if of_kind == "tool_use":
+            return _call({**part, "arguments": part.get("input", "")})
+        if of_kind == "tool_result":
+            return _text(part.get("content", ""), called, images)
+        text = part.get("refusal" if of_kind == "refusal" else "text")
+        if isinstance(text, str) and of_kind in (*_TEXTS, "refusal"):
+            return text
+    what = kind(part) if of_kind is None else shown(of_kind)
+    raise BadRow(
+        f"{called} is not text ({what}). Leave such rows out with --skip-bad-rows.",
+        _BAD,
+    )
 
 
-def _calls(calls: object) -> str:
-    """Return the assistant's tool calls, a line each."""
+def _calls_in(calls: object) -> list[str]:
+    """Return the assistant's tool calls as texts."""
     if not isinstance(calls, list):
-        return ""
-    return "\n".join(_call(call) for call in calls if isinstance(call, dict))
+        return []
+    return [_call(call) for call in calls if isinstance(call, dict)]
 
 
 def _call(call: Mapping[str, object]) -> str:

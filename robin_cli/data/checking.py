@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import shlex
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from robin_cli.data.chats import is_chat, prompt_of, split, turns_of
+from robin_cli.data.chats import (
+    CHAT_BEGINS,
+    chat_in,
+    is_transcript,
+    prompt_of,
+    split,
+    turns_in_lists,
+    turns_of,
+)
 from robin_cli.data.fields import (
     MISSING,
     NOT_READ,
@@ -19,20 +29,16 @@ from robin_cli.data.fields import (
     no_such_fields,
     too_short,
 )
-from robin_cli.data.images import MARKS_BEGIN
-from robin_cli.data.rows import BadRow, Row, is_encodable, kind, not_encodable
+from robin_cli.data.rows import BadRow, Row, check_encodable, kind
 from robin_cli.model.errors import shown
 from robin_cli.model.records import SYSTEM_COLUMNS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from robin_cli.data.chats import Turns
     from robin_cli.data.fields import Field, Fields
-    from robin_cli.data.rows import Columns
     from robin_cli.model.records import Value
-
-_JUDGED = ("prompt", "response", "reference")
 
 _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that mean "no rating" in CSV, in small letters: pandas, R and SQL each write their own."""
@@ -43,127 +49,85 @@ _OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}.
 _GROUPED, _SYSTEM = (
     f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
 )
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d{16}\.0")
+"""A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 _LONG = 2**20
-
-_new = tuple.__new__  # a NamedTuple's own takes twice the time
+_EXACT = 2**53
 
 
 class Held(NamedTuple):
-    """The pair in one row.
+    """What a row holds for a pair; the attributes are those of :class:`~robin_cli.model.records.Pair`.
 
-    Attributes:
-        own_id: None if the id is made from the texts.
-        systems: in the order of `Fields.systems`.
-        human: in the order of `Fields.ratings`; None if there is no rating.
+    ``own_id`` is None if the id is made from the texts. ``systems`` are those that fields were mapped to.
     """
 
+    own_id: str | None
     prompt: str
     response: str
-    other: str | None
-    own_id: str | None
+    human: Mapping[str, float]
     reference: str | None
     group: str | None
-    systems: tuple[str, ...]
-    human: tuple[float | None, ...]
-
-    def ratings(self, fields: Fields) -> dict[str, float]:
-        """Return the human ratings by name."""
-        named = zip(fields.ratings, self.human, strict=True)
-        return {field.name: rating for field, rating in named if rating is not None}
+    other: str | None
+    systems: Mapping[str, str]
 
 
-def held_in(columns: Columns, fields: Fields) -> list[Held] | None:
-    """Return the pairs of rows with nothing unusual, by column; None if any is unusual: :func:`held_by` then checks each row.
+_NO_SYSTEMS: Mapping[str, str] = {}
 
-    Args:
-        fields: the fields that the rows can have.
+
+def check_row(row: Row, fields: Fields) -> Held:
+    """Return what a row holds; ``fields`` are those that a row with its keys may have. BadRow if it holds no pair.
+
+    Nearly all rows hold texts in ASCII and whole numbers at the first path of each field: these are taken at once.
     """
-    if fields.other is not None or fields.images:
-        return None
-    nothing = [None] * max(map(len, columns.values()), default=0)
-    texts = (
-        fields.prompt,
-        fields.response,
-        fields.id,
-        fields.reference,
-        fields.group,
-        *fields.systems,
-    )
-    found = [nothing if each is None else _usual_texts(columns, each) for each in texts]
-    human = [_usual_ratings(columns, each) for each in fields.ratings]
-    if None in found or None in human:
-        return None
-    prompt, response, own_id, reference, group, *systems = cast("list[Sequence[Any]]", found)
-    inner = [
-        list(zip(*each, strict=True)) or [()] * len(nothing)
-        for each in (systems, cast("list[Sequence[Any]]", human))
-    ]
-    return [
-        _new(Held, each)
-        for each in zip(prompt, response, nothing, own_id, reference, group, *inner, strict=True)
-    ]
-
-
-def _values_of(columns: Columns, field: Field) -> Sequence[object]:
-    """Return the column that holds a field; nothing if several columns, or an object in one, may hold it."""
-    paths = [path for path, steps in field.paths if path in columns or steps[0] in columns]
-    return columns.get(paths[0], ()) if len(paths) == 1 else ()
-
-
-def _usual_texts(columns: Columns, field: Field) -> Sequence[str] | None:
-    """Return a field's texts, or None if any is unusual. Only a response may be empty; names may be whole numbers."""
-    values = _values_of(columns, field)
-    kinds = set(map(type, values))
-    if kinds == {int} and field.name not in _JUDGED:
-        return list(map(str, values))
-    texts = cast("Sequence[str]", values)
-    if kinds != {str} or not (all(map(str.isascii, texts)) or all(map(_is_sound, texts))):
-        return None
-    is_usual = field.name == "response" or (all(texts) and not any(map(str.isspace, texts)))
-    return texts if is_usual else None
-
-
-def _is_sound(text: str) -> bool:
-    return is_encodable(text) and MARKS_BEGIN not in text
-
-
-def _usual_ratings(columns: Columns, field: Field) -> Sequence[float | None] | None:
-    """Return the finite ratings of a field, None for an absent one; None in all if any is unusual."""
-    numbers = list(map(as_number, _values_of(columns, field)))
-    if not numbers or math.inf in numbers or -math.inf in numbers:
-        return None
-    return [None if number != number else number for number in numbers]
-
-
-def held_by(row: Row, fields: Fields) -> Held:
-    """Return the pair in a row. BadRow if it holds none."""
-    prompt, response, other = row.get(fields.prompt.path), row.get(fields.response.path), None
-    if fields.other is not None:
-        prompt, response, other = _two_texts(row, fields, fields.other)
-    elif type(prompt) is not str or type(response) is not str:
-        prompt, response = _texts(row, fields)
-    else:
-        _check_encodable(prompt, row, fields.prompt)
-        _check_encodable(response, row, fields.response)
+    reference = group = None
+    prompt, response, other = _judged_texts(row, fields)
+    if fields.thinking is not None:
+        response = fields.thinking.without(response)
+        other = None if other is None else fields.thinking.without(other)
     if not prompt or prompt.isspace():
-        raise BadRow(
-            f"{_called(row, fields.prompt)} is empty. {_or_skip('Give the row a prompt')}",
-            "no prompt",
-        )
+        step = _or_skip("Give the row a prompt")
+        raise BadRow(f"{_called(row, fields.prompt)} is empty. {step}", "no prompt")
     if fields.images:
         prompt = "\n".join([prompt, *_images(row, fields)])
-    own_id = _named(row, fields.id, fields, _OWN_IDS) if fields.id else None
-    human = [_rating(row, field, of_two=other is not None) for field in fields.ratings]
-    reference = _reference(row, fields.reference, fields) if fields.reference else None
-    if fields.taking is not None and not (
+    own_id = None
+    if fields.id:
+        value = row.get(fields.id.path)
+        is_plain = type(value) is str and value.isascii() and value.isalnum()
+        own_id = str(value) if is_plain else _named(row, fields.id, fields, _OWN_IDS)
+    human = {}
+    for field in fields.ratings:
+        value = row.get(field.path)
+        if type(value) is int and -_EXACT < value < _EXACT:
+            human[field.name] = float(value)
+        elif (rating := _rating(row, field, of_two=other is not None)) is not None:
+            human[field.name] = rating
+    if fields.reference:
+        reference = _reference(row, fields.reference, fields)
+    if fields.taking and not (
         prompt.isascii() and response.isascii() and other is reference is None
     ):
         fields.taking.check(prompt, response, other, reference)
-    group = _named(row, fields.group, fields, _GROUPED) if fields.group else None
-    systems: tuple[str, ...] = ()
+    if fields.group:
+        group = _named(row, fields.group, fields, _GROUPED)
+    systems = _NO_SYSTEMS
     if fields.systems:
-        systems = tuple([str(_named(row, each, fields, _SYSTEM)) for each in fields.systems])
-    return _new(Held, (prompt, response, other, own_id, reference, group, systems, tuple(human)))
+        systems = {each.name: _named(row, each, fields, _SYSTEM) or "" for each in fields.systems}
+    return Held(own_id, prompt, response, human, reference, group, other, systems)
+
+
+def _judged_texts(row: Row, fields: Fields) -> tuple[str, str, str | None]:
+    """Return the prompt, the response, and the second response if rows hold two."""
+    if fields.other is not None:
+        return _two_texts(row, fields, fields.other)
+    prompt, response = row.get(fields.prompt.path), row.get(fields.response.path)
+    if type(prompt) is not str or type(response) is not str:
+        return *_texts(row, fields), None
+    if response.startswith(CHAT_BEGINS) or prompt[:1] == "[" or prompt is response:
+        return *_texts(row, fields), None
+    if not (prompt.isascii() and response.isascii()):
+        _check_encodable(prompt, row, fields.prompt)
+        _check_encodable(response, row, fields.response)
+    return prompt, response, None
 
 
 def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
@@ -183,13 +147,8 @@ def _two_texts(row: Row, fields: Fields, other: Field) -> tuple[str, str, str]:
 
 def id_of_two(prompt: str, response: str, other: str, columns: Mapping[str, Value]) -> str:
     """Return the id of a comparison, as :func:`pair_id_of`; it does not depend on which response is A."""
-    written = sorted(
-        zip(
-            (response, other),
-            (as_text(columns.get(each, "")) for each in SYSTEM_COLUMNS),
-            strict=True,
-        )
-    )
+    systems = [as_text(columns.get(name, "")) for name in SYSTEM_COLUMNS]
+    written = sorted(zip((response, other), systems, strict=True))
     return pair_id_of(prompt, "\0".join(f"{len(text)}\0{text}{system}" for text, system in written))
 
 
@@ -197,13 +156,20 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
     """Return the prompt and the response, each from a text or a conversation."""
     asked, said = find(row, fields.prompt), find(row, fields.response)
     name = _called(row, fields.response)
-    if fields.chat and MISSING in (asked, said) and is_chat(chat := find(row, fields.chat)):
-        # A conversation that holds the response also holds its prompt.
-        asked, said = (chat if each is MISSING else each for each in (asked, said))
-        name = _called(row, fields.chat)
+    if fields.chat and MISSING in (asked, said):
+        chat = find(row, fields.chat)
+        if chat is not MISSING and chat_in(chat, _called(row, fields.chat)) is not None:
+            # A conversation that holds the response also holds its prompt.
+            asked, said = (chat if each is MISSING else each for each in (asked, said))
+            name = _called(row, fields.chat)
+    messages = chat_in(said, name)
+    if messages is None and isinstance(asked, str) and isinstance(said, str):
+        messages = turns_in_lists(asked, said, name) if asked is not said else None
+        asked = said if messages is not None else asked
+    asked_name = _called(row, fields.prompt) if is_in(row, fields.prompt) else name
     before: Turns = []
-    if is_chat(said):
-        before, response = split(turns_of(said, name, fields.taking), name)
+    if messages is not None:
+        before, response = split(turns_of(messages, name, fields.taking), name)
         _check_encodable(response, row, fields.response)
         if not before and asked is said:
             raise BadRow(
@@ -212,12 +178,16 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
             )
     else:
         response = _text(row, fields.response, fields)
+        if asked is said and fields.prompt.path == fields.response.path:
+            raise BadRow(
+                f"{name} is one text, named both as prompt and as response. Name the field of each: "
+                "--columns prompt=NAME,response=NAME.",
+                "one text for prompt and response",
+            )
     if before and not (fields.prompt.mapped and asked is not MISSING and asked is not said):
         prompt = prompt_of(before)
-    elif is_chat(asked):
-        turns = turns_of(
-            asked, _called(row, fields.prompt) if is_in(row, fields.prompt) else name, fields.taking
-        )
+    elif (asking := None if is_transcript(asked) else chat_in(asked, asked_name)) is not None:
+        turns = turns_of(asking, asked_name, fields.taking)
         prompt = prompt_of(
             turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns
         )
@@ -282,19 +252,22 @@ def _images(row: Row, fields: Fields) -> Iterator[str]:
 
 def _check_encodable(text: str, row: Row, field: Field) -> None:
     if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise not_encodable(error, _called(row, field)) from None
+        check_encodable(text, _called(row, field))
 
 
 def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
     """Return the name of the row's pair, group or system, a text or a whole number as text; None if it needs none."""
     value = find(row, field)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         return str(value)
     if isinstance(value, str) and value:
         _check_encodable(value, row, field)
+        if field.name == "id" and _ROUNDED.fullmatch(value):
+            raise BadRow(
+                f"the id {value} was rounded by a spreadsheet, so different ids may be the same. Save the column as text, or "
+                f"make ids from the text with --columns id={NOT_READ}.",
+                "a rounded id",
+            )
         return value
     if value is MISSING and field.mapped:
         raise _absent(row, field, [field], fields)
@@ -333,7 +306,8 @@ def mean(ratings: Sequence[float]) -> float:
 
 
 def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
-    if (value := find(row, field)) is MISSING:
+    value = find(row, field)
+    if value is MISSING:
         return None
     if isinstance(value, list):  # of several annotators: HelpSteer2's disagreements
         rated = [
@@ -375,14 +349,16 @@ def as_share(value: object) -> float | None:
 
 def as_number(value: object) -> float | None:
     """Return a value as a number; None if it is absent, inf if it cannot be a rating."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
-        return None
-    # float() would also read True, and 1_0 as ten.
-    if (
-        not isinstance(value, (int, float, str, Decimal))
-        or isinstance(value, bool)
-        or "_" in str(value)
-    ):
+    if type(value) is float or value is None:
+        return value
+    if isinstance(value, str):
+        if value.isdecimal():
+            return float(value)
+        if value.strip().lower() in _NO_RATING:
+            return None
+        if "_" in value:  # float() would read 1_0 as ten
+            return math.inf
+    elif isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return math.inf
     try:
         return float(value)

@@ -10,10 +10,10 @@ from collections import Counter
 from datetime import date, time
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
 from robin_cli.data.fields import DEPTH
-from robin_cli.data.rows import BadRow, Columns, Part, Row, is_encodable, not_encodable
+from robin_cli.data.rows import BadRow, Row, is_encodable, not_encodable
 from robin_cli.model.errors import shown
 from robin_cli.model.records import Value
 
@@ -22,32 +22,23 @@ if TYPE_CHECKING:
 
     from robin_cli.data.fields import Fields
 
+Columns = dict[str, list[Value | None]]
+"""Columns by name, a value for each row."""
+
 MOST_COLUMNS = 256
 LONGEST_TEXT = 32 * 2**10
 """The most characters that a text may have; a column with a longer one is left out."""
+LONGEST_NAME = 200
 
-TOO_LONG = f"a text of more than {LONGEST_TEXT:,} characters"
 TOO_MANY = f"at most {MOST_COLUMNS} further columns are kept"
+_TOO_LONG = f"a text of more than {LONGEST_TEXT:,} characters"
 _TWICE = "two of this name"
 _MAPPED = 'another field is mapped to "{}"'
 _NO_NAME = "a name that is too long, or no UTF-8"
 
-NO_SYSTEMS: Mapping[str, Sequence[str]] = {}
-
-LONGEST_NAME = 200
 _MOST_DIGITS, _MOST_BITS = 1000, 2**12
 _LEFT_OUT = ""
 _NAMED = 3
-
-_AS_THEY_ARE = {str, type(None)}
-
-
-class Kept(NamedTuple):
-    """The further columns of some rows: values by name, None if there is none; and rows with a text that cannot be stored."""
-
-    rows: int
-    columns: dict[str, list[Value | None]]
-    bad: dict[int, BadRow]
 
 
 class FurtherColumns:
@@ -59,65 +50,90 @@ class FurtherColumns:
 
     def __init__(self, fields: Fields | None = None) -> None:
         self.forgotten: set[str] = set()
-        self._fields = fields.all if fields else ()
         self._group = fields.group if fields else None
-        self._systems = [field.name for field in fields.systems] if fields else []
-        # A field that is called "reference" without being mapped is a reference if it is a text.
-        self._if_text = (
-            fields.reference.path
-            if fields and fields.reference and not fields.reference.mapped
-            else None
-        )
+        # A row's group is also kept as the column that it is.
+        self._fields = [each for each in fields.all if each is not self._group] if fields else []
+        self._systems = [field.name for field in fields.systems if field.mapped] if fields else []
         self._not_read = fields.not_read if fields else frozenset()
-        self._inside = {
-            path
-            for field in self._fields
-            if field is not self._group
-            for path, steps in field.paths
-            if steps[1:]
-        }
+        self._inside = {path for field in self._fields for path, steps in field.paths if steps[1:]}
+        # A field that is called "reference" without being mapped is a reference if it is a text.
+        reference = fields.reference if fields else None
+        self._if_text = reference.path if reference and not reference.mapped else None
         self._names: dict[str, str] = {}  # _LEFT_OUT for what is not kept any more
         self._why: dict[str, dict[str, None]] = {}
+
+    def of_rows(
+        self, rows: Sequence[Row], systems: Mapping[str, Sequence[str]] | None = None
+    ) -> tuple[Columns, dict[int, BadRow]]:
+        """Return what is kept of rows that have the same keys, and the bad rows by their places.
+
+        An empty text is no value: CSV cannot write another. A row is bad if a text cannot be stored.
+
+        Args:
+            systems: the columns that fields were mapped to.
+        """
+        columns: Columns = {}
+        bad: dict[int, BadRow] = {}
+        for name, texts in (systems or {}).items():
+            self._keep(columns, name, texts, bad)
+        for name in self._names_of(tuple(rows[0])) if rows else ():
+            values = [row[name] for row in rows]
+            spread = self._spread(name, values, rows) if dict in map(type, values) else {}
+            for each, column in (spread or {name: values}).items():
+                self._keep(columns, each, column, bad)
+        return columns, bad
+
+    def of_row(self, row: Row) -> dict[str, Value]:
+        """Return what is kept of one row. BadRow if a text cannot be stored."""
+        columns, bad = self.of_rows([row])
+        for error in bad.values():
+            raise error
+        return {name: value for name, (value,) in columns.items() if value is not None}
+
+    def _spread(
+        self, name: str, values: Sequence[object], rows: Sequence[Row]
+    ) -> dict[str, list[object]]:
+        """Return a column of objects as the columns of their members, by names with dots."""
+        columns: dict[str, list[object]] = {name: [None] * len(rows)}
+        taken = self._inside | self._not_read | rows[0].keys()
+        for at, value in enumerate(values):
+            if not isinstance(value, dict):
+                columns[name][at] = value
+                continue
+            for leaf, member in _leaves(value, f"{name}.", DEPTH - 1):
+                if leaf not in taken:
+                    columns.setdefault(leaf, [None] * len(rows))[at] = member
+        return columns
+
+    def _keep(
+        self, columns: Columns, name: str, values: Sequence[object], bad: dict[int, BadRow]
+    ) -> None:
+        """Put a column into ``columns`` if it can be kept, and the rows with texts that cannot be stored into ``bad``."""
+        kept = self._names.get(name)
+        if kept == _LEFT_OUT:
+            return
+        plain = [value or None if type(value) is str else _plain(value) for value in values]
+        texts = [value for value in plain if type(value) is str]
+        if texts and name == self._if_text:
+            plain = [None if type(value) is str else value for value in plain]
+        elif texts and max(map(len, texts)) > LONGEST_TEXT:
+            self.leave_out(name, _TOO_LONG)
+            return
+        elif not is_encodable("".join(texts)):
+            called = f'field "{shown(name)}"'
+            of_rows = ((at, text) for at, text in enumerate(plain) if type(text) is str)
+            bad |= {
+                at: not_encodable(text, called) for at, text in of_rows if not is_encodable(text)
+            }
+        kept = kept or ("" if plain.count(None) == len(plain) else self._admitted(name))
+        if kept != _LEFT_OUT:
+            columns[kept] = plain
 
     def wants(self, name: str) -> bool:
         """Return whether a column of this name is kept, as far as is known yet."""
         return (
             bool(name) and name not in self._not_read and self._names.get(name, name) != _LEFT_OUT
         )
-
-    def names_of(self, keys: Iterable[object]) -> tuple[str, ...]:
-        """Return those keys of a row whose values may be kept."""
-        texts = [key for key in keys if isinstance(key, str)]  # a package's rows may have any
-        there, taken = set(texts), set(self._not_read)
-        for field in self._fields:
-            first = next((path for path, _ in field.paths if path in there), "")
-            if field is not self._group and first != self._if_text:
-                taken.add(first)
-        for name in there.intersection(self._systems) - taken:
-            self._say(name, _MAPPED.format(name))
-            taken.add(name)
-        return tuple(name for name in texts if name and name not in taken)
-
-    def of(self, rows: Part, systems: Mapping[str, Sequence[str]] = NO_SYSTEMS) -> Kept:
-        """Return what is kept of rows: values under the rows' own names, and ``systems`` that fields were mapped to."""
-        kept = Kept(len(rows), {}, {})
-        for name, texts in systems.items():
-            self._keep(kept, name, range(len(rows)), texts)
-        for keys, (places, columns) in rows.shapes.items():
-            for name in self.names_of(keys):
-                values = columns[name]
-                if any(issubclass(kind, dict) for kind in set(map(type, values))):
-                    self._keep_leaves(kept, name, places, columns)
-                    values = [None if isinstance(value, dict) else value for value in values]
-                self._keep(kept, name, places, values)
-        return kept
-
-    def of_row(self, row: Row) -> dict[str, Value]:
-        """Return what is kept of one row, by name. BadRow for a text that cannot be stored."""
-        kept = self.of(Part([1], [row]))
-        for bad in kept.bad.values():
-            raise bad
-        return {name: value for name, (value,) in kept.columns.items() if value is not None}
 
     def leave_out(self, name: str, why: str) -> None:
         """Keep nothing under this name, and forget what was kept."""
@@ -143,65 +159,19 @@ class FurtherColumns:
             for why, names in self._why.items()
         ]
 
-    def _say(self, name: str, why: str) -> None:
-        names = self._why.setdefault(why, {})
-        if len(names) <= _NAMED:
-            names[name] = None
-
-    def _keep_leaves(self, kept: Kept, name: str, places: Sequence[int], columns: Columns) -> None:
-        """Keep the values inside the objects under a name, by names with dots."""
-        leaves: dict[str, tuple[list[int], list[object]]] = {}
-        for at, value in zip(places, columns[name], strict=True):
-            for leaf, inner in (
-                _leaves(value, f"{name}.", DEPTH - 1) if isinstance(value, dict) else ()
-            ):
-                if leaf not in columns and leaf not in self._inside and leaf not in self._not_read:
-                    those, values = leaves.setdefault(leaf, ([], []))
-                    those.append(at)
-                    values.append(inner)
-        for leaf, found in leaves.items():
-            self._keep(kept, leaf, *found)
-
-    def _keep(self, kept: Kept, name: str, places: Sequence[int], values: Sequence[object]) -> None:
-        """Keep values of the rows at ``places``. An empty text is no value: CSV cannot write another."""
-        if kept.bad:
-            values = [
-                None if at in kept.bad else value for at, value in zip(places, values, strict=True)
-            ]
-        plain = self._plain_values(name, values)
-        texts = [value for value in plain if type(value) is str]
-        if not all(map(str.isascii, texts)):
-            plain = _storable(kept, name, places, plain)
-        if plain.count(None) == len(plain):
-            return
-        if max(map(len, texts), default=0) > LONGEST_TEXT:
-            self.leave_out(name, TOO_LONG)
-            kept.columns.pop(name, None)
-            return
-        own = self._names.get(name)
-        if own is None:
-            own = self._admitted(name)
-        if own == _LEFT_OUT:
-            return
-        if len(places) == kept.rows and own not in kept.columns:
-            kept.columns[own] = plain
-        else:
-            column = kept.columns.setdefault(own, [None] * kept.rows)
-            for at, value in zip(places, plain, strict=True):
-                column[at] = value if value is not None else column[at]
-
-    def _plain_values(self, name: str, values: Sequence[object]) -> list[Value | None]:
-        kinds = set(map(type, values))
-        if kinds <= {bool, type(None)}:
-            return cast("list[Value | None]", list(values))
-        plain = (
-            cast("list[Value | None]", list(values))
-            if kinds <= _AS_THEY_ARE
-            else list(map(_plain, values))
-        )
-        if name == self._if_text:
-            return [None if type(value) is str else value for value in plain]
-        return [None if value == "" else value for value in plain] if "" in plain else plain
+    def _names_of(self, keys: Iterable[object]) -> tuple[str, ...]:
+        """Return those keys of a row whose values may be kept."""
+        texts = [key for key in keys if isinstance(key, str)]  # a package's rows may have any
+        taken = set(self._not_read)
+        for field in self._fields:
+            path = next((path for path, _ in field.paths if path in texts), "")
+            if path != self._if_text:
+                taken.add(path)
+        for name in self._systems:
+            if name in texts and name not in taken:
+                self._say(name, _MAPPED.format(name))
+                taken.add(name)
+        return tuple(name for name in texts if name and name not in taken)
 
     def _admitted(self, name: str) -> str:
         """Return the name under which values are kept, one object for all rows; _LEFT_OUT if they cannot be kept."""
@@ -213,45 +183,32 @@ class FurtherColumns:
             return _LEFT_OUT
         return self._names.setdefault(name, name)
 
-
-def _storable(
-    kept: Kept, name: str, places: Sequence[int], values: list[Value | None]
-) -> list[Value | None]:
-    """Return the values without texts that cannot be stored; the rows of these become bad."""
-    found = list(values)
-    for place, (at, value) in enumerate(zip(places, values, strict=True)):
-        try:
-            if isinstance(value, str) and len(value) <= LONGEST_TEXT:
-                value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            kept.bad[at] = not_encodable(error, f'field "{shown(name)}"')
-            found[place] = None
-    return found
+    def _say(self, name: str, why: str) -> None:
+        names = self._why.setdefault(why, {})
+        if len(names) <= _NAMED:
+            names[name] = None
 
 
 def _plain(value: object) -> Value | None:
     """Return a value as a plain text, number or boolean; None for null, nan, lists, bytes and all else."""
-    kind = type(value)
-    if kind is str or kind is bool:
-        return cast("Value", value)
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)
+    if isinstance(value, bool):
+        return value
     if isinstance(value, str):
-        return str.__str__(value)
-    if kind is int or isinstance(value, Integral):
-        whole: int = int(value)  # type: ignore[call-overload]
+        return str.__str__(value) or None
+    if isinstance(value, Integral):
+        whole = int(value)
         if -(2**63) <= whole < 2**63:
             return whole
         return str(whole) if whole.bit_length() <= _MOST_BITS else None
     if isinstance(value, Decimal):
         if not value.is_finite():
             return None
-        return (
-            _plain(int(value))
-            if value.adjusted() < _MOST_DIGITS and value == int(value)
-            else float(value)
-        )
+        is_whole = value.adjusted() < _MOST_DIGITS and value == int(value)
+        return _plain(int(value)) if is_whole else float(value)
     if isinstance(value, Real):
-        number = float(value)
-        return None if math.isnan(number) else number
+        return _plain(float(value))
     if isinstance(value, (date, time)):
         return value.isoformat().replace("+00:00", "Z")
     return None

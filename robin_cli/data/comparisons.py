@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import combinations, islice
 from pathlib import Path
+from typing import Any
 
 from robin_cli.data.checking import pair_id_of
 from robin_cli.data.fields import RESPONSES, Fields, fields_of, fields_of_two
@@ -37,6 +38,7 @@ def load_comparisons(
     skip_bad_rows: bool = False,
     limit: int | None = None,
     wants_best: bool = False,
+    **reading: Any,
 ) -> Dataset:
     """Return the comparisons in one or more files; :func:`robin_cli.data.pairs.load_pairs` says what can be read.
 
@@ -51,12 +53,15 @@ def load_comparisons(
         columns: as for load_pairs, and response_a, response_b, system_a and system_b.
         limit: the number of prompts, the first ones that have a comparison.
         wants_best: the goal is the best response to each prompt; its system need not be known.
+        reading: encoding and strip_thinking, as for load_pairs.
 
     Raises:
         InputError: as load_pairs; no comparison, or too many; systems that no chain of comparisons connects, or without a
             name in some comparisons.
     """
-    found = _gathered(names, dict(columns or {}), called=called, skip_bad_rows=skip_bad_rows)
+    found = _gathered(
+        names, dict(columns or {}), called=called, skip_bad_rows=skip_bad_rows, **reading
+    )
     return comparisons_of(found, limit=limit, wants_best=wants_best)
 
 
@@ -100,6 +105,7 @@ def _gathered(
     *,
     called: str,
     skip_bad_rows: bool,
+    **reading: Any,
 ) -> Dataset:
     """Return the rows of the data as pairs, which hold both responses if the rows do."""
     one, two = ([name for name in known if name in columns] for known in (_OF_ONE, _OF_TWO))
@@ -116,6 +122,7 @@ def _gathered(
         may_repeat=True,
         called=called,
         skip_bad_rows=skip_bad_rows,
+        **reading,
     )
 
 

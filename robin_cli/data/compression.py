@@ -7,11 +7,13 @@ import gzip
 import io
 import lzma
 import zlib
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
+from robin_cli.model.errors import Damaged, shown
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from _typeshed import ReadableBuffer, WriteableBuffer
 
@@ -31,13 +33,30 @@ def split_suffix(name: str) -> tuple[str, str]:
     return name[: len(name) - len(suffix)], suffix
 
 
+def suffix_of(head: bytes) -> str:
+    """Return the end of the name of data that begin so; "" if they are not compressed."""
+    return next((suffix for magic, suffix in MAGIC.items() if head.startswith(magic)), "")
+
+
+@contextmanager
+def undamaged(source: str, suffix: str) -> Iterator[None]:
+    """Raise DAMAGED errors as Damaged, which names the source."""
+    try:
+        yield
+    except DAMAGED as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        name, reason = NAMES[suffix], shown(error, 80)
+        raise Damaged(f"{source}: the {name} data is cut short or damaged ({reason})") from None
+
+
 def decompressing(stream: BinaryIO, suffix: str) -> BinaryIO:
-    """Return a stream that unpacks ``stream`` as it is read. Reading raises DAMAGED errors."""
+    """Return a stream that unpacks ``stream``, and can seek. To make it or to read it raises DAMAGED errors."""
     readers: dict[str, Callable[[], Any]] = {
         ".gz": lambda: gzip.GzipFile(fileobj=stream, mode="rb"),
         ".bz2": lambda: bz2.BZ2File(stream),
         ".xz": lambda: lzma.LZMAFile(stream),  # noqa: SIM115  # the caller closes it
-        ".zst": lambda: _zstandard("CompressedInputStream", stream, "r"),
+        ".zst": lambda: io.BytesIO(_zstandard("CompressedInputStream", stream, "r").read()),
     }
     unpacked: BinaryIO = readers[suffix]()
     return unpacked

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from itertools import islice
+from collections import Counter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from robin_cli.data.rows import BadRow, Row, Table, is_index, leads_into
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from robin_cli.data.images import Images
+    from robin_cli.data.thinking import Thinking
 
 NOT_READ = "-"
 """The path in ``--columns id=-``: do not read such a field, though the data have it."""
@@ -33,7 +35,15 @@ _KNOWN_PATHS = {
 RESPONSES = ("response_a", "response_b")
 """The fields of a comparison's two responses, in the data and in robin."""
 
-CHATS = ("messages", "conversation")
+_KNOWN_OF_TWO = {
+    "response_a": ("response_a", "response_1", "summaries.0.text"),
+    "response_b": ("response_b", "response_2", "summaries.1.text"),
+    "system_a": ("summaries.0.policy",),
+    "system_b": ("summaries.1.policy",),
+}
+"""The paths to try: those of robin, HelpSteer2's preferences, and the comparisons of Summarize From Feedback."""
+
+CHATS = ("messages", "conversation", "conversations")
 """The fields that may hold a conversation in a row without a field for the prompt or the response."""
 
 _KNOWN_RATINGS = {
@@ -70,9 +80,11 @@ _USUAL_NAMES = {
         "generation",
         "prediction",
         "summary",
+        "decoded",
         "text",
     ],
     "response_a": [
+        "response_a",
         "response_1",
         "answer_a",
         "output_1",
@@ -81,8 +93,10 @@ _USUAL_NAMES = {
         "response1",
         "text_a",
         "summary_a",
+        "conversation_a",
     ],
     "response_b": [
+        "response_b",
         "response_2",
         "answer_b",
         "output_2",
@@ -91,6 +105,7 @@ _USUAL_NAMES = {
         "response2",
         "text_b",
         "summary_b",
+        "conversation_b",
     ],
     "system_a": ["model_a", "generator_1", "model_1", "engine_a", "model1"],
     "system_b": ["model_b", "generator_2", "model_2", "engine_b", "model2"],
@@ -116,7 +131,11 @@ class Field(NamedTuple):
     def is_among(self, names: Collection[str]) -> bool:
         """Return whether one of the paths is one of these columns, or leads into a list there."""
         return any(
-            path in names or any(leads_into(path, name) for name in names) for path, _ in self.paths
+            path in names
+            or any(
+                leads_into(path, name) for name in names if self.mapped or any(map(is_index, steps))
+            )
+            for path, steps in self.paths
         )
 
 
@@ -144,6 +163,8 @@ class Fields(NamedTuple):
     """The fields with images that belong to the prompt."""
     taking: Images | None = None
     """The reader of images."""
+    thinking: Thinking | None = None
+    """What removes reasoning from responses."""
 
     @property
     def all(self) -> tuple[Field, ...]:
@@ -245,6 +266,53 @@ def fields_of(
 _ASIDE = "|"
 """Separates the columns of several systems: ``response=model_a|model_b``."""
 
+_MOST_ASIDE = 6
+_NO_SYSTEM = {
+    *(
+        "uid",
+        "qid",
+        "key",
+        "index",
+        "idx",
+        "question_id",
+        "prompt_id",
+        "message_tree_id",
+        "tree_state",
+    ),
+    *(
+        "category",
+        "topic",
+        "task",
+        "language",
+        "lang",
+        "split",
+        "subset",
+        "source",
+        "date",
+        "time",
+        "timestamp",
+        "turn",
+    ),
+    *(
+        "judge",
+        "winner",
+        "label",
+        "score",
+        "rating",
+        "annotator",
+        "rater",
+        "worker",
+        "comment",
+        "notes",
+        "name",
+        "title",
+    ),
+    *("messages", "conversation", "conversations", "chosen", "rejected"),
+    *chain.from_iterable(_USUAL_NAMES.values()),
+    *_OURS,
+}
+"""Usual names of columns that hold no responses of a system of that name."""
+
 
 def _side_by_side(
     columns: Mapping[str, str],
@@ -302,7 +370,6 @@ def spread(table: Table, fields: Fields, source: str) -> Table:
         )
     return table._replace(
         names=names,
-        parts=None,
         rows=_spread_rows(table.rows, fields, {field.path for field in own}),
     )
 
@@ -340,20 +407,20 @@ def fields_of_two(columns: Mapping[str, str]) -> Fields:
     others = {
         name: path for name, path in columns.items() if name not in (*RESPONSES, *SYSTEM_COLUMNS)
     }
-    first, second = (
-        field_of(name, (columns.get(name, name),), mapped=name in columns) for name in RESPONSES
+    paths = {
+        name: (columns[name],) if name in columns else known
+        for name, known in _KNOWN_OF_TWO.items()
+    }
+    first, second, *systems = (
+        field_of(name, each, mapped=name in columns) for name, each in paths.items()
     )
-    written_by = {name: columns[name] for name in SYSTEM_COLUMNS if name in columns}
     found = fields_of(others)
+    not_read = {each.name for each in systems if each.path == NOT_READ}
     return found._replace(
         response=first,
         other=second,
-        systems=tuple(
-            field_of(name, (path,), mapped=True)
-            for name, path in written_by.items()
-            if path != NOT_READ
-        ),
-        not_read=found.not_read | {name for name, path in written_by.items() if path == NOT_READ},
+        systems=tuple(each for each in systems if each.path != NOT_READ),
+        not_read=found.not_read | not_read,
     )
 
 
@@ -374,7 +441,10 @@ def only_in(fields: Fields, keys: Collection[object]) -> Fields:
         each if each and may_be(each) else None for each in (fields.id, fields.reference)
     )
     return fields._replace(
-        id=own_id, reference=reference, ratings=tuple(filter(may_be, fields.ratings))
+        id=own_id,
+        reference=reference,
+        ratings=tuple(filter(may_be, fields.ratings)),
+        systems=tuple(filter(may_be, fields.systems)),
     )
 
 
@@ -386,20 +456,53 @@ def is_in(row: Row, field: Field) -> bool:
 def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Fields) -> str:
     """Return the message for missing fields: which were looked for, which were found, and a flag that may help."""
     missing, found = list(missing), list(islice(names, 1000))
-    taken = {path for field in fields.all if field not in missing for path, _ in field.paths}
-    free = [name for name in found if name not in taken and _can_be_named(name)]
     looked_for = " or ".join(f'"{shown(field.path)}"' + _whose(field, fields) for field in missing)
+    if {"pair_id", "score", "std_error"} <= set(found):
+        return f"no field {looked_for}: these are exported scores; robin export --with-text adds the texts."
     listed = ", ".join(shown(name) or '""' for name in found[:12]) + (
         ", …" if len(found) > 12 else ""
     )
-    if {"pair_id", "score", "std_error"} <= set(found):
-        return f"no field {looked_for}: these are exported scores; robin export --with-text adds the texts."
+    lacks_response = any(each is fields.response and not each.mapped for each in missing)
+    step = (lacks_response and _of_two(missing, found)) or _flags(missing, found, fields)
+    return f"no field {looked_for}; found {listed or 'none'}. {step}"
+
+
+def _of_two(missing: list[Field], found: list[str]) -> str:
+    """Return the step for rows that hold two responses; "" if they seem to hold one."""
+    if _KNOWN_OF_TWO["response_a"][-1] in found:
+        return "Each row holds two responses. Compare them: --pairwise."
+    whole = dict.fromkeys(name.partition(".0.")[0] for name in found)  # also lists of messages
+    by_lower = {name.lower(): name for name in whole if _can_be_named(name)}
+    sides = zip(_USUAL_NAMES["response_a"], _USUAL_NAMES["response_b"], strict=True)
+    two = next((each for each in sides if by_lower.keys() >= {*each}), None)
+    if two is None:
+        return ""
+    near = {field.name: _nearest(field, found) for field in missing if field.name == "prompt"}
+    near |= {name: by_lower[side] for name, side in zip(RESPONSES, two, strict=True)}
+    for name in SYSTEM_COLUMNS:
+        near[name] = next((by_lower[each] for each in _USUAL_NAMES[name] if each in by_lower), None)
+    columns = ",".join(f"{name}={each}" for name, each in near.items() if each not in (None, name))
+    flag = f" --columns {shlex.quote(columns)}" * bool(columns)
+    return f"Each row holds two responses. Compare them: --pairwise{flag}."
+
+
+def _flags(missing: list[Field], found: list[str], fields: Fields) -> str:
+    """Return the step that names missing fields: the nearest names, or the columns of several systems."""
+    taken = {path for field in fields.all if field not in missing for path, _ in field.paths}
+    free = [
+        name
+        for name in found
+        if not any(name == path or name.startswith(f"{path}.") for path in taken)
+        and _can_be_named(name)
+    ]
     columns, flags, unsure = [], [], ""
     for field in missing:
         grouping = field is fields.group
         near = _nearest(
             field, [name for name in found if _can_be_named(name)] if grouping else free
         )
+        if near is None and field is fields.response and not field.mapped:
+            near = _side_by_side_in(free)
         if near is None:
             unsure = ", NAME being the field that holds it"
         elif near in free:
@@ -408,9 +511,24 @@ def no_such_fields(missing: Iterable[Field], names: Iterable[str], fields: Field
             flags.append(option("--group", near or "NAME"))
         else:
             columns.append(f"{field.name}={shown(near or 'NAME', 200)}")
+        if near and _ASIDE in near:
+            unsure = ", if these columns hold the responses of a system each"
     if columns:
         flags.insert(0, f"--columns {shlex.quote(','.join(columns))}")
-    return f"no field {looked_for}; found {listed or 'none'}. Use {' and '.join(flags)}{unsure}."
+    return f"Use {' and '.join(flags)}{unsure}."
+
+
+def _side_by_side_in(names: list[str]) -> str | None:
+    """Return columns that may hold the responses of a system each, as --columns takes them; None if they are one or many."""
+    begins = Counter(name.partition(".")[0] for name in names)  # of one object, if it is shared
+    systems = [
+        name
+        for name in names
+        if begins[name.partition(".")[0]] == 1
+        and ".0." not in name
+        and name.lower() not in _NO_SYSTEM
+    ]
+    return _ASIDE.join(systems) if 1 < len(systems) <= _MOST_ASIDE else None
 
 
 def _can_be_named(name: str) -> bool:
@@ -487,8 +605,30 @@ def found_at(row: Row, field: Field) -> tuple[str, object]:
     return found
 
 
+WORKERS = frozenset(
+    f"{who}{end}"
+    for who in (
+        "annotator",
+        "coder",
+        "evaluator",
+        "labeler",
+        "labeller",
+        "rater",
+        "reviewer",
+        "worker",
+    )
+    for end in ("", "_id")
+)
+"""Names of columns that say who rated or labelled a row."""
+
+
 def is_of_one_worker(row: Row, fields: Fields) -> bool:
-    """Return whether a row of an axis file holds one worker's ratings of a summary, which others may have rated too."""
+    """Return whether a row holds one person's ratings of a response, which others may have rated too.
+
+    The rows of Summarize From Feedback's axis files do, and those that name the person.
+    """
+    if not WORKERS.isdisjoint(row):
+        return any(find(row, field) is not MISSING for field in fields.ratings)
     return found_at(row, fields.response)[0] == "summary.text" and any(
         path.startswith("summary.axes.") and value is not MISSING
         for path, value in (found_at(row, field) for field in fields.ratings)
@@ -496,8 +636,12 @@ def is_of_one_worker(row: Row, fields: Fields) -> bool:
 
 
 def _step(value: object, step: str) -> object:
-    if isinstance(value, list) and is_index(step):
-        return value[int(step)] if -len(value) <= int(step) < len(value) else MISSING
+    if isinstance(value, list):
+        if is_index(step):
+            return value[int(step)] if -len(value) <= int(step) < len(value) else MISSING
+        # of all items, such as one for each annotator
+        items = [item for each in value if (item := _step(each, step)) is not MISSING]
+        return items or MISSING
     return value.get(step, MISSING) if isinstance(value, dict) else MISSING
 
 

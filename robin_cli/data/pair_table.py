@@ -6,9 +6,8 @@ from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from itertools import islice
-from operator import attrgetter
-from typing import Any, overload
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,9 @@ from robin_cli.data.spool import Spool
 from robin_cli.data.texts import Texts, names_of, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value, as_text
+
+if TYPE_CHECKING:
+    from robin_cli.data.checking import Held
 
 REFERENCE = "reference"
 """The column of reference answers."""
@@ -33,7 +35,10 @@ TEXTS = (*ALWAYS, *OPTIONAL_TEXTS)
 _NOTHING = ""
 """A placeholder column for rows without further columns: no column of data has this name."""
 
-_AT_A_TIME, _CHARACTERS_AT_A_TIME = 2**13, 2**23
+_ATTRIBUTES = {"prompt": "prompt", "response": "response", **OPTIONAL_TEXTS}
+AT_A_TIME = 2**9
+"""The most rows that are checked and stored together: so many stay in the processor's cache."""
+
 _EXACT = 2**53
 """Every whole number up to here is a floating-point number."""
 
@@ -72,15 +77,14 @@ class PairTable(Sequence[Pair]):
         return PairTable(lambda: spool, columns)
 
     @staticmethod
-    def of(pairs: Iterable[Pair]) -> PairTable:
-        """Make a table of any pairs; a table is returned as it is."""
+    def of(pairs: Iterable[Pair], without: Collection[str] = ()) -> PairTable:
+        """Make a table of any pairs, ``without`` these further columns; a table is returned as it is."""
         if isinstance(pairs, PairTable):
             return pairs
-        growing = GrowingTable()
-        rest = iter(pairs)
-        while chunk := _next_chunk(rest):
-            growing.extend(chunk)
-        return growing.table()
+        growing, rest = GrowingTable(), iter(pairs)
+        while part := list(islice(rest, AT_A_TIME)):
+            growing.add_pairs(part)
+        return growing.table(without)
 
     def with_ratings(self, renamed: Renamed) -> PairTable:
         """Return the same pairs with human ratings under further names: ``renamed`` maps each to the rating that it takes."""
@@ -120,16 +124,14 @@ class PairTable(Sequence[Pair]):
         @cache
         def read() -> Sequence[dict[str, Value]]:
             found = self.columns.slice(start, rows).to_pylist() or [{} for _ in range(rows)]
-            return [
-                {name: value for name, value in row.items() if value is not None} for row in found
-            ]
+            return list(map(_without_nulls, found))
 
         return read
 
     def _pair(self, found: dict[str, Any], columns: Mapping[str, Value]) -> Pair:
         pair_id, prompt, response = (found.pop(name) for name in ALWAYS)
         reference, group, other = (found.pop(name, None) for name in OPTIONAL_TEXTS)
-        human = {name: value for name, value in found.items() if value is not None}
+        human = _without_nulls(found)
         human |= {name: human[whose] for name, whose in self._renamed.items() if whose in human}
         return Pair(pair_id, prompt, response, human, reference, group, columns, other)
 
@@ -285,6 +287,10 @@ class PairTable(Sequence[Pair]):
         return self._columns()
 
 
+def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
 class _Columns(UserDict[str, Value]):
     """The further columns of a pair, read when they are looked at."""
 
@@ -300,7 +306,7 @@ class _Columns(UserDict[str, Value]):
 
 
 class GrowingTable:
-    """A table that pairs are added to."""
+    """A table that batches of pairs are added to."""
 
     def __init__(self) -> None:
         self._pairs, self._further = Spool(), Spool()
@@ -310,54 +316,43 @@ class GrowingTable:
 
     def __getitem__(self, at: int) -> Pair:
         batch, row = self._further.at(at)
-        columns = {
-            name: value
-            for name, value in batch.slice(row, 1).to_pylist()[0].items()
-            if value is not None
-        }
-        return replace(self.table()[at], columns=columns)
+        (columns,) = batch.slice(row, 1).to_pylist()
+        return replace(PairTable(lambda: self._pairs)[at], columns=_without_nulls(columns))
 
-    def extend(self, pairs: Sequence[Pair]) -> None:
-        """Add pairs."""
-        texts = {name: list(map(attrgetter(name), pairs)) for name in ALWAYS}
-        optional = {
-            name: list(map(attrgetter(attribute), pairs))
-            for name, attribute in OPTIONAL_TEXTS.items()
+    def add(
+        self, ids: Sequence[str], pairs: Sequence[Pair | Held], columns: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """Add pairs with their ids, and the columns of further values. InputError if the disk is full."""
+        texts = {
+            name: [getattr(pair, attribute) for pair in pairs]
+            for name, attribute in _ATTRIBUTES.items()
         }
-        texts |= {
-            name: values for name, values in optional.items() if values.count(None) < len(values)
+        batch = {
+            name: pa.array(values, pa.large_string())
+            for name, values in [("pair_id", ids), *texts.items()]
         }
-        arrays = {name: pa.array(values, pa.large_string()) for name, values in texts.items()}
-        for name in dict.fromkeys(name for pair in pairs for name in pair.human):
-            arrays[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
-        names = dict.fromkeys(name for pair in pairs for name in pair.columns)
-        self.extend_columns(
-            arrays, {name: typed([pair.columns.get(name) for pair in pairs]) for name in names}
+        for name in dict.fromkeys(chain.from_iterable(pair.human for pair in pairs)):
+            batch[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
+        further = {name: typed(values) for name, values in columns.items()}
+        self._pairs.add(pa.record_batch(_with_values(batch)))
+        self._further.add(
+            pa.record_batch(_with_values(further) or {_NOTHING: pa.nulls(len(pairs))})
         )
 
-    def extend_columns(
-        self, pairs: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]
-    ) -> None:
-        """Add pairs by columns: those of :class:`PairTable`, and further ones."""
-        self._pairs.add(pa.record_batch(dict(pairs)))
-        there = columns or {_NOTHING: pa.nulls(len(pairs[ALWAYS[0]]))}
-        self._further.add(pa.record_batch(dict(there)))
+    def add_pairs(self, pairs: Sequence[Pair]) -> None:
+        """Add pairs as :meth:`add` does."""
+        names = dict.fromkeys(chain.from_iterable(pair.columns for pair in pairs))
+        columns = {name: [pair.columns.get(name) for pair in pairs] for name in names}
+        self.add([pair.pair_id for pair in pairs], pairs, columns)
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """Return the pairs, ``without`` these further columns."""
         return PairTable(lambda: self._pairs, lambda: _joined(self._further, {_NOTHING, *without}))
 
 
-def _next_chunk(pairs: Iterator[Pair]) -> list[Pair]:
-    """Return the next pairs; fewer if their texts are long."""
-    some: list[Pair] = []
-    characters = 0
-    for pair in islice(pairs, _AT_A_TIME):
-        some.append(pair)
-        characters += len(pair.prompt) + len(pair.response) + len(pair.other or "")
-        if characters >= _CHARACTERS_AT_A_TIME:
-            break
-    return some
+def _with_values(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """Return the columns that have a value in any row."""
+    return {name: values for name, values in columns.items() if values.null_count < len(values)}
 
 
 def typed(values: Sequence[Value | None]) -> pa.Array:

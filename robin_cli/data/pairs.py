@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from robin_cli.data.batches import Batch
-from robin_cli.data.checking import mean, pair_id_of
-from robin_cli.data.columns import FurtherColumns
+from robin_cli.data.checking import Held, check_row, id_of_two, mean, pair_id_of
+from robin_cli.data.columns import Columns, FurtherColumns
 from robin_cli.data.fields import (
+    Field,
     Fields,
     fields_of,
     is_in,
     is_of_one_worker,
     names_in,
     no_such_fields,
+    only_in,
     spread,
 )
 from robin_cli.data.images import Images
 from robin_cli.data.logs import as_pairs
-from robin_cli.data.pair_table import GrowingTable, PairTable
-from robin_cli.data.rows import BadRow, Part, Row, Table, Wanted, no_collector, place
-from robin_cli.data.seen import Seen
+from robin_cli.data.pair_table import AT_A_TIME, GrowingTable, PairTable
+from robin_cli.data.rows import BadRow, Row, Table, Wanted
+from robin_cli.data.rows import place as place_of
 from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.data.texts import give_back
+from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, as_text
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from robin_cli.model.records import Pair
 
 __all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
 
@@ -84,6 +86,8 @@ def load_pairs(
     group: str | None = None,
     skip_bad_rows: bool = False,
     limit: int | None = None,
+    encoding: str = "",
+    strip_thinking: bool = False,
 ) -> Dataset:
     """Return the pairs of one or more files, in order, as one data set.
 
@@ -106,12 +110,22 @@ def load_pairs(
         group: the field, with dots as above, whose value (a text or a whole number) responses share that belong together.
         skip_bad_rows: leave out rows that cannot be used, and later rows with the id of an earlier one.
         limit: the most good pairs to read in all.
+        encoding: that of text files; "" to recognise it.
+        strip_thinking: remove reasoning from the responses.
 
     Raises:
         InputError: a file or a row cannot be used, no row of a file can be used, or no row has a mapped field.
     """
     fields = fields_of(columns or {}, ratings, group)
-    return gathered(names, fields, called=called, skip_bad_rows=skip_bad_rows, limit=limit)
+    return gathered(
+        names,
+        fields,
+        called=called,
+        skip_bad_rows=skip_bad_rows,
+        limit=limit,
+        encoding=encoding,
+        strip_thinking=strip_thinking,
+    )
 
 
 def gathered(
@@ -123,39 +137,79 @@ def gathered(
     called: str = "",
     skip_bad_rows: bool = False,
     limit: int | None = None,
+    encoding: str = "",
+    strip_thinking: bool = False,
 ) -> Dataset:
     """Return the pairs as :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses.
 
     ``may_repeat``: a row that repeats an earlier one is counted, and is not bad.
     """
-    gathering = _Gathering(
+    reading = _Reading(
         fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat
     )
-    with no_collector():
-        if isinstance(names, BytesIO):
-            gathering.take(in_memory(names, called, gathering.wanted))
-            return gathering.dataset()
-        for name in expanded([names] if isinstance(names, (str, Path)) else names):
-            with opened(name, gathering.wanted) as source:
-                gathering.take(source)
-            if gathering.done:
-                break
-    return gathering.dataset()
+    reading.wanted = reading.wanted._replace(encoding=encoding)
+    reading.thinking.strip = strip_thinking
+    if isinstance(names, BytesIO):
+        reading.take(in_memory(names, called, reading.wanted))
+        return reading.dataset()
+    for name in expanded([names] if isinstance(names, (str, Path)) else names):
+        with opened(name, reading.wanted) as source:
+            reading.take(source)
+        if reading.is_done:
+            break
+    return reading.dataset()
 
-
-_AT_A_TIME = 2**9
-"""The most rows that are checked together."""
 
 _WITH_IMAGES = (
     "images are sent along, for a model that takes them; "
     "tokens and costs before an answer are estimated without them"
 )
 
+
 _Numbered = tuple[int, "Row | BadRow"]
 
 
-class _Gathering:
-    """Makes pairs of the rows of several sources: ids are unique over all of them, and workers' ratings of a pair merge."""
+class _Part:
+    """Some rows that are checked and stored together.
+
+    Attributes:
+        held: what the good rows hold, by place. ``bad``: why others are bad.
+        columns: the further columns, a value for each row.
+        kept: the places of the rows whose pairs are new. ``ids``: the ids of these pairs.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[int, Held] = {}
+        self.bad: dict[int, BadRow] = {}
+        self.columns: Columns = {}
+        self.kept: list[int] = []
+        self.ids: list[str] = []
+
+    def pair(self, at: int, pair_id: str) -> Pair:
+        """Return the pair in the row at a place."""
+        _, prompt, response, human, reference, group, other, _ = self.held[at]
+        columns = self._columns_at(at)
+        return Pair(pair_id, prompt, response, human, reference, group, columns, other)
+
+    def made_id(self, at: int) -> str:
+        """Return the id of the texts in the row at a place."""
+        held = self.held[at]
+        if held.other is None:
+            return pair_id_of(held.prompt, held.response)
+        return id_of_two(held.prompt, held.response, held.other, self._columns_at(at))
+
+    def columns_of_kept(self) -> tuple[Sequence[str], Sequence[Held], Columns]:
+        """Return the ids, the texts and the further columns of the new pairs."""
+        columns = {name: [values[at] for at in self.kept] for name, values in self.columns.items()}
+        return self.ids, [self.held[at] for at in self.kept], columns
+
+    def _columns_at(self, at: int) -> dict[str, Value]:
+        values = ((name, column[at]) for name, column in self.columns.items())
+        return {name: value for name, value in values if value is not None}
+
+
+class _Reading:
+    """Reads the rows of several sources as pairs: ids are unique over all of them, and workers' ratings of a pair merge."""
 
     def __init__(
         self,
@@ -164,52 +218,51 @@ class _Gathering:
         *,
         skip_bad_rows: bool,
         limit: int | None,
-        may_repeat: bool = False,
+        may_repeat: bool,
     ) -> None:
         if limit is not None and limit < 1:
             raise InputError(
                 f"--limit {limit}: at least one pair is needed. Use --limit 1 or more."
             )
-        self._fields, self._of_two, self._skip_bad_rows, self._limit = (
-            fields,
-            of_two,
-            skip_bad_rows,
-            limit,
-        )
-        # with the human ratings of each pair's first row; the means come at the end
-        self._pairs = GrowingTable()
+        self._fields, self._of_two = fields, of_two
+        self._skip_bad_rows, self._limit, self._may_repeat = skip_bad_rows, limit, may_repeat
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
         self.wanted = Wanted(either.paths, self._further, either.numbers)
+        self._sources: list[Source] = []
+        self._images = Images()
+        self.thinking = Thinking()
+        # with the human ratings of each pair's first row; the means come at the end
+        self._pairs = GrowingTable()
+        self._places: dict[str, int] = {}  # of the pairs by their ids
+        self._starts: list[int] = []  # the first pair of each source
+        self._numbers = array("Q")  # each pair's row number in its source
+        self._later: dict[int, list[Mapping[str, float]]] = {}
+        self._merged = self._repeated = 0
+        self._is_by_workers = False
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
-        self._merged = 0
-        self._may_repeat, self._repeated = may_repeat, 0
-        self._seen = Seen()
-        self._numbers = array("Q")  # each pair's row number in its source
-        self._sources: list[Source] = []
-        self._starts: list[int] = []  # the first pair of each source
-        self._images = Images()
-        self._later: dict[int, list[Mapping[str, float]]] = {}
-        self._rated_by_workers = False
 
     @property
     def _count(self) -> int:
-        return len(self._pairs)
+        return len(self._numbers)
 
     @property
     def _room(self) -> int:
-        """The most rows that may be checked together: past the limit nothing is kept."""
-        left = (self._limit or 0) - self._count
-        return min(_AT_A_TIME, left) if left > 0 else _AT_A_TIME
+        """How many more pairs the limit allows; 0 if it is reached, or there is none."""
+        return self._limit - self._count if self._limit else 0
 
     @property
-    def done(self) -> bool:
+    def _is_full(self) -> bool:
+        return len(self._numbers) == self._limit
+
+    @property
+    def is_done(self) -> bool:
         """Whether no further row can matter: the limit is reached, and no more workers' ratings may come."""
-        return self._count == self._limit and not self._rated_by_workers
+        return self._is_full and not self._is_by_workers
 
     def take(self, source: Source) -> None:
-        """Add the rows of a source, until :attr:`done`.
+        """Add the rows of a source, until :attr:`is_done`.
 
         Raises InputError for a bad row unless they are skipped, for a source without a usable row, and if no row has a field
         that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
@@ -219,130 +272,176 @@ class _Gathering:
         if table.names is not None:
             _check(fields, table.names, source.name)
         self._sources.append(source)
-        fields = fields._replace(taking=self._images.beside(source.path or source.name))
-        self._starts.append(len(self._pairs))
-        taken, bad = self._count + self._merged, self._reasons.total()
-        self._first_error = ""
-        unseen = [field for field in fields.ratings if field.mapped and table.names is None]
-        names: list[str] = []
+        self._starts.append(self._count)
         # If the user maps the prompt or the response, a tool's log is read as any other data.
         as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
-        rows = iter(table.rows if as_it_is else as_pairs(table.rows, source))
-        # With a limit, no more rows are checked than are kept.
-        parts = self._parts(rows) if table.parts is None or self._limit else table.parts
-        while not self.done and (part := next(parts, None)) is not None:
-            for row in part.rows if unseen else ():
-                if unseen and isinstance(row, dict):
-                    names = list(names_in(row))
-                    unseen = [field for field in unseen if not is_in(row, field)]
-            self._take_part(part, fields)
-            del part  # or these rows would stay in memory while the next ones are read
-        if taken == self._count + self._merged and self._count != self._limit:
-            self._refuse_unused(source, bad)
-        elif unseen:
-            raise InputError(f"{source.name}: {no_such_fields(unseen, names, fields)}")
-
-    def _parts(self, rows: Iterator[_Numbered]) -> Iterator[Part]:
-        """Yield the rows in parts. An error of the reader is raised after the rows before it were checked."""
-        some: list[_Numbered] = []
-        most, broken = self._room, None
+        rows = table.rows if as_it_is else as_pairs(table.rows, source)
+        missing = [field for field in fields.ratings if field.mapped and table.names is None]
+        names: list[str] = []
+        if missing:
+            rows = _seeking(rows, missing, names)
+        before, bad = self._count + self._merged, self._reasons.total()
         try:
-            for each in rows:
-                some.append(each)
-                if len(some) >= most:
-                    yield Part.of(some)
-                    some, most = [], self._room
-        except Exception as error:  # noqa: BLE001  # raised below
-            broken = error
-        if some:
-            yield Part.of(some)
-        if broken is not None:
-            raise broken
-
-    def _refuse_unused(self, source: Source, bad: int) -> NoReturn:
-        """Raise the error for a source without a pair; ``bad`` rows were left out before it."""
-        if not self._first_error:
+            first_error = self._take_rows(rows, fields, source)
+        finally:
+            if isinstance(source.table.rows, Generator):
+                source.table.rows.close()  # a reader says what it found at the end of its rows
+        if before == self._count + self._merged and not self._is_full:
+            read = self._reasons.total() - bad
             raise InputError(
-                f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
+                f"{source.name}: not one row can be used ({read} read). The first: {first_error}"
+                if first_error
+                else f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
             )
-        read = self._reasons.total() - bad
-        raise InputError(
-            f"{source.name}: not one row can be used ({read} read). The first: {self._first_error}"
+        if missing:
+            raise InputError(f"{source.name}: {no_such_fields(missing, names, fields)}")
+
+    def _take_rows(self, rows: Iterator[_Numbered], fields: Fields, source: Source) -> str:
+        """Add rows until :attr:`is_done`; return the error of the first one that was left out."""
+        fields = fields._replace(
+            taking=self._images.beside(source.path or source.name), thinking=self.thinking
+        )
+        first_error, failure = "", None
+        while failure is None and not (self._limit and self.is_done):
+            part: list[_Numbered] = []
+            try:  # no row after the last pair is read, so that no error in it is raised
+                part.extend(islice(rows, min(AT_A_TIME, self._room or AT_A_TIME)))
+            except InputError as error:
+                failure = error  # of the reader; those of the rows before it come first
+            if not part:
+                break
+            first_error = self._take_part(part, fields, source, first_error)
+        if failure is not None:
+            raise failure
+        return first_error
+
+    def _take_part(
+        self, numbered: Sequence[_Numbered], fields: Fields, source: Source, first_error: str
+    ) -> str:
+        """Keep the pairs in some rows, or merge them with those of the same ids; return the first error of all rows."""
+        part = self._part = self._check([row for _, row in numbered], fields)
+        for at, (number, row) in enumerate(numbered):
+            try:
+                if isinstance(row, BadRow) or at in part.bad:
+                    raise part.bad[at]
+                held = part.held[at]
+                pair_id = held.own_id or part.made_id(at)
+                place = self._places.get(pair_id)
+                if place is not None:
+                    pair_id, place = self._take_again(
+                        place, part.pair(at, pair_id), held, row, fields
+                    )
+                if place is None and not self._is_full:
+                    self._places[pair_id] = self._count
+                    part.kept.append(at)
+                    part.ids.append(pair_id)
+                    self._numbers.append(number)
+                    if self._count == self._limit:
+                        self._is_by_workers = is_of_one_worker(row, fields)
+            except BadRow as error:
+                if not self._is_full:
+                    said = f"{place_of(source.name, source.table.unit, number)}: {error}"
+                    is_usual = 2 * len(part.bad) > len(numbered)
+                    self._leave_out(error.reason, _without_skipping(said) if is_usual else said)
+                    first_error = first_error or said
+        if part.kept:
+            self._pairs.add(*part.columns_of_kept())
+        return first_error
+
+    def _check(self, rows: Sequence[Row | BadRow], fields: Fields) -> _Part:
+        """Check rows one by one, and keep the further columns of those with the same keys together."""
+        part = _Part()
+        by_keys: dict[tuple[str, ...], dict[int, Row]] = {}
+        for at, row in enumerate(rows):
+            if isinstance(row, BadRow):
+                part.bad[at] = row
+            else:
+                by_keys.setdefault(tuple(row), {})[at] = row
+        for alike in by_keys.values():
+            of_keys = only_in(fields, next(iter(alike.values())))
+            for at, row in alike.items():
+                try:
+                    part.held[at] = check_row(row, of_keys)
+                except BadRow as error:
+                    part.bad[at] = error
+            good = [at for at in alike if at in part.held]
+            names = [field.name for field in of_keys.systems]
+            systems = {name: [part.held[at].systems[name] for at in good] for name in names}
+            columns, bad = self._further.of_rows([alike[at] for at in good], systems)
+            part.bad |= {good[place]: error for place, error in bad.items()}
+            for name, values in columns.items():
+                column = part.columns.setdefault(name, [None] * len(rows))
+                for at, value in zip(good, values, strict=True):
+                    column[at] = value
+        return part
+
+    def _take_again(
+        self, place: int, pair: Pair, held: Held, row: Row, fields: Fields
+    ) -> tuple[str, int | None]:
+        """Merge a pair with the one of its id; or return another id, if another system gave the answer. BadRow if neither."""
+        first = self._pair(place)
+        if held.own_id is None and _is_of_another(pair, first):
+            text = f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"
+            pair = replace(pair, pair_id=pair_id_of(pair.prompt, text))
+            found = self._places.get(pair.pair_id)
+            if found is None:
+                return pair.pair_id, None
+            place, first = found, self._pair(found)
+        is_by_worker = is_of_one_worker(row, fields)
+        self._merge(
+            place, first, pair, is_by_worker=is_by_worker, has_own_id=held.own_id is not None
+        )
+        return pair.pair_id, place
+
+    def _pair(self, place: int) -> Pair:
+        """Return a pair that was read, also one that is not stored yet."""
+        at = place - len(self._pairs)
+        return (
+            self._pairs[place]
+            if at < 0
+            else self._part.pair(self._part.kept[at], self._part.ids[at])
         )
 
-    def _take_part(self, part: Part, fields: Fields) -> None:
-        batch = Batch(part, fields, self._further)
-        before = self._seen.find(batch.ids)
-        if batch.bad or len(set(batch.ids)) < len(batch.ids) or (before >= 0).any():
-            self._check_each(part, fields, batch, before.tolist())
-        elif self._limit is not None:
-            batch.kept = batch.kept[: self._limit - self._count]
-        if batch.kept:
-            self._seen.add([batch.ids[at] for at in batch.kept], self._count)
-            self._pairs.extend_columns(*batch.columns())
-            self._numbers.extend(batch.part.numbers[at] for at in batch.kept)
-            if self._count == self._limit:
-                self._rated_by_workers = is_of_one_worker(batch.row(batch.kept[-1]), fields)
-
-    def _check_each(self, part: Part, fields: Fields, batch: Batch, before: Sequence[int]) -> None:
-        """Keep the new pairs of a batch in which a row is bad or has the id of an earlier one."""
-        kept: list[int] = []
-        batch.kept = kept
-        earlier: dict[str, int] = {}  # the ids of this batch
-        good = iter(range(len(batch.ids)))
-        for at, number in enumerate(part.numbers):
-            try:
-                if at in batch.bad:
-                    raise batch.bad[at]
-                self._keep_or_merge(next(good), kept, before, earlier, fields, batch)
-            except BadRow as bad:
-                bad.__traceback__ = None
-                if self._count + len(kept) == self._limit:
-                    continue
-                source = self._sources[-1]
-                error = f"{place(source.name, source.table.unit, number)}: {bad}"
-                self._leave_out(bad, error)
-                self._first_error = self._first_error or error
-
-    def _keep_or_merge(
-        self,
-        at: int,
-        kept: list[int],
-        before: Sequence[int],
-        earlier: dict[str, int],
-        fields: Fields,
-        batch: Batch,
+    def _merge(
+        self, at: int, first: Pair, pair: Pair, *, is_by_worker: bool, has_own_id: bool
     ) -> None:
-        """Keep a pair, or merge it with the one of its id, which ``before`` and ``earlier`` help to find."""
-        there = self._with_id(batch.ids[at], before[at], earlier)
-        if (
-            there is not None
-            and batch.is_made(at)
-            and _is_of_another(pair := batch.pair(at), self._pair(there, batch))
-        ):
-            batch.ids[at] = own = pair_id_of(
-                pair.prompt, f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"
-            )
-            there = self._with_id(own, int(self._seen.find([own])[0]), earlier)
-        if there is not None:
-            self._merge(there, at, fields, batch)
-        elif self._count + len(kept) != self._limit:
-            earlier[batch.ids[at]] = self._count + len(kept)
-            kept.append(at)
+        """Merge a pair with the ``first`` one of its id. BadRow unless another worker rated it, or it may repeat."""
+        merges = is_by_worker and (first.prompt, first.response) == (pair.prompt, pair.response)
+        if merges and first.group == pair.group:
+            self._later.setdefault(at, []).append(pair.human)
+            self._merged += 1
+        elif self._may_repeat and _says_the_same(pair, first):
+            self._repeated += 1
+        else:
+            before = self._place_of(at)
+            if merges:
+                raise BadRow(
+                    f'the same texts belong to the group "{shown(first.group)}" in {before}, and to '
+                    f'"{shown(pair.group)}" here. Correct one of them, or leave the later '
+                    "ones out with --skip-bad-rows.",
+                    "the same pair in another group",
+                )
+            raise BadRow(_again(pair, before, has_own_id=has_own_id), AGAIN)
 
-    def _with_id(self, pair_id: str, before: int, earlier: Mapping[str, int]) -> int | None:
-        """Return the place of the pair with an id. ``before``: the stored pair whose id has the same hash, or -1."""
-        if before >= 0 and pair_id not in earlier and self._pairs[before].pair_id == pair_id:
-            return before
-        return earlier.get(pair_id)
+    def _place_of(self, at: int) -> str:
+        """Return where a pair was read, as an error in the current source names it."""
+        source = self._sources[bisect_right(self._starts, at) - 1]
+        unit, number = source.table.unit, self._numbers[at]
+        is_here = source is self._sources[-1]
+        return f"{unit} {number}" if is_here else place_of(source.name, unit, number)
 
-    def _pair(self, at: int, batch: Batch) -> Pair:
-        return self._pairs[at] if at < self._count else batch.pair(batch.kept[at - self._count])
+    def _leave_out(self, reason: str, error: str) -> None:
+        if not self._skip_bad_rows:
+            raise InputError(error) from None
+        self._reasons[reason] += 1
+        if len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
+            self._first_bad.append(error.partition(". ")[0])
 
     def dataset(self) -> Dataset:
         """Return the data set. A human rating by several workers is the mean of theirs."""
-        give_back()
         pairs = self._pairs.table(self._further.forgotten)
+        self._places = {}
+        give_back()
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
         files = tuple((source.name, source.sha256()) for source in self._sources)
@@ -360,17 +459,10 @@ class _Gathering:
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
-            (*([_WITH_IMAGES] if self._images.folder else []),),
+            (*([_WITH_IMAGES] if self._images.folder else []), *self.thinking.notes()),
             repeated=self._repeated,
             images=self._images.folder,
         )
-
-    def _leave_out(self, bad: BadRow, error: str) -> None:
-        if not self._skip_bad_rows:
-            raise InputError(error) from None
-        self._reasons[bad.reason] += 1
-        if len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
-            self._first_bad.append(error.partition(". ")[0])
 
     def _with_means(self, at: int, pair: Pair) -> Pair:
         """Return the pair with the mean of all workers' ratings of each attribute."""
@@ -381,49 +473,38 @@ class _Gathering:
             human={name: mean([each[name] for each in rated if name in each]) for name in names},
         )
 
-    def _merge(self, at: int, place_here: int, fields: Fields, batch: Batch) -> None:
-        """Merge a pair of the batch with the earlier one of its id. BadRow unless another worker rated it, or it may repeat."""
-        first, pair, made = self._pair(at, batch), batch.pair(place_here), batch.is_made(place_here)
-        row = batch.row(place_here)
-        merges = (first.prompt, first.response) == (
-            pair.prompt,
-            pair.response,
-        ) and is_of_one_worker(row, fields)
-        if merges and first.group == pair.group:
-            self._later.setdefault(at, []).append(pair.human)
-            self._merged += 1
-            return
-        if self._may_repeat and _says_the_same(pair, first):
-            self._repeated += 1
-            return
-        source = self._sources[bisect_right(self._starts, at) - 1]
-        in_batch = at - self._count
-        number = self._numbers[at] if in_batch < 0 else batch.part.numbers[batch.kept[in_batch]]
-        unit = source.table.unit
-        before = (
-            f"{unit} {number}" if source is self._sources[-1] else place(source.name, unit, number)
-        )
-        if merges:
-            raise BadRow(
-                f'the same texts belong to the group "{shown(first.group)}" in {before}, and to "{shown(pair.group)}" here. '
-                "Correct one of them, or leave the later ones out with --skip-bad-rows.",
-                "the same pair in another group",
-            )
-        if made:
-            two, other = (
-                pair.other is not None,
-                " or, if two systems gave this answer, one that names these (--columns system=NAME)",
-            )
-            raise BadRow(
-                f"the same prompt and response{'s' * two} as {before}. Remove one of them, name a field with ids of their own "
-                f"(--columns id=NAME){'' if two else other}, or keep the first of each with --skip-bad-rows.",
-                AGAIN,
-            )
-        raise BadRow(
+
+def _without_skipping(error: str) -> str:
+    """Return an error without the advice to leave such rows out: most rows are such."""
+    return re.sub(
+        r",? or (?:leave|keep)[^.]*--skip-bad-rows| Leave [^.]*--skip-bad-rows\.", "", error
+    )
+
+
+def _again(pair: Pair, before: str, *, has_own_id: bool) -> str:
+    """Return the message for a pair with the id of the one at ``before``."""
+    if has_own_id:
+        return (
             f'the id "{shown(pair.pair_id)}" is also that of {before}. Give each row an id of its own, make ids from '
-            "the text (--columns id=-), or keep the first of each with --skip-bad-rows.",
-            AGAIN,
+            "the text (--columns id=-), or keep the first of each with --skip-bad-rows."
         )
+    two = pair.other is not None
+    other = " or, if two systems gave this answer, one that names these (--columns system=NAME)"
+    return (
+        f"the same prompt and response{'s' * two} as {before}. Remove one of them, name a field with ids of their own "
+        f"(--columns id=NAME){'' if two else other}, or keep the first of each with --skip-bad-rows."
+    )
+
+
+def _seeking(
+    rows: Iterator[_Numbered], missing: list[Field], names: list[str]
+) -> Iterator[_Numbered]:
+    """Yield the rows, and remove the fields that any of them has from ``missing``; ``names`` become those of the last row."""
+    for number, row in rows:
+        if missing and isinstance(row, dict):
+            names[:] = names_in(row)
+            missing[:] = [field for field in missing if not is_in(row, field)]
+        yield number, row
 
 
 def _is_of_another(pair: Pair, first: Pair) -> bool:
@@ -477,9 +558,9 @@ def _check(fields: Fields, names: list[str], source: str) -> None:
     needed = dict.fromkeys(
         [*fields.required(), *(field for field in fields.ratings if field.mapped)]
     )
-    in_chat = (
-        (fields.prompt, fields.response) if fields.chat and fields.chat.is_among(names) else ()
-    )
+    in_chat = [fields.prompt] if fields.response.mapped else []  # the response may be a chat
+    if fields.chat and fields.chat.is_among(names):
+        in_chat += [fields.response, fields.prompt]
     missing = [
         field
         for field in needed

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 from robin_cli.model.errors import Damaged, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -52,12 +52,8 @@ def read_table(
 
     file, schema = opened_file(stream, source)
     names = [name for name in schema.names if name in columns]
-    with readable(source):
-        plain = pa.schema(
-            [field.with_type(_plain_type(field.type)) for field in map(schema.field, names)],
-            schema.metadata,
-        )
-    return pa.Table.from_batches(list(batches(file, source, names, rows=rows)), plain)
+    there = pa.schema([schema.field(name) for name in names], schema.metadata)
+    return pa.Table.from_batches(list(batches(file, source, names, rows=rows)), there)
 
 
 def table_batches(
@@ -92,21 +88,9 @@ def batches(
         # One thread: most work is making Python strings, and more threads only keep more batches in memory.
         for batch in file.iter_batches(rows, columns=leaves, use_threads=False):
             count += len(batch)
-            yield _expanded(batch)
+            yield batch
         if leaves and count != file.metadata.num_rows:
             raise ValueError(f"{count:,} of its {file.metadata.num_rows:,} rows are there")
-
-
-def part_of(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:
-    """Return the part of a batch that holds the leaf columns ``columns``."""
-    import pyarrow as pa
-
-    steps = [name.split(".") for name in columns]
-    heads = {".".join(each[:length]) for each in steps for length in range(1, len(each) + 1)}
-    at = [place for place, name in enumerate(batch.schema.names) if name in heads]
-    return pa.RecordBatch.from_arrays(
-        [batch.column(each) for each in at], schema=pa.schema(list(map(batch.schema.field, at)))
-    )
 
 
 def _leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:
@@ -116,31 +100,6 @@ def _leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:
         for path in paths
         if any(path == name or path.startswith(f"{name}.") for name in columns)
     ]
-
-
-def _expanded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with dictionaries written out: pandas' categories hide how large their rows are."""
-    import pyarrow as pa
-
-    types = [_plain_type(each) for each in batch.schema.types]
-    if types == batch.schema.types:
-        return batch
-    return pa.record_batch(list(map(pa.Array.cast, batch.columns, types)), names=batch.schema.names)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type without dictionaries, at any depth."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        listed = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return listed(kind.value_field.with_type(_plain_type(kind.value_type)))
-    if pa.types.is_struct(kind):
-        inner = [kind.field(at) for at in range(kind.num_fields)]
-        return pa.struct([field.with_type(_plain_type(field.type)) for field in inner])
-    return kind
 
 
 @contextmanager

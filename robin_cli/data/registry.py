@@ -7,7 +7,6 @@ or, for files, to a :class:`~robin_cli.data.rows.Format`, which can also read da
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -28,7 +27,6 @@ EXTRAS = {".eval": "logs"}
 """Ends of names that need an extra of robin, which may not be installed."""
 
 _HEAD_BYTES = 2**16
-_BUFFER_BYTES = 2**20
 
 _Found = TypeVar("_Found")
 
@@ -112,14 +110,14 @@ def scheme_reader(scheme: str) -> Scheme | Plugin:
 def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
     """Return the reader for a stream by its first bytes, and rewind it. InputError if it is compressed twice."""
     head = stream.read(_HEAD_BYTES)
-    packed = _packed(head)
+    packed = compression.suffix_of(head)
     if packed:
         stream.seek(0)
-        head = lines.Unpacked(stream, source, packed).read(_HEAD_BYTES)
-        if again := _packed(head):
-            raise InputError(
-                f"{source}: is compressed twice; unpack it once, as {compression.NAMES[again]}."
-            )
+        with compression.undamaged(source, packed):
+            head = compression.decompressing(stream, packed).read(_HEAD_BYTES)
+        if again := compression.suffix_of(head):
+            name = compression.NAMES[again]
+            raise InputError(f"{source}: is compressed twice; unpack it once, as {name}.")
     stream.seek(0)
     text = head.removeprefix(lines.BOM).lstrip()
     begins = {begin: each.read for each in _own()[0].values() for begin in each.begins}
@@ -138,6 +136,8 @@ def unread(name: str) -> str:
     for end, extra in EXTRAS.items():
         if name.lower().endswith(end):
             return f"what reads {end} files is not installed. Install it: {plugins.install(extra)}"
+    if name.lower().endswith((".xls", ".xlsb")):
+        return "is an old kind of Excel workbook. Save it as .xlsx."
     return (
         f"the format is not known by this name. Rename or convert the file: robin reads {known()}."
     )
@@ -154,17 +154,16 @@ def known() -> str:
     )
 
 
-def _packed(head: bytes) -> str:
-    return next(
-        (suffix for magic, suffix in compression.MAGIC.items() if head.startswith(magic)), ""
-    )
-
-
 def _unpacking(reader: Reader, suffix: str) -> Reader:
     def read(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-        return reader(
-            io.BufferedReader(lines.Unpacked(stream, source, suffix), _BUFFER_BYTES), source, wanted
-        )
+        with compression.undamaged(source, suffix):
+            table = reader(compression.decompressing(stream, suffix), source, wanted)
+
+        def rows() -> Iterator[tuple[int, Row | BadRow]]:
+            with compression.undamaged(source, suffix):
+                yield from table.rows
+
+        return table._replace(rows=rows())
 
     return read
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, shown
 
 if TYPE_CHECKING:
     from robin_cli.data.columns import FurtherColumns
 
 Row = dict[str, object]
-Columns = Mapping[str, Sequence[object]]
 
 Unit = Literal["line", "row"]
 
@@ -41,59 +38,6 @@ class BadRow(Exception):
         return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
 
 
-class Part:
-    """Consecutive rows of a source with their numbers there: as columns, or as rows, of which some may be bad."""
-
-    def __init__(
-        self,
-        numbers: Sequence[int],
-        rows: Sequence[Row | BadRow] = (),
-        columns: Columns | None = None,
-    ) -> None:
-        self.numbers, self._rows, self._columns = numbers, rows, columns
-
-    @classmethod
-    def of(cls, numbered: Iterable[tuple[int, Row | BadRow]]) -> Part:
-        """Make a part of numbered rows; there must be one at least."""
-        numbers, rows = zip(*numbered, strict=True)
-        return cls(numbers, rows)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def take(self, places: Sequence[int]) -> Part:
-        """Return the rows at these places."""
-        return Part([self.numbers[at] for at in places], [self.rows[at] for at in places])
-
-    @cached_property
-    def rows(self) -> Sequence[Row | BadRow]:
-        """The rows as dicts; a bad row is its BadRow."""
-        if self._columns is None:
-            return self._rows
-        return [
-            dict(zip(self._columns, row, strict=True))
-            for row in zip(*self._columns.values(), strict=True)
-        ]
-
-    @cached_property
-    def shapes(self) -> Mapping[tuple[str, ...], tuple[Sequence[int], Columns]]:
-        """The good rows, grouped by their keys: for each tuple of keys the rows' places and their values by key."""
-        if self._columns is not None:
-            return {tuple(self._columns): (range(len(self)), self._columns)}
-        places: dict[tuple[str, ...], list[int]] = {}
-        for at, row in enumerate(self._rows):
-            if type(row) is dict:
-                places.setdefault(tuple(row), []).append(at)
-        values = {
-            keys: zip(*(self._rows[at].values() for at in some), strict=True)  # type: ignore[union-attr]  # these are dicts
-            for keys, some in places.items()
-        }
-        return {
-            keys: (some, dict(zip(keys, values[keys], strict=True)))
-            for keys, some in places.items()
-        }
-
-
 class Table(NamedTuple):
     """An open file as rows.
 
@@ -104,20 +48,20 @@ class Table(NamedTuple):
     names: list[str] | None
     unit: Unit
     rows: Iterator[tuple[int, Row | BadRow]]
-    parts: Iterator[Part] | None = None
-    """The same rows in parts, if the format has columns. Read either these or the rows: both consume the file."""
 
 
 class Wanted(NamedTuple):
     """The columns that a reader must return; it need not read others.
 
     ``names`` are looked for, and may be paths into objects and lists. ``further`` decides which other columns of texts and
-    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings.
+    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings. ``encoding`` is
+    that of text files; "" to recognise it.
     """
 
     names: Collection[str]
     further: FurtherColumns | None = None
     numbers: Collection[str] = ()
+    encoding: str = ""
 
 
 Reader = Callable[[BinaryIO, str, Wanted], Table]
@@ -136,16 +80,51 @@ class Format(NamedTuple):
     packable: bool = True
 
 
-@contextmanager
-def no_collector() -> Iterator[None]:
-    """Suspend cyclic garbage collection: it would walk millions of new pairs, and take a quarter of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+_NUMBER = re.compile(r"\s*[+-]?\d+([.,])\d+\s*")
+
+
+@dataclass
+class DecimalMark:
+    """The mark of the decimal numbers that stand as text in a file: a point or a comma, as the first one has it."""
+
+    mark: str = ""
+
+    def number(self, cell: str) -> str:
+        """Return a number with a decimal point, other cells unchanged. BadRow if the marks are mixed."""
+        found = _NUMBER.fullmatch(cell)
+        if found is None:
+            return cell
+        self.mark = self.mark or found[1]
+        if self.mark != found[1]:
+            raise BadRow(
+                f'"{shown(cell)}" has another decimal mark than the numbers before it. Write all of them with a point.',
+                "another decimal mark",
+            )
+        return cell.replace(",", ".")
+
+
+_ERRORS = """
+    #REF! #NAME? #VALUE! #DIV/0! #N/A #NUM! #NULL! #SPILL! #CALC! #GETTING_DATA
+    #BEZUG! #WERT! #NV #ZAHL! #NOM? #VALEUR! #NOMBRE! #NUL! #¡REF! #¿NOMBRE? #¡VALOR! #¡DIV/0! #¡NUM! #¡NULO! #N/D
+    #RIF! #NOME? #VALORE! #VALOR! #NÚM! #VERW! #NAAM? #WAARDE! #DEEL/0! #GETAL! #N/B #ADR! #NAZWA? #ARG! #DZIEL/0! #LICZBA!
+    #ССЫЛКА! #ИМЯ? #ЗНАЧ! #ДЕЛ/0! #Н/Д #ЧИСЛО! #ПУСТО!
+"""
+SPREADSHEET_ERRORS = frozenset(_ERRORS.split())
+"""What spreadsheets in several languages show, and save as CSV, in place of a value: it is missing."""
+
+HEADER_WITHIN = 20
+"""The rows among which the header may be."""
+
+
+def header_at(head: Sequence[Sequence[object]], names: Collection[str]) -> int:
+    """Return which of the first rows names the columns: the one with the most ``names``, of two or more.
+
+    Else the first with two cells that are not empty: a title has one. Else the first.
+    """
+    fits = [len({str(cell).strip() for cell in row if cell} & {*names}) for row in head]
+    if max(fits) > 1:
+        return fits.index(max(fits))
+    return next((at for at, row in enumerate(head) if sum(map(bool, row)) > 1), 0)
 
 
 _INDEX = re.compile(r"-?\d{1,9}")
@@ -157,8 +136,8 @@ def is_index(step: str) -> bool:
 
 
 def leads_into(path: str, name: str) -> bool:
-    """Return whether a path leads into the list ``name``, as choices.0.text leads into choices."""
-    return path.startswith(f"{name}.") and is_index(path[len(name) + 1 :].partition(".")[0])
+    """Return whether a path leads into the list ``name``, as choices.0.text and choices.text lead into choices."""
+    return path.startswith(f"{name}.")
 
 
 def kind(value: object) -> str:
@@ -187,11 +166,18 @@ def is_encodable(text: str) -> bool:
         return False
 
 
-def not_encodable(error: UnicodeEncodeError, called: str) -> BadRow:
-    """Return the error for a row whose text ``called`` cannot be encoded as UTF-8."""
+def check_encodable(text: str, called: str) -> None:
+    """Raise BadRow if a text, which its message calls ``called``, cannot be encoded as UTF-8."""
+    if not is_encodable(text):
+        raise not_encodable(text, called)
+
+
+def not_encodable(text: str, called: str) -> BadRow:
+    """Return the error of a text with half of a surrogate pair."""
+    half = next(each for each in text if "\ud800" <= each <= "\udfff")
     return BadRow(
-        f"{called} holds half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), "
-        "which no UTF-8 file can store. Correct the text, or leave such rows out with --skip-bad-rows.",
+        f"{called} holds half of a surrogate pair (\\u{ord(half):04x}), which no UTF-8 file can store. "
+        "Correct the text, or leave such rows out with --skip-bad-rows.",
         "not UTF-8",
     )
 
@@ -200,5 +186,5 @@ def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
     """Return the message for bytes that are not UTF-8."""
     return (
         f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. "
-        "Save the file as UTF-8 (iconv -f latin1 -t utf-8, if that is what it is)."
+        "Save the whole file as UTF-8, or name its encoding: --encoding NAME."
     )

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
+from robin_cli.data import workbooks
 from robin_cli.data.checking import as_number, pair_id_of
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import MISSING, Field, field_of, fields_of, find, names_in
-from robin_cli.data.formats import sheets
 from robin_cli.data.logs import as_pairs
-from robin_cli.data.rows import BadRow, Row, Wanted, not_encodable, place
+from robin_cli.data.rows import BadRow, Row, Wanted, check_encodable, place
 from robin_cli.data.sources import expanded, opened
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import PROMPT_ID, SYSTEM_COLUMN, Pair, Scale, number_of
@@ -123,7 +123,7 @@ class Reading:
                 each, Wanted(self._fields.paths | self._taken, further, self._taken)
             ) as source:
                 self._take(source, found, further, prefix)
-            found.scales |= sheets.scales_in(each)
+            found.scales |= workbooks.scales_in(each)
         words = Scale(0, 1)
         found.scales = {n: words for n in found.scores if n not in self._numeric} | found.scales
         if self._skipped:
@@ -194,13 +194,8 @@ class Reading:
             first = self._prompts.setdefault(own_id, prompt or own_id)
             self._other_prompts += first != (prompt or own_id)
             prompt = first
-        try:
-            pair_id = "/".join(
-                filter(None, (system or prefix, own_id or pair_id_of(prompt, response)))
-            )
-            f"{pair_id}{prompt}{response}".encode()
-        except UnicodeEncodeError as error:
-            raise not_encodable(error, "a text") from None
+        check_encodable(f"{system or prefix}{own_id}{prompt}{response}", "a text")
+        pair_id = "/".join(filter(None, (system or prefix, own_id or pair_id_of(prompt, response))))
         columns = further.of_row(
             {key: value for key, value in row.items() if not self._is_score(key, value)}
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import hashlib
 import io
@@ -12,22 +11,21 @@ import tempfile
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 import orjson
 
-from robin_cli.data import remote
-from robin_cli.data.formats import sheets
+from robin_cli.data import remote, workbooks
+from robin_cli.data.lines import refuse_stand_in
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.data.rows import BadRow, Reader, Row, Table, Wanted, place
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.errors import InputError, nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-_CHUNK_BYTES = 2**22
+_HEAD_BYTES = 512
 
 STDIN = "-"
 """The name that means standard input."""
@@ -135,54 +133,27 @@ def _source(
     stream: BinaryIO, source: str, reader: Reader | Plugin, wanted: Wanted, path: str | Path = ""
 ) -> Source:
     stream.seek(0)
-    if not stream.read(1):
+    head = stream.read(_HEAD_BYTES)
+    refuse_stand_in(head, source)
+    if not head:
         raise InputError(
             f"{source}: the file is empty. Check that it was written or downloaded to its end."
         )
     stream.seek(0)
-    sha256 = _hashed(stream, source)
-    if isinstance(reader, Plugin):
-        return Source(source, reader.table(str(path), source, stream, wanted), sha256)
-    return Source(source, reader(stream, source, wanted), sha256)
-
-
-def _hashed(stream: BinaryIO, source: str) -> Callable[[], str]:
-    """Hash a stream in a thread, beside its reader; return a function that waits for the SHA-256."""
-    if isinstance(stream, io.BytesIO) or not hasattr(os, "pread"):
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
-        stream.seek(0)
-        return lambda: sha256
-    hashed, own = hashlib.sha256(), os.dup(stream.fileno())  # stays open when the stream is closed
-    failed: list[OSError] = []
-
-    def read() -> None:
-        at = 0
-        try:
-            while chunk := os.pread(own, _CHUNK_BYTES, at):
-                hashed.update(chunk)
-                at += len(chunk)
-        except OSError as error:
-            failed.append(error)
-        finally:
-            os.close(own)
-
-    reading = Thread(target=read, daemon=True)
-    reading.start()
-
-    def digest() -> str:
-        reading.join()
-        with _readable(source):
-            for error in failed:
-                raise error
-        return hashed.hexdigest()
-
-    return digest
+    sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a BinaryIO is enough
+    stream.seek(0)
+    table = (
+        reader.table(str(path), source, stream, wanted)
+        if isinstance(reader, Plugin)
+        else reader(stream, source, wanted)
+    )
+    return Source(source, table, lambda: sha256)
 
 
 @contextmanager
 def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
     """Open an address from a private copy that is deleted afterwards."""
-    file = sheets.file_of(name)
+    file = workbooks.file_of(name)
     public = remote.public_name(file)
     source, own_name = public + name[len(file) :], public.removesuffix("?…").rpartition("/")[2]
     reader = format_of(own_name)
@@ -221,7 +192,7 @@ def _local_reader(name: str) -> tuple[str, str, Reader | Plugin]:
     """Return the path of a local file, its name in errors, and its reader. InputError if it cannot be read."""
     source = name.encode("utf-8", "backslashreplace").decode()  # a name on disk may be no UTF-8
     with _readable(source):
-        path = name if os.path.lexists(name) else sheets.file_of(name)
+        path = name if os.path.lexists(name) else workbooks.file_of(name)
         return path, source, _reader(Path(path), source)
 
 
@@ -260,10 +231,10 @@ def _raise_missing(path: Path, source: str) -> NoReturn:
     names: list[str] = []
     with suppress(OSError):  # a folder may be entered without the right to list it
         names = [each.name for each in islice(folder.iterdir(), 10_000)]
-    close = difflib.get_close_matches(path.name, names, n=1)
+    close = nearest(path.name, names)
     readable = sorted(name for name in names if format_of(name))[:3]
     if close:
-        step = f"Did you mean {shown(close[0], 200)}?"
+        step = f"Did you mean {shown(close, 200)}?"
     elif readable:
         step = f"The folder has {', '.join(shown(name, 200) for name in readable)}."
     else:

@@ -147,10 +147,10 @@ def number(value: object) -> float | None:
     return number if abs(number) <= _MOST_NUMBER else None
 
 
-def amount_of(value: object, *, most: float = _MOST_NUMBER) -> float | None:
-    """Return a value as a number from 0 to ``most``; None if it is not one."""
+def amount_of(value: object) -> float | None:
+    """Return a value as a number of at least 0; None if it is not one."""
     amount = number(value)
-    return amount if amount is not None and 0 <= amount <= most else None
+    return amount if amount is not None and amount >= 0 else None
 
 
 def tokens_of(value: object) -> int | None:

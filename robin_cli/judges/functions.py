@@ -52,11 +52,12 @@ def naming(function: Any) -> tuple[str, bool]:
         is_plain = _is_plain(bound)
         suffix = f"-{_hash(repr(bound))}" if bound and is_plain else ""
         return name + suffix, is_certain and is_plain
-    named = function if hasattr(function, "__qualname__") else type(function)
-    is_closure = "<locals>" in named.__qualname__ and bool(getattr(function, "__closure__", None))
-    is_certain = named is function and owner is None and not is_closure
-    is_certain &= "<lambda>" not in named.__qualname__
-    return _fit(f"{named.__module__}.{named.__qualname__}"), is_certain
+    owns_name = hasattr(function, "__qualname__")
+    source = function if owns_name else type(function)
+    place = source.__qualname__
+    is_closure = "<locals>" in place and bool(getattr(function, "__closure__", None))
+    is_certain = owns_name and owner is None and not is_closure and "<lambda>" not in place
+    return _fit(f"{source.__module__}.{place}"), is_certain
 
 
 def _fit(name: str) -> str:

@@ -19,8 +19,7 @@ CHARACTERS_PER_TOKEN = 4.0
 
 _PER_MESSAGE = 16
 _PER_REQUEST = 64
-_MILLION = 1e6
-_MANY = 1_000_000
+_MILLION = 1_000_000
 
 _HALF = 0.5
 """The price of batches as a share of the normal one, at OpenAI, Azure, Google and Mistral: for prices that the user gives, and
@@ -49,10 +48,10 @@ class Price:
         """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint."""
         cached, completion = min(cached, prompt), 0 if self.is_output_free else completion
         if self.given is not None:
-            each_in, each_out = self.given
-            each_cached = each_in if self.cached is None else self.cached
-            whole = (prompt - cached) * each_in + cached * each_cached + completion * each_out
-            return whole / _MILLION
+            price_in, price_out = self.given
+            price_cached = price_in if self.cached is None else self.cached
+            sums = (prompt - cached) * price_in, cached * price_cached, completion * price_out
+            return sum(sums) / _MILLION
         terms = self._terms()
         if terms is None or self.listed is None:
             raise LookupError("no price is known")
@@ -77,8 +76,8 @@ class Price:
         if self.listed is not None and self.given is None:
             source = f"list price of {self.listed[0]}, genai-prices"
         at = ", batch" if self.batch else ""
-        each_in, each_out = self.cost(_MANY, 0), self.cost(0, _MANY)
-        return f"${each_in:g} a million tokens in, ${each_out:g} out ({source}{at})"
+        price_in, price_out = self.cost(_MILLION, 0), self.cost(0, _MILLION)
+        return f"${price_in:g} a million tokens in, ${price_out:g} out ({source}{at})"
 
     def _terms(self) -> tuple[float, dict[str, str]] | None:
         """Return the share that is paid of a listed price, and which one; None if unknown."""
@@ -94,21 +93,15 @@ def batch_share(*, was_batch: bool, batch: bool) -> float:
 def _share_and_context(model: str, url: str, *, batch: bool) -> tuple[float, dict[str, str]] | None:
     if not batch:
         return 1.0, {}
-    found = calc_price(PricedUsage(), model, provider_api_url=url)
-    context = {"processing": "batch"}
-    now = datetime.now(UTC)
+    listed = calc_price(PricedUsage(), model, provider_api_url=url)
+    context, now = {"processing": "batch"}, datetime.now(UTC)
     # genai-prices lists OpenAI's models for Azure, but OpenAI's variants are not Azure's.
-    variants = (
-        found.model.price_variants
-        if any(found.model is each for each in found.provider.models)
-        else None
-    )
-    if any(
-        dict(each.when) == context and (each.constraint is None or each.constraint.active(now))
-        for each in variants or ()
-    ):
-        return 1.0, context
-    return (_HALF, {}) if found.provider.id == "azure" else None
+    is_own = any(listed.model is other for other in listed.provider.models)
+    for variant in (listed.model.price_variants or ()) if is_own else ():
+        is_active = variant.constraint is None or variant.constraint.active(now)
+        if is_active and dict(variant.when) == context:
+            return 1.0, context
+    return (_HALF, {}) if listed.provider.id == "azure" else None
 
 
 def price_of(
@@ -161,18 +154,18 @@ class Meter:
             answers: all answers received, also those that are not kept: all were paid for.
             usage: the endpoint's report, any part of which may be None.
         """
-        asked = sum(len(message["content"]) for message in messages)
-        answered = sum(len(answer.text) for answer in answers)
+        characters_in = sum(len(message["content"]) for message in messages)
+        characters_out = sum(len(answer.text) for answer in answers)
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         if prompt:
-            self._characters += asked
+            self._characters += characters_in
             self._tokens += prompt
         if len(answers) > 1 and completion and usage.counts_one_choice:
             usage = replace(usage, completion_tokens=completion * len(answers), estimated=True)
-        if not prompt and asked:
-            usage = replace(usage, prompt_tokens=self.tokens(asked), estimated=True)
-        if not completion and answered:
-            usage = replace(usage, completion_tokens=self.tokens(answered), estimated=True)
+        if not prompt and characters_in:
+            usage = replace(usage, prompt_tokens=self.tokens(characters_in), estimated=True)
+        if not completion and characters_out:
+            usage = replace(usage, completion_tokens=self.tokens(characters_out), estimated=True)
         if usage.cost_usd is not None or self.price is None:
             return usage
         prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
@@ -185,8 +178,8 @@ class Meter:
 
     def tokens(self, characters: int) -> int:
         """Return about how many tokens so many characters are at this endpoint; at least 1."""
-        each = self._characters / self._tokens if self._tokens else CHARACTERS_PER_TOKEN
-        return max(1, round(characters / each))
+        length = self._characters / self._tokens if self._tokens else CHARACTERS_PER_TOKEN
+        return max(1, round(characters / length))
 
     def most(self, messages: Sequence[Message], max_tokens: int, samples: int) -> float:
         """Return the most US dollars that a request for these messages can cost; 0 without a price.
@@ -204,5 +197,5 @@ class Meter:
 
 def most_tokens(extra_body: Mapping[str, Any], max_tokens: int) -> int:
     """Return the most tokens of an answer: ``max_tokens``, unless ``extra_body`` sets another limit."""
-    stated = [extra_body.get(name) for name in ("max_tokens", "max_completion_tokens")]
-    return max([each for each in stated if isinstance(each, int)] or [max_tokens])
+    limits = [extra_body.get(name) for name in ("max_tokens", "max_completion_tokens")]
+    return max([limit for limit in limits if isinstance(limit, int)] or [max_tokens])

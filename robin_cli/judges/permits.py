@@ -131,8 +131,8 @@ class Permits(ABC):
     def take(self) -> Permit | float:
         """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`Line`."""
         now = self._clock()
-        under_way, most = sum(each.under_way for each in self.together), min(self.limit, self.slots)
-        if self._is_uncharged or under_way >= most:
+        under_way = sum(permits.under_way for permits in self.together)
+        if self._is_uncharged or under_way >= min(self.limit, self.slots):
             return UNTIL_ONE_ENDS
         # A request may take its turn late, up to a second: otherwise the rate would never be reached.
         turn = max(self._next_turn, now - min(1.0, self._request_s))
@@ -161,9 +161,9 @@ class Permits(ABC):
         if permit.tokens is None:
             self._next_turn -= permit.cost_s
             self._is_uncharged = False
-        for each in self.together:
-            if each is not self:  # they go first, so that no judge keeps all the room
-                each.look_again()
+        for other in self.together:
+            if other is not self:  # they go first, so that no judge keeps all the room
+                other.look_again()
         self.look_again()
 
     def unused(self, permit: Permit) -> None:

@@ -2,24 +2,25 @@
 
 ``_RULES`` decides it, by the status and the words; many dialects of "OpenAI-compatible" end here. What a rule may say:
 
-==================  ================================  =============================================
-``_stop(...)``      not made again                    the key's, the model's or the address's: the session ends
-``_retire(...)``    not made again                    the pair's: it is asked no more
-``_wait``           as soon as there is room          nobody's, it is no error: all calls wait as long as the endpoint asks,
-                                                      fewer are made at a time, for PATIENCE_S at most (``retrying.py``)
-``_overloaded``     up to ``--max-retries`` times     the endpoint's; fewer calls at a time may help it
-``_fail``           up to ``--max-retries`` times     the endpoint's
-``refuse``          once, then by ``robin resume``    perhaps the pair's; of many pairs, the request's (``session/health.py``)
-``_adapt``          at once, as the endpoint wants    nobody's: it does not count
-==================  ================================  =============================================
+===========  ================================  ================================================
+``ends``     not made again                    the key's, the model's or the address's: the session ends
+``retires``  not made again                    the pair's: it is asked no more
+``adapts``   at once, without a parameter      nobody's: it does not count
+``waits``    as soon as there is room          nobody's, it is no error: all calls wait as long as the endpoint asks,
+                                               fewer are made at a time, for PATIENCE_S at most (``retrying.py``)
+``slows``    up to ``--max-retries`` times     the endpoint's; fewer calls at a time may help it
+nothing      up to ``--max-retries`` times     the endpoint's
+===========  ================================  ================================================
 
-No answer at all is :func:`unanswered`, as ``_fail``. A complete answer that cannot be read is :class:`Unread`: it is paid for.
+An error that no rule fits refuses a parameter, which is adapted, or the request: :func:`refuse`, once more, then by ``robin
+resume``; it may be the pair's fault, and of many pairs the request's (``session/health.py``). No answer at all is
+:func:`unanswered`. A complete answer that cannot be read is :class:`Unread`: it is paid for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,62 +87,6 @@ class _Trouble(NamedTuple):
     @property
     def words(self) -> str:
         return f"{self.error.code} {self.error.kind} {self.error.message}"
-
-
-_Meaning = Callable[[_Trouble], Problem]
-
-
-def _stop(fact: str, unkeyed: str = "") -> _Meaning:
-    return lambda trouble: Stop(fact.format(trouble.detail), unkeyed.format(trouble.detail))
-
-
-def _retire(reason: str) -> _Meaning:
-    return lambda trouble: Failure(reason, trouble.detail)
-
-
-def _retry(*, waits: bool = False, slows: bool = False) -> _Meaning:
-    def meaning(trouble: _Trouble) -> Problem:
-        reason = "rate_limited" if waits else f"http_{trouble.status}"
-        after_s = trouble.after_s
-        return Failure(reason, trouble.detail, 0.0, after_s, throttled=waits, overloaded=slows)
-
-    return meaning
-
-
-_fail, _overloaded, _wait = _retry(), _retry(slows=True), _retry(waits=True, slows=True)
-
-
-def _wait_if_asked(trouble: _Trouble) -> Problem:
-    return (_overloaded if trouble.after_s is None else _wait)(trouble)
-
-
-def refuse(detail: str, latency_s: float = 0.0) -> Failure:
-    """Return the failure for a refusal that may have nothing to do with its pair: asked once more, then by robin resume."""
-    return Failure("bad_request", detail, latency_s, tries=2)
-
-
-def _adapt(parameter: str) -> _Meaning:
-    return lambda trouble: Unsupported(parameter, trouble.detail)
-
-
-def _shorten(trouble: _Trouble) -> Problem:
-    found = _AFFORDS.search(trouble.words)
-    return Unsupported("max_tokens", trouble.detail, most=int(found[1]) if found else 0)
-
-
-def _adapt_or_refuse(trouble: _Trouble) -> Problem:
-    """Return which parameter the endpoint refuses; a refusal for any other reason."""
-    error, detail = trouble.error, trouble.detail
-    refused = error.param if error.param in _PARAMETERS else None
-    if refused is None and _TOO_LONG.search(trouble.words):
-        return Failure("context_length", detail)
-    if refused is None and _REFUSES.search(trouble.words):
-        named = (name for name, words in _PARAMETERS.items() if words.search(error.message))
-        refused = next(named, None)
-    is_too_many = refused == "max_tokens" and _TOO_MANY.search(error.message)
-    if is_too_many and "completion_tokens" not in error.message:
-        return refuse(f"{detail}; lower --max-tokens")
-    return Unsupported(refused, detail) if refused else refuse(detail)
 
 
 def _words(pattern: str) -> re.Pattern[str]:
@@ -217,45 +162,98 @@ _ENDS = {
 }
 _REFUSED = frozenset(range(400, 500)) - _PASSING - {401, *_ENDS}
 _ANY_BUT_429 = frozenset(range(400, 600)) - {429}
-_NO_CREDIT = _stop("the quota or credit of this key is used up ({})")
-_BAD_KEY = _stop(
-    "the key was refused ({}); set a good one in the variable that --api-key-env names",
-    "it wants a key, and none was sent ({}); set one in OPENAI_API_KEY, or name the variable that holds it with "
-    "--api-key-env",
+_NO_CREDIT = "the quota or credit of this key is used up ({})"
+_BAD_KEY = "the key was refused ({}); set a good one in the variable that --api-key-env names"
+_NO_KEY = (
+    "it wants a key, and none was sent ({}); set one in OPENAI_API_KEY, or name the variable "
+    "that holds it with --api-key-env"
 )
 
 
 class _Rule(NamedTuple):
-    """What an error means. A rule fits an error with one of its statuses and with its words; None fits any words."""
+    """What an error means that has one of these statuses and these words; None fits any words.
+
+    ``unkeyed``: in place of ``ends`` if no key was sent. ``waits``: None if only when the endpoint asks for it.
+    """
 
     statuses: Container[int]
-    words: re.Pattern[str] | None
-    meaning: _Meaning
+    words: re.Pattern[str] | None = None
+    ends: str = ""
+    unkeyed: str = ""
+    retires: str = ""
+    adapts: str = ""
+    waits: bool | None = False
+    slows: bool = False
 
 
 _RULES = (
-    _Rule(_ANY_BUT_429, _NO_IMAGES, _adapt(IMAGES)),
-    _Rule({403}, _FILTER, _retire("filtered")),  # OpenRouter's moderation: not this key
-    _Rule({429}, _QUOTA, _NO_CREDIT),
-    _Rule({429}, _words("request too large"), _retire("context_length")),  # for any minute
-    _Rule({429, 498}, None, _wait),
-    _Rule({402}, _AFFORDS, _shorten),
-    _Rule({401}, None, _BAD_KEY),
-    *(_Rule({status}, None, _stop(fact)) for status, fact in _ENDS.items()),
-    _Rule({503}, _CROWDED, _wait),
-    _Rule({503}, None, _wait_if_asked),
-    _Rule({529}, None, _overloaded),
-    _Rule(_PASSING, None, _fail),
-    _Rule(_REFUSED, _KEY, _stop("the key was refused ({})")),
-    _Rule(_REFUSED, _BROKE, _NO_CREDIT),
-    _Rule(_REFUSED, _NO_SYSTEM, _adapt("system")),
-    _Rule(_REFUSED, _MODEL, _stop("the model is not known there ({}); check --model")),
-    _Rule(_REFUSED, _FILTER, _retire("filtered")),
-    _Rule({413}, None, _retire("context_length")),
-    _Rule(_REFUSED, _WINDOW, _retire("context_length")),
-    _Rule(range(1000), None, _adapt_or_refuse),
+    _Rule(_ANY_BUT_429, _NO_IMAGES, adapts=IMAGES),
+    _Rule({403}, _FILTER, retires="filtered"),  # OpenRouter's moderation: not this key
+    _Rule({429}, _QUOTA, ends=_NO_CREDIT),
+    _Rule({429}, _words("request too large"), retires="context_length"),  # for any minute
+    _Rule({429, 498}, waits=True),
+    _Rule({402}, _AFFORDS, adapts="max_tokens"),
+    _Rule({401}, ends=_BAD_KEY, unkeyed=_NO_KEY),
+    *(_Rule({status}, ends=fact) for status, fact in _ENDS.items()),
+    _Rule({503}, _CROWDED, waits=True),
+    _Rule({503}, waits=None, slows=True),
+    _Rule({529}, slows=True),
+    _Rule(_PASSING),
+    _Rule(_REFUSED, _KEY, ends="the key was refused ({})"),
+    _Rule(_REFUSED, _BROKE, ends=_NO_CREDIT),
+    _Rule(_REFUSED, _NO_SYSTEM, adapts="system"),
+    _Rule(_REFUSED, _MODEL, ends="the model is not known there ({}); check --model"),
+    _Rule(_REFUSED, _FILTER, retires="filtered"),
+    _Rule({413}, retires="context_length"),
+    _Rule(_REFUSED, _WINDOW, retires="context_length"),
 )
 """The first rule that fits an error counts."""
+
+
+def _meaning(status: int, error: EndpointsError, headers: Mapping[str, str]) -> Problem:
+    """Return what the first rule that fits says of an error."""
+    asked_s = retry_after_s(headers)
+    trouble = _Trouble(status, error, error.wait_s if asked_s is None else asked_s)
+    for rule in _RULES:
+        if status in rule.statuses and (rule.words is None or rule.words.search(trouble.words)):
+            return _apply(rule, trouble)
+    return _adapt_or_refuse(trouble)
+
+
+def _apply(rule: _Rule, trouble: _Trouble) -> Problem:
+    detail, after_s = trouble.detail, trouble.after_s
+    if rule.ends:
+        return Stop(rule.ends.format(detail), rule.unkeyed.format(detail))
+    if rule.retires:
+        return Failure(rule.retires, detail)
+    if rule.adapts:
+        afforded = _AFFORDS.search(trouble.words)
+        return Unsupported(rule.adapts, detail, most=int(afforded[1]) if afforded else 0)
+    waits = after_s is not None if rule.waits is None else rule.waits
+    reason = "rate_limited" if waits else f"http_{trouble.status}"
+    slows = waits or rule.slows
+    return Failure(reason, detail, retry_after_s=after_s, throttled=waits, overloaded=slows)
+
+
+def _adapt_or_refuse(trouble: _Trouble) -> Problem:
+    """Return which parameter the endpoint refuses; a refusal for any other reason."""
+    error, detail = trouble.error, trouble.detail
+    refused = error.param if error.param in _PARAMETERS else None
+    if refused is None and _TOO_LONG.search(trouble.words):
+        return Failure("context_length", detail)
+    if refused is None and _REFUSES.search(trouble.words):
+        names = (name for name, words in _PARAMETERS.items() if words.search(error.message))
+        refused = next(names, None)
+    is_too_many = refused == "max_tokens" and _TOO_MANY.search(error.message)
+    if is_too_many and "completion_tokens" not in error.message:
+        return refuse(f"{detail}; lower --max-tokens")
+    return Unsupported(refused, detail) if refused else refuse(detail)
+
+
+def refuse(detail: str, latency_s: float = 0.0) -> Failure:
+    """Return the failure for a refusal that may have nothing to do with its pair: asked once more, then by robin resume."""
+    return Failure("bad_request", detail, latency_s, tries=2)
+
 
 _TRIES_AT_FIRST = 2
 """The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
@@ -291,16 +289,6 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
     if isinstance(problem, Failure) and problem.reason == "bad_request":
         return Failure("bad_request", f"a 200 with an error inside: {error.message}")
     return problem
-
-
-def _meaning(status: int, error: EndpointsError, headers: Mapping[str, str]) -> Problem:
-    asked_s = retry_after_s(headers)
-    trouble = _Trouble(status, error, error.wait_s if asked_s is None else asked_s)
-    return next(
-        rule.meaning(trouble)
-        for rule in _RULES
-        if status in rule.statuses and (rule.words is None or rule.words.search(trouble.words))
-    )
 
 
 def unanswered(why: str, *, timed_out: bool, was_there: bool) -> Failure:

@@ -29,8 +29,9 @@ def without_secrets(text: str) -> str:
 
     It is for judges by others: only they know which of these they use.
     """
-    held = {value for name, value in os.environ.items() if name.upper().endswith(_NAMES_OF_SECRETS)}
-    for secret in sorted(held, key=len, reverse=True):
+    variables = os.environ.items()
+    secrets = {value for name, value in variables if name.upper().endswith(_NAMES_OF_SECRETS)}
+    for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_IN_ANSWERS:
             text = text.replace(secret, "[key]")
     return text
@@ -70,10 +71,13 @@ class Redactor:
 
     def answers(self, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
         """Return answers without the key, also if parts of an answer formed it together."""
-        texts = ((each, self.text(each.text), each.refusal) for each in answers)
         return tuple(
-            replace(each, text=text, refusal=refusal and self.text(refusal))
-            for each, text, refusal in texts
+            replace(
+                answer,
+                text=self.text(answer.text),
+                refusal=answer.refusal and self.text(answer.refusal),
+            )
+            for answer in answers
         )
 
     def error(self, text: str) -> str:

@@ -25,9 +25,6 @@ MOST_IN_TEXT = 1 / 32
 """The most characters of answers' texts, as a share of the longest reply in bytes: reading ratings takes time."""
 
 _MOST_CHOICES = 128
-_MOST_TOKENS = 1 << 15
-_MOST_COST_USD = 1000.0
-"""The highest cost of one call that is believed from an endpoint: a higher one would end any budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ def _answer(choice: dict[str, Any]) -> Answer:
         clean_text(content),
         finish_reason=short_text(choice.get("finish_reason")) or None,
         refusal=clean_text(message.get("refusal")) or None,
-        tokens=tokens if isinstance(tokens, list) and 0 < len(tokens) <= _MOST_TOKENS else None,
+        tokens=tokens if isinstance(tokens, list) and tokens else None,
     )
 
 
@@ -135,7 +132,7 @@ def usage_of(usage: object, *, one_choice: bool = False) -> Usage:
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=paid or completion,
-        cost_usd=amount_of(usage.get("cost"), most=_MOST_COST_USD),  # OpenRouter's, in dollars
+        cost_usd=amount_of(usage.get("cost")),  # OpenRouter's, in dollars
         cached_tokens=tokens_of(details.get("cached_tokens")),
         estimated=is_beside and not total,
         counts_one_choice=one_choice,

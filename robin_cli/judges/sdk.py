@@ -50,11 +50,9 @@ def certificates() -> ssl.SSLContext:
     try:
         return create_ssl_context()
     except OSError as error:
-        named = next(
-            (name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ), "TLS"
-        )
+        names = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ]
         raise EndpointError(
-            f"{named}: its certificates cannot be read ({error.strerror or error}); name a file of "
+            f"{names[0] if names else 'TLS'}: its certificates cannot be read ({error.strerror or error}); name a file of "
             "certificates, or unset it"
         ) from None
 
@@ -68,10 +66,10 @@ def proxy_for(address: URL) -> str | None:
     if is_loopback(address.host or "") or proxy_bypass(address.authority):
         return None
     proxies = getproxies()
-    if not (named := proxies.get(address.scheme) or proxies.get("all")):
+    if not (text := proxies.get(address.scheme) or proxies.get("all")):
         return None
     with suppress(ValueError):
-        proxy = URL(named if "://" in named else f"http://{named}")
+        proxy = URL(text if "://" in text else f"http://{text}")
         if proxy.scheme in {"http", "https"} and proxy.host:
             return str(proxy)
     raise EndpointError(

@@ -97,8 +97,15 @@ def size(count: int) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the end of an error about an unknown ``name``: '; did you mean "x"?', or "" if none of ``known`` is near."""
-    near = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    near = nearest(name.lower(), known)
+    return f'; did you mean "{near}"?' if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the one of ``known`` names that ``name`` is a misspelling of; None if none is, or if two are as near."""
+    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.75)
+    ratios = [difflib.SequenceMatcher(None, each, name).ratio() for each in near]
+    return near[0] if near and ratios[0] > max(ratios[1:], default=0) else None
 
 
 READ_WITH: dict[str, str] = {}

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.data.seen import Seen
 from robin_cli.data.texts import Texts
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import StorageError
 from robin_cli.model.space import ArmSpace
+from robin_cli.run.seen import Seen
 
 _AT_A_TIME = 100_000
 

@@ -9,11 +9,10 @@ from typing import Protocol
 
 from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import Price
-from robin_cli.run.batches import Ledger
 from robin_cli.run.store import RunStore
 from robin_cli.session.books import Books, Carrier
 from robin_cli.session.connection import endpoints_of
-from robin_cli.session.elsewhere import carrier_of_ray
+from robin_cli.session.elsewhere import carrier_of
 from robin_cli.session.engine import Engine
 from robin_cli.settings.resolve import Resolved
 
@@ -45,19 +44,13 @@ class Carrying:
 def carrying_of(
     store: RunStore,
     resolved: Resolved,
-    ledger: Ledger,
     note: Callable[[str], None],
     function: Function | None,
-    rounds: int,
 ) -> Carrying:
     """Return the way in which the calls of a session are made."""
-    if resolved.batch:
-        from robin_cli.session.in_rounds import rounds_of
-
-        return rounds_of(store, resolved, note, ledger, rounds)
-    if resolved.ray is not None:
-        with carrier_of_ray().loaded("--ray", passing=OSError) as elsewhere:
-            found: Carrying = elsewhere.carrying(resolved, store, note)
+    if (package := carrier_of(resolved)) is not None:
+        with package.loaded(f"--{package.name}", passing=OSError) as carrier:
+            found: Carrying = carrier.carrying(resolved, store, note)
         return found
     judges, prices = endpoints_of(resolved, store.manifest, note, function)
     return Carrying(partial(Engine, judges=judges), judges, prices)

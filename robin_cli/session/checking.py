@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from robin_cli.judges.registry import check_known
 from robin_cli.model.errors import InputError
-from robin_cli.session.elsewhere import carrier_of_ray
+from robin_cli.session.elsewhere import carrier_of
 from robin_cli.session.money import prices_of
 from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.table import IN_PYTHON
@@ -21,15 +21,14 @@ def check_judges(resolved: Resolved, *, is_function: bool = False) -> None:
             has no price.
     """
     _check_decisions(resolved)
-    check_rounds(resolved)
     _check_cluster(resolved, is_function=is_function)
     if not is_function:
         check_known(resolved.kind)
     for judge in resolved.judges:
         prices_of(judge, resolved)
-    if resolved.ray is not None:
-        with carrier_of_ray().loaded("--ray") as carrier:
-            carrier.check(resolved.ray, resolved.secrets)
+    if (package := carrier_of(resolved)) is not None:
+        with package.loaded(f"--{package.name}") as carrier:
+            carrier.check(resolved)
 
 
 def _check_decisions(resolved: Resolved) -> None:
@@ -56,18 +55,4 @@ def _check_cluster(resolved: Resolved, *, is_function: bool) -> None:
         raise InputError(
             "--ray: a function runs in this process only; install it on the cluster as a judge of a package "
             "(docs/plug-ins.md), or leave --ray out"
-        )
-
-
-def check_rounds(resolved: Resolved) -> None:
-    """Raise InputError for settings that do not go with rounds."""
-    if not resolved.batch:
-        return
-    if not resolved.at_endpoints:
-        raise InputError(
-            f"--batch: is for endpoints, and the judge {resolved.kind} is not one; leave it out"
-        )
-    if several := next((each for each in resolved.judges if len(each.base_urls) > 1), None):
-        raise InputError(
-            f"--batch: {several.name} has {len(several.base_urls)} addresses; give only the one for the batches"
         )

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
-from robin_cli.data.descriptors import most_connections
+from robin_cli.judges.descriptors import most_connections
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options

@@ -1,12 +1,12 @@
-"""The interface for packages that make calls elsewhere, by workers.
+"""The interface for packages that make calls in their own way: by workers elsewhere, or at a batch service.
 
 A package adds this by an entry point of the group ``robin.carriers`` that leads to a :class:`Carries`, a module or another
-object. ``--ray`` uses the one named ``ray``; robin's own is in ``plugins/robin_ray``.
+object. ``--ray`` uses the one named ``ray``, ``--batch`` the one named ``batch``; robin's own are in ``plugins``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -64,37 +64,36 @@ def asked_here(
 
 
 class Carries(Protocol):
-    """The interface of a package that makes calls elsewhere."""
+    """The interface of a package that makes calls in its own way."""
 
-    def check(self, address: str, secret: Sequence[str]) -> None:
-        """Check, before anything is read or paid for, that workers can be reached at ``address``.
-
-        Args:
-            secret: names of variables whose values must not reach the workers.
+    def check(self, resolved: Resolved) -> None:
+        """Check, before anything is read or paid for, that calls can be made.
 
         Raises:
             InputError, EndpointError: they cannot.
         """
 
     def carrying(
-        self,
-        resolved: Resolved,
-        store: RunStore,
-        notify: Callable[[str], None],
+        self, resolved: Resolved, store: RunStore, notify: Callable[[str], None]
     ) -> Carrying:
         """Return the way in which the calls of a session of the run of ``store`` are made.
 
         Args:
-            resolved: the judges of the session with their keys, and its limits.
+            resolved: the judges of the session with their keys, and its limits. ``resolved.secrets`` must not reach workers.
             notify: gets lines for the user.
         """
 
 
-def carrier_of_ray() -> Plugin:
-    """Return the package for Ray, a :class:`Carries` once it is loaded. InputError if there is none."""
-    found = plugins(GROUP).get("ray")
+def carrier_of(resolved: Resolved) -> Plugin | None:
+    """Return the package that makes the calls of a session, a :class:`Carries` once it is loaded; None for robin itself.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    name = "batch" if resolved.batch else "ray" if resolved.ray is not None else None
+    if name is None:
+        return None
+    found = plugins(GROUP).get(name)
     if found is None:
-        raise InputError(
-            f"--ray: the package for clusters is not installed. Install it: {install('ray')}"
-        )
+        raise InputError(f"--{name}: its package is not installed. Install it: {install(name)}")
     return found

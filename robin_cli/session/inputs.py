@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.ask.prompts import PromptSet
+from robin_cli.data import workbooks
 from robin_cli.data.comparisons import load_comparisons
 from robin_cli.data.fields import NOT_READ, RESPONSES
-from robin_cli.data.formats import sheets
 from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import check_answers, check_shown, check_target
@@ -124,8 +124,8 @@ def pairs_of(
         )
     if dataset.merged:
         notify(
-            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further workers' ratings of the same "
-            "summaries; the human ratings are the workers' means"
+            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further people's ratings of the same "
+            "responses; the human ratings are their means"
         )
     return dataset
 
@@ -137,6 +137,8 @@ def _read_data(
         "columns": settings.columns or None,
         "skip_bad_rows": settings.skip_bad_rows,
         "limit": settings.limit,
+        "encoding": settings.encoding or "",
+        "strip_thinking": settings.strip_thinking,
     }
     if settings.pairwise:
         options |= {"wants_best": settings.decide is not None}
@@ -148,7 +150,7 @@ def _read_data(
 def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
     """Return the files that the pairs of a run were read from, each with its SHA-256 at that time."""
     files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
-    return [(sheets.file_of(str(name)), str(recorded)) for name, recorded in files]
+    return [(workbooks.file_of(str(name)), str(recorded)) for name, recorded in files]
 
 
 def files_read_by(run: Path) -> list[str]:

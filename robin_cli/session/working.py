@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from robin_cli.judges.functions import Function
+from robin_cli.judges.metering import batch_share
 from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted, number_of
-from robin_cli.run.batches import Ledger
+from robin_cli.run.batches import has_open_batches
 from robin_cli.run.made_here import keep_sendings
 from robin_cli.run.manifest import REACHED
 from robin_cli.run.store import RunStore
 from robin_cli.session.carrying import Closing, carrying_of
 from robin_cli.session.cautions import cautions
-from robin_cli.session.in_rounds import as_submitted
 from robin_cli.session.labelled import keep_labels, labels_at_start
 from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import Stop, end_all
@@ -56,19 +56,17 @@ async def work(
     if store.manifest.repeat_anyway:
         session = {**resolved.session, "repeat_anyway": True}
         resolved = replace(resolved, repeat_anyway=True, session=session)
-    ledger = Ledger(store.path, store.manifest.run_id, len(store.space))
     keep_sendings(store.manifest.run_id, resolved.sendings)
-    if ledger.open and not resolved.batch:  # first finish the batches under way
-        before = await _session(store, resolved, ledger, note, around, function, finish_only=True)
+    if has_open_batches(store.path) and not resolved.batch:  # first finish the batches under way
+        before = await _session(store, resolved, note, around, function, finish_only=True)
         if before.interrupted:
             return before
-    return await _session(store, resolved, ledger, note, around, function)
+    return await _session(store, resolved, note, around, function)
 
 
 async def _session(
     store: RunStore,
     resolved: Resolved,
-    ledger: Ledger,
     note: Callable[[str], None],
     around: Around,
     function: Function | None,
@@ -77,15 +75,14 @@ async def _session(
 ) -> Outcome:
     """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
     if finish_only:
-        resolved = as_submitted(resolved)
+        resolved = _as_submitted(resolved)
     stop = Stop()
-    rounds = 0 if finish_only else resolved.rounds
-    carrying = carrying_of(store, resolved, ledger, note, function, rounds)
+    carrying = carrying_of(store, resolved, note, function)
     try:
         session = Session(store, carrying, stop, resolved, note)
         already = session.outcome(worked=False)
         given = None if finish_only else labels_at_start(store, resolved)
-        if already.finished and not ledger.open:
+        if already.finished and not has_open_batches(store.path):
             _record_target(store, resolved)
             keep_labels(store, given)
             return already
@@ -105,6 +102,16 @@ async def _session(
         return await _worked(store, session, stop, around)
     finally:
         await _close(carrying.closing, note)
+
+
+def _as_submitted(resolved: Resolved) -> Resolved:
+    """Return the values for the batches under way, as they were submitted, at the batch price; none is begun."""
+    share = batch_share(was_batch=resolved.batch, batch=True)
+    judges = tuple(
+        replace(judge, prices={name: share * price for name, price in judge.prices.items()})
+        for judge in resolved.judges
+    )
+    return replace(resolved, batch=True, rounds=0, ray=None, judges=judges)
 
 
 async def _worked(store: RunStore, session: Session, stop: Stop, around: Around) -> Outcome:

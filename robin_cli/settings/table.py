@@ -75,6 +75,15 @@ def _names(value: Any, place: str) -> Any:
     return {name.strip(): theirs.strip() for name, _, theirs in items}
 
 
+def _is_encoding(name: str) -> bool:
+    try:
+        "".encode(name)
+    except LookupError:
+        return False
+    return True
+
+
+_ENCODING = (_is_encoding, "an encoding that Python knows, as cp1252, shift_jis or mac_roman")
 RUN, INPUT, SESSION = Scope.RUN, Scope.INPUT, Scope.SESSION
 _data = partial(setting, panel="Data and judge", scope=INPUT)
 _spend = partial(setting, panel="How the budget is spent", scope=RUN)
@@ -121,6 +130,10 @@ class Settings:
     labels: str | None = _data("People's labels of some pairs; the run keeps them.",
         scope=SESSION, metavar="FILE", example='"labels.csv"', kept=False, file="read", in_python=True)
     skip_bad_rows: bool = _data("Leave bad rows out and count them.", default=False, example="true")
+    encoding: str | None = _data("Encoding of CSV and JSON files that are not UTF-8, as cp1251.",
+        scope=RUN, metavar="NAME", default_said="recognised in CSV", example='"cp1251"', check=_ENCODING)
+    strip_thinking: bool = _data("Remove reasoning such as <think>…</think> from responses.",
+        default=False, scope=RUN, example="true")
     limit: int | None = _data("Take the first K pairs only.",
         scope=RUN, metavar="K", example="100", always=True, check=within(1, math.inf, "a number of pairs, at least 1"))
 

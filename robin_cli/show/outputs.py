@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from robin_cli.data import workbooks
 from robin_cli.data.compression import split_suffix
-from robin_cli.data.formats import sheets
 from robin_cli.data.outputs import check_output_file
 from robin_cli.data.remote import scheme_of
 from robin_cli.model.errors import InputError
@@ -74,7 +74,7 @@ def check_writable(flag: str, name: str) -> None:
 
 def check_not_read(flag: str, output: str, inputs: Iterable[str]) -> None:
     """Raise InputError if ``output``, given by ``flag``, is one of the files ``inputs``."""
-    place, inputs = os.path.realpath(output), [sheets.file_of(each) for each in inputs]
+    place, inputs = os.path.realpath(output), [workbooks.file_of(each) for each in inputs]
     if os.path.isfile(place) and place in map(os.path.realpath, inputs):  # noqa: PTH113  # whatever the name is
         raise InputError(
             f"{flag} {output}: is read in this command, and would be lost; name another file"

@@ -57,7 +57,7 @@ def test_refuses_what_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["pairs.txt", "pairs", "pairs.xls", "pairs.parquet.gz", "pairs.gz", "jsonl"]
+    "name", ["pairs.txt", "pairs", "pairs.doc", "pairs.parquet.gz", "pairs.gz", "jsonl"]
 )
 def test_lists_the_formats_it_knows(tmp_path: Path, name: str) -> None:
     said = complaint(written(tmp_path, name, b"x"))
@@ -66,6 +66,8 @@ def test_lists_the_formats_it_knows(tmp_path: Path, name: str) -> None:
     )
     for suffix in WRITERS:
         assert suffix.removesuffix(".gz") in said
+    old = complaint(written(tmp_path, "pairs.xls", b"x"))
+    assert old == "pairs.xls: is an old kind of Excel workbook. Save it as .xlsx."
 
 
 def test_says_that_a_file_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +118,7 @@ def test_names_a_missing_column_before_any_row(tmp_path: Path, suffix: str) -> N
     )
 
 
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
 LINES, TABLE, PARQUET = (WRITERS[end](HELPSTEER) for end in (".jsonl", ".csv", ".parquet"))
 MANY = as_parquet([{"prompt": f"p{n}" * 50, "response": "r"} for n in range(1000)])
 TWICE = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["prompt", "prompt", "response"])
@@ -143,7 +146,12 @@ BAD_FILES = {
         "the file is a zip or Excel file.",
         "Let its name end in .xlsx or .ods",
     ),
-    "wide.json": ("[]".encode("utf-16"), "the file is UTF-16.", "Save it as UTF-8."),
+    "lfs.json": (LFS, "is a Git LFS pointer, not the data.", "git lfs pull"),
+    "lfs.parquet": (LFS, "is a Git LFS pointer, not the data.", "git lfs pull"),
+    "lfs.xlsx": (LFS, "is a Git LFS pointer, not the data.", "git lfs pull"),
+    "page.csv": (b"\n<!DOCTYPE html>\n<html>", "is an HTML page", "Download the file itself."),
+    "page.parquet": (b"<html><body>Log in", "is an HTML page", "Download the file itself."),
+    "old.csv": (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Excel workbook", "Save it as .xlsx"),
     "torn.parquet": (PARQUET[:-30], f": {NO_PARQUET}", "download it again."),
     "text.parquet": (b"prompt,response\n", f": {NO_PARQUET}", "download it again."),
     "middle.parquet": (MANY[:100] + b"\xff" * 2000 + MANY[2100:], ".parquet", "again."),

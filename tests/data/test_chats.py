@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from robin_cli.data.chats import readable_turns
+from robin_cli.data.comparisons import load_comparisons
 from robin_cli.data.pairs import load_pairs
 from tests.data.writing import WRITERS, as_lines, complaint, written
 
@@ -202,3 +204,128 @@ def test_reads_of_parquet_only_the_lists_that_are_asked_for(tmp_path: Path) -> N
     start, length = column.dictionary_page_offset, column.total_compressed_size
     path = written(tmp_path, "a.parquet", data[:start] + b"\xff" * length + data[start + length :])
     assert load_pairs(path).pairs[0].prompt == "p"
+
+
+def parts(*contents: dict[str, Any]) -> list[Any]:
+    return [USER, {"role": "assistant", "content": list(contents)}]
+
+
+FORMS: dict[str, tuple[list[Any], str, str]] = {
+    "ShareGPT": ([{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "A"}], "Hi", "A"),
+    "thinking": (
+        parts({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "A"}),
+        "Hi",
+        "A",
+    ),
+    "a refusal": ([USER, {"role": "assistant", "content": None, "refusal": "No."}], "Hi", "No."),
+    "a part that refuses": (parts({"type": "refusal", "refusal": "No."}), "Hi", "No."),
+    "parts of responses": (
+        [
+            {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            {"type": "reasoning", "summary": []},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "A"}]},
+        ],
+        "Hi",
+        "A",
+    ),
+    "tools": (
+        [
+            USER,
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "Well"},
+                    {"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "1", "content": "42"}],
+            },
+            ANSWER,
+        ],
+        'User: Hi\n\nAssistant: Well\n[calls f({"x":1})]\n\nUser: 42',
+        "Hello!",
+    ),
+    "items of calls": (
+        [
+            USER,
+            {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "1"},
+            {"type": "function_call_output", "call_id": "1", "output": "42"},
+            ANSWER,
+        ],
+        "User: Hi\n\nAssistant: [calls f({})]\n\nTool: 42",
+        "Hello!",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_reads_the_messages_of_other_tools(tmp_path: Path, name: str) -> None:
+    messages, prompt, response = FORMS[name]
+    assert loaded(tmp_path, ".jsonl", {"conversations": messages}) == (prompt, response)
+
+
+def test_reads_transcripts_of_hh(tmp_path: Path) -> None:
+    begin = "\n\nHuman: Hi\n\nAssistant: Hello!\n\nHuman: Why?\n\nAssistant: "
+    row = {"chosen": begin + "So.", "rejected": begin + "No."}
+    prompt = "User: Hi\n\nAssistant: Hello!\n\nUser: Why?"
+    for suffix in (".jsonl", ".csv"):
+        assert loaded(tmp_path, suffix, row, prompt="rejected", response="rejected") == (
+            prompt,
+            "No.",
+        )
+    columns = {"response_a": "chosen", "response_b": "rejected"}
+    for suffix in (".jsonl", ".csv"):
+        path = written(tmp_path, f"two{suffix}", WRITERS[suffix]([row]))
+        (pair,) = load_comparisons(path, columns=columns).pairs
+        assert (pair.prompt, pair.response, pair.other) == (prompt, "So.", "No.")
+
+
+def test_reads_conversations_as_text_in_cells_or_refuses_them(tmp_path: Path) -> None:
+    for write in (json.dumps, str):
+        assert loaded(tmp_path, ".csv", {"messages": write(LONG)}) == (READ, "Old pond.")
+        lists = {"prompt": json.dumps(["Hi", "Why?"]), "response": json.dumps(["Hello!", "So."])}
+        assert loaded(tmp_path, ".csv", lists) == (
+            "User: Hi\n\nAssistant: Hello!\n\nUser: Why?",
+            "So.",
+        )
+    # an answer may be JSON
+    asked = {"prompt": "Colours, as JSON.", "response": '["red", "blue"]'}
+    assert loaded(tmp_path, ".csv", asked) == ("Colours, as JSON.", '["red", "blue"]')
+    printed = str(LONG).replace("}, {", "}\n {")  # as numpy prints a list
+    said = complaint(written(tmp_path, "a.csv", WRITERS[".csv"]([{"messages": printed}])))
+    assert said.startswith(
+        'a.csv:2: field "messages" holds a list of messages as text that is no JSON. Write it as JSON'
+    )
+    lists = {"prompt": '["Hi", "Why?"]', "response": '["Hello!"]'}
+    said = complaint(written(tmp_path, "b.csv", WRITERS[".csv"]([lists])))
+    assert 'field "response" is a list of 1 texts, and its prompt one of 2.' in said
+
+
+def test_refuses_one_text_as_prompt_and_response(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.jsonl", as_lines([{"text": "Why? So."}]))
+    assert complaint(path, columns={"prompt": "text", "response": "text"}).startswith(
+        'a.jsonl:1: field "text" is one text, named both as prompt and as response.'
+    )
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "<think>\nhm\n</think>\n\nSo.",
+        "hm</think>So.",
+        "<thinking>a</thinking> So.",
+        "[THINK]a[/THINK]So.",
+    ],
+)
+def test_counts_reasoning_and_removes_it_on_demand(tmp_path: Path, response: str) -> None:
+    path = written(tmp_path, "a.jsonl", as_lines([{"prompt": "Why?", "response": response}]))
+    data = load_pairs(path)
+    assert data.pairs[0].response == response
+    assert data.notes[0].startswith("1 response with reasoning such as <think>…</think>")
+    data = load_pairs(path, strip_thinking=True)
+    assert data.pairs[0].response == "So."
+    assert data.notes == ("reasoning such as <think>…</think> was removed from 1 response",)
+    plain = as_lines([{"prompt": "Why?", "response": "I think <think> is a tag."}])
+    assert load_pairs(written(tmp_path, "b.jsonl", plain)).notes == ()

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -16,15 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.data import pairs as data_pairs
-from robin_cli.data import seen, spool
+from robin_cli.data import spool
 from robin_cli.data.pair_table import GrowingTable, PairTable
-from robin_cli.data.pairs import Dataset, load_pairs
-from robin_cli.data.seen import Seen
 from robin_cli.data.spool import Spool
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from tests.data.writing import as_lines, written
 
 TEXT = st.text("ab é\n", max_size=6)
 PAIRS = st.builds(
@@ -52,7 +47,7 @@ def test_gives_pairs_back_from_memory_and_disk(
         growing = GrowingTable()
         kept: list[Pair] = []
         for part in parts:
-            growing.extend(part)
+            growing.add_pairs(part)
             kept += part
             at = data.draw(st.integers(0, len(kept) - 1))
             assert growing[at] == kept[at]
@@ -121,79 +116,6 @@ class _Full:
 
     def writable(self) -> bool:
         return True
-
-
-@given(
-    st.lists(st.lists(st.text("ab", max_size=3), max_size=8), max_size=8),
-    st.sampled_from([1, 2, 64]),
-)
-def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> None:
-    with patch.object(seen, "_SMALLEST", smallest):
-        known, rows = Seen(), dict[str, int]()
-        for part in parts:
-            found = known.find(part).tolist()
-            assert found == [rows.get(each, -1) for each in part]
-            new = [each for each in dict.fromkeys(part) if each not in rows]
-            known.add(new, len(rows))
-            rows |= {each: len(rows) + at for at, each in enumerate(new)}
-        assert known.find(list(rows)).tolist() == list(rows.values())
-
-
-VALUES: st.SearchStrategy[Any] = (
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 102)
-    | st.floats()
-    | st.sampled_from(["", "  ", "a", "é", "NA", "3"])
-)
-ROWS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "prompt": st.sampled_from(["p", "q", " r"]) | VALUES,
-            "response": st.sampled_from(["a", "b", "c", ""]) | VALUES,
-        },
-        optional=dict.fromkeys(
-            ("id", "helpfulness", "reference", "set", "system", "more"), st.integers(0, 9) | VALUES
-        ),
-    ),
-    min_size=1,
-    max_size=12,
-)
-
-
-def told(read: Any) -> Any:
-    """What came of reading: the data set with all its counts and lines, or the error."""
-    try:
-        found: Dataset = read()
-    except InputError as error:
-        return str(error)
-    told = {name: getattr(found, name) for name in Dataset.__dataclass_fields__ if name != "pairs"}
-    return told, list(found.pairs), found.pairs.table.to_pydict(), found.pairs.columns.to_pydict()
-
-
-@given(
-    ROWS,
-    st.booleans(),
-    st.sampled_from([None, 1, 3]),
-    st.sampled_from([None, "set"]),
-    st.sampled_from([None, "set"]),
-)
-def test_reads_rows_together_as_one_by_one(
-    rows: list[dict[str, Any]], skip: bool, limit: int | None, group: str | None, system: str | None
-) -> None:
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        path = written(Path(folder), "p.jsonl", as_lines(rows))
-
-        def read() -> Dataset:
-            columns = {} if system is None else {"system": system}
-            return load_pairs(path, group=group, columns=columns, skip_bad_rows=skip, limit=limit)
-
-        together = told(read)
-        for few in (1, 4):
-            with patch.object(data_pairs, "_AT_A_TIME", few):
-                assert told(read) == together
 
 
 def test_holds_no_texts_in_memory(tmp_path: Path) -> None:

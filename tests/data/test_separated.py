@@ -29,7 +29,12 @@ ENCODINGS = [
     (b"", "utf-16-le"),
     (b"", "utf-16-be"),
 ]
-NAMES = {"utf-8": "UTF-8", "cp1252": "Windows-1252", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
+NAMES = {
+    "utf-8": "UTF-8",
+    "cp1252": 'Windows-1252 ("Où"; --encoding names another)',
+    "utf-16-le": "UTF-16",
+    "utf-16-be": "UTF-16",
+}
 
 
 def said_of(path: Path) -> list[str]:
@@ -90,13 +95,12 @@ AMBIGUOUS = {
     ),
     "other": (
         b"prompt,response\np,\xe9\n" + "q,é\n".encode(),
-        ":3: the line is UTF-8, and an earlier one Windows-1252",
+        ":2: byte 0xE9 at offset 2 is not UTF-8.",
     ),
-    "russian": (
-        "prompt,response\nПочему же?,Потому\n".encode("cp1251"),
-        ":2: byte 0xCF at offset 0 is not UTF-8.",
+    "unknown": (
+        b"prompt,response\np,a\xb9\xacb \x81\xa9\x8dx\n",
+        ": is not UTF-8, and its encoding is not recognised. Save it as UTF-8, or name its encoding, as --encoding cp1252",
     ),
-    "undefined": (b"prompt,response\np,a \x81\n", ":2: byte 0x81 at offset 4 is not UTF-8."),
     "cells": (
         b"prompt;response\np;r;s\n",
         ":2: the row has 3 cells, the header 2. Put cells that hold a semicolon",
@@ -122,7 +126,7 @@ def test_guesses_nothing(tmp_path: Path, name: str) -> None:
 def test_reads_labels_and_pools_alike(tmp_path: Path) -> None:
     path = written(tmp_path, "labels.csv", "pair_id;label;comment\nä;3,5;x\n".encode("cp1252"))
     with pytest.warns(
-        ReadAs, match=r"labels.csv: read as Windows-1252, separated by semicolons, decimal comma"
+        ReadAs, match=r"labels.csv: read as Windows-1252 .*, separated by semicolons, decimal comma"
     ):
         assert load_labels(path, {"ä"}, {"a": Scale(0, 4)}).by_attribute["a"]["ä"].value == 3.5
     path = written(tmp_path, "pool.csv", b"pair_id\trating\na\t3\na\t4,0\n")
@@ -133,4 +137,77 @@ def test_reads_labels_and_pools_alike(tmp_path: Path) -> None:
 def test_says_it_where_a_user_reads_it(tmp_path: Path) -> None:
     written(tmp_path, "pairs.csv", "prompt;response\np;é\n".encode("cp1252"))
     done = robin("plan", "pairs.csv", "-a", "helpfulness", "-b", "9", cwd=tmp_path, exits=0)
-    has(done.stderr, "note: pairs.csv: read as Windows-1252, separated by semicolons\n")
+    has(done.stderr, 'note: pairs.csv: read as Windows-1252 ("é"; --encoding names another)')
+    other = robin(
+        *("plan", "pairs.csv", "-a", "helpfulness", "-b", "9", "--encoding", "cp1251"),
+        cwd=tmp_path,
+        exits=0,
+    )
+    has(other.stderr, 'note: pairs.csv: read as Windows-1251 ("й"')
+
+
+SAID = {
+    "cp1250": "Zażółć gęślą jaźń, proszę",
+    "cp1251": "Столица Франции? Париж",
+    "cp1252": "L’été, où? Über Größe",
+    "cp1253": "Ποια είναι η πρωτεύουσα; Η Αθήνα",
+    "cp1254": "Türkiye'nin başkenti neresidir? Yaşıyor",
+    "cp1255": "מהי בירת צרפת? פריז",
+    "cp1256": "ما هي عاصمة فرنسا؟ باريس",
+    "cp874": "เมืองหลวงของฝรั่งเศส",
+    "cp932": "日本の首都は？ 東京です。",
+    "gb18030": "法国的首都是什么？巴黎",
+    "big5": "法國的首都是什麼？巴黎",
+    "cp949": "프랑스의 수도는? 파리",
+    "mac_roman": "Cet été, un café frappé à Nîmes",
+    "mac_cyrillic": "Моя столица? Россия, Париж",
+}
+
+
+@pytest.mark.parametrize("language", ["", "What is this in that language, please? The answer is "])
+@pytest.mark.parametrize("encoding", SAID)
+def test_recognises_the_encoding_of_a_few_words_and_quotes_one(
+    tmp_path: Path, encoding: str, language: str
+) -> None:
+    text = f'id,prompt,response\r\n1,"{language}{SAID[encoding]}",x\r\n'
+    path = written(tmp_path, "pairs.csv", text.encode(encoding))
+    with pytest.warns(ReadAs, match=r'read as .* \(".+"; --encoding names another\)'):
+        (pair,) = load_pairs(path).pairs
+    assert pair.prompt == language + SAID[encoding]
+
+
+def test_takes_the_encoding_that_is_named(tmp_path: Path) -> None:
+    rows = '{"prompt": "Où?", "response": "là"}\n'
+    path = written(tmp_path, "pairs.jsonl", rows.encode("cp1252"))
+    assert "--encoding NAME" in complaint(path)
+    assert load_pairs(path, encoding="cp1252").pairs[0].prompt == "Où?"
+    path = written(tmp_path, "wide.jsonl", rows.encode("utf-16"))
+    assert load_pairs(path).pairs[0].prompt == "Où?"
+    path = written(tmp_path, "pairs.csv", "prompt,response\np,\x9d\n".encode("latin-1"))
+    assert complaint(path, encoding="cp1252") == (
+        "pairs.csv:2: byte 0x9D is not Windows-1252. Save the file as UTF-8, or name its encoding: --encoding NAME."
+    )
+
+
+def test_finds_the_header_below_a_title(tmp_path: Path) -> None:
+    rows = b"Results of May;;\r\n;;\r\nid;prompt;response\r\n1;p;r\r\n"
+    with pytest.warns(ReadAs, match="separated by semicolons, column names in line 3"):
+        (pair,) = load_pairs(written(tmp_path, "pairs.csv", rows)).pairs
+    assert (pair.pair_id, pair.prompt, pair.response) == ("1", "p", "r")
+
+
+def test_takes_a_spreadsheets_errors_for_missing_and_drops_empty_columns_beside(
+    tmp_path: Path,
+) -> None:
+    rows = b"prompt,response,helpfulness\np,r,#N/A,,\nq,s,#DIV/0!\nt,#hash,3\n"
+    path = written(tmp_path, "pairs.csv", rows)
+    with pytest.warns(ReadAs, match="2 spreadsheet errors such as #N/A counted as missing"):
+        pairs = load_pairs(path).pairs
+    assert [(pair.response, dict(pair.human)) for pair in pairs] == [
+        ("r", {}),
+        ("s", {}),
+        ("#hash", {"helpfulness": 3}),
+    ]
+    path = written(tmp_path, "wrong.csv", b"prompt,response\np,#WERT!\nq,r\n")
+    with pytest.warns(ReadAs):
+        assert complaint(path).startswith('wrong.csv:2: field "response" is null.')

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from openpyxl.chart import BarChart
 
 from robin_cli.data.formats.sheets import CUT
 from robin_cli.data.pairs import load_pairs
+from robin_cli.model.errors import ReadAs
 from tests.conftest import has
-from tests.data.writing import complaint, written
+from tests.data.writing import complaint, refused, written
 from tests.show.test_spreadsheets import office
 
 HEADER = ("prompt", "response", "helpfulness", "tokens", "when", "share", "seen")
@@ -104,16 +106,146 @@ def test_names_the_row_as_the_program_does(tmp_path: Path) -> None:
     )
 
 
-def test_reads_all_sheets_of_robins_own(tmp_path: Path) -> None:
+Sheets = dict[str, list[list[object]]]
+
+
+def book_of(path: Path, sheets: Sheets) -> openpyxl.Workbook:
+    """A workbook with these rows, which is saved, and may be changed and saved again."""
     book = openpyxl.Workbook()
-    for number, name in enumerate(["results", "results 2", "settings"]):
+    for name, rows in sheets.items():
         sheet = book.create_sheet(name)
-        sheet.append(["prompt", "response"])
-        sheet.append([f"p{number}", "r"])
+        for row in rows:
+            sheet.append(row)
     del book["Sheet"]
-    book.save(tmp_path / "scores.xlsx")
-    found = load_pairs(tmp_path / "scores.xlsx", skip_bad_rows=True)
-    assert [pair.prompt for pair in found.pairs] == ["p0", "p1"]
+    book.save(path)
+    return book
+
+
+HEAD: list[object] = ["prompt", "response"]
+
+
+def test_reads_all_sheets_of_robins_own(tmp_path: Path) -> None:
+    sheets: Sheets = {
+        "results": [HEAD, ["p0", "r"]],
+        "results 2": [HEAD, ["p1", "r"]],
+        "settings": [["version of robin", "0.2.0"]],
+    }
+    book_of(tmp_path / "scores.xlsx", sheets)
+    assert [pair.prompt for pair in load_pairs(tmp_path / "scores.xlsx").pairs] == ["p0", "p1"]
+
+
+@pytest.mark.parametrize("wrote", ["a user", "robin"])
+def test_joins_no_sheet_of_a_user(tmp_path: Path, wrote: str) -> None:
+    second: list[list[object]] = (
+        [HEAD, ["p1", "r"]] if wrote == "a user" else [HEAD[::-1], ["r", "p1"]]
+    )
+    sheets: Sheets = {"results": [HEAD, ["p0", "r"]], "results 2": second}
+    if wrote == "robin":
+        sheets["settings"] = [["version of robin", "0.2.0"]]
+    book_of(tmp_path / "a.xlsx", sheets)
+    with pytest.warns(ReadAs, match='sheet "results" is read, not "results 2"$'):
+        assert [pair.prompt for pair in load_pairs(tmp_path / "a.xlsx").pairs] == ["p0"]
+
+
+def test_reads_the_visible_sheet_that_fits_below_its_title_and_names_the_others(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.xlsx"
+    sheets: Sheets = {
+        "Cover": [["Made in May", "by us"], ["a", "b"]],
+        "Old": [HEAD, ["old", "r"]],
+        "Data": [["Results of May"], [], HEAD, ["p", "r"], ["q", "s"]],
+    }
+    book = book_of(path, sheets)
+    book["Old"].sheet_state = "hidden"
+    chart = book.create_chartsheet("Chart", 0)
+    chart.add_chart(BarChart())
+    book["Data"].row_dimensions[5].hidden = True
+    book.save(path)
+    said = (
+        r'sheet "Data" is read, not "Cover", "Old" \(hidden\); the column names are in row 3; '
+        r"1 hidden row \(5\) read as any other$"
+    )
+    with pytest.warns(ReadAs, match=said):
+        assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
+    for sheet in ("Cover", "Data"):
+        book[sheet].sheet_state = "hidden"
+    book.create_chartsheet("Other")
+    book.save(path)
+    assert complaint(path) == "a.xlsx: has no visible sheet. Name one: FILE#SHEET."
+
+
+def check_merged(path: Path) -> None:
+    with pytest.warns(ReadAs, match="merged cells counts in each.*; numbers have a decimal comma"):
+        pairs = load_pairs(path).pairs
+    assert [(pair.prompt, pair.human["helpfulness"]) for pair in pairs] == [
+        ("Why?", 3.5),
+        ("Why?", 2),
+        ("How?", 4.5),
+    ]
+
+
+def merged(path: Path) -> Path:
+    """A workbook with merged cells, a hidden row, and numbers as text."""
+    rows: list[list[object]] = [
+        [*HEAD, "helpfulness"],
+        ["Why?", "a", "3,5"],
+        [None, "b", 2],
+        ["How?", "c", "4,5"],
+    ]
+    book = book_of(path, {"Data": rows})
+    book["Data"].merge_cells("A2:A3")
+    book["Data"].row_dimensions[4].hidden = True
+    book.save(path)
+    return path
+
+
+def test_fills_merged_cells_and_reads_a_decimal_comma(tmp_path: Path) -> None:
+    check_merged(merged(tmp_path / "a.xlsx"))
+
+
+@pytest.mark.external
+def test_fills_merged_cells_and_reads_a_decimal_comma_of_libreoffice(tmp_path: Path) -> None:
+    path = office(merged(tmp_path / "a.xlsx"), "ods")
+    check_merged(path)
+    with pytest.warns(ReadAs, match=r"1 hidden row \(4\) read as any other"):
+        load_pairs(path)
+
+
+def test_names_a_formula_without_a_stored_value(tmp_path: Path) -> None:
+    book_of(tmp_path / "a.xlsx", {"Data": [HEAD, ["p", "r"], ["q", '="a"&1']]})
+    assert complaint(tmp_path / "a.xlsx") == (
+        'a.xlsx:row 3: column "response" holds a formula without a stored value. Open the file in Excel or LibreOffice, and '
+        "save it once."
+    )
+    book_of(tmp_path / "b.xlsx", {"Data": [[*HEAD, "n"], ["p", "r", "=1+1"]]})
+    with pytest.warns(ReadAs, match="1 formula without a stored value, read as empty"):
+        assert load_pairs(tmp_path / "b.xlsx").pairs[0].columns == {}
+
+
+def test_says_that_a_text_may_have_been_cut(tmp_path: Path) -> None:
+    book_of(tmp_path / "a.xlsx", {"Data": [HEAD, ["p", "r" * 32_767], ["q", "r" * 32_766]]})
+    with pytest.warns(ReadAs, match="1 cell of exactly 32,767 characters"):
+        load_pairs(tmp_path / "a.xlsx")
+
+
+def test_refuses_ids_that_a_cell_has_rounded(tmp_path: Path) -> None:
+    book_of(tmp_path / "a.xlsx", {"Data": [["id", *HEAD], [1234567890123456789, "p", "r"]]})
+    said = complaint(tmp_path / "a.xlsx")
+    has(said, "a.xlsx:row 2: the id 1.234567890123457e+18 was rounded by a spreadsheet", "as text")
+    said = refused(tmp_path, b"id,prompt,response\n1.23457E+18,p,r\n", "a.csv")
+    has(said, "a.csv:2: the id 1.23457E+18 was rounded by a spreadsheet")
+
+
+@pytest.mark.parametrize("has_password", [True, False])
+def test_names_a_password_and_an_old_workbook(tmp_path: Path, has_password: bool) -> None:
+    data = b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le") * has_password
+    said = complaint(written(tmp_path, "a.xlsx", data))
+    assert said == (
+        "a.xlsx: is protected by a password. Save a copy without one."
+        if has_password
+        else "a.xlsx: is an old .xls file. Save it as .xlsx."
+    )
 
 
 @pytest.mark.parametrize("name", ["text.xlsx", "text.ods", "cut.xlsx", "zip.ods"])

@@ -297,12 +297,10 @@ def test_takes_only_usage_that_is_a_number() -> None:
 
 def test_believes_no_cost_that_no_call_has() -> None:
     for told, believed in (
-        *((value, value) for value in (0, 0.25, 1000)),
+        *((value, value) for value in (0, 0.25, 1e12)),
         *(
             (value, None)
             for value in (
-                1000.01,
-                1e12,
                 1e400,
                 -1,
                 -1e-9,

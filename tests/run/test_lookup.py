@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.data import seen
 from robin_cli.data.texts import Texts
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.run import seen
 from robin_cli.run.lookup import CALLS_OF_AN_ARM, ArmLookup, Draws
 from robin_cli.run.schema import judgments_table
+from robin_cli.run.seen import Seen
 from tests.conftest import refuses
 from tests.run.test_store import judgment
 
@@ -99,3 +101,19 @@ def test_knows_of_every_call_whether_it_came_before() -> None:
             arm * CALLS_OF_AN_ARM + draw for arm in range(3) for draw in range(draws.next[arm])
         }
         assert missing == calls - {arm * CALLS_OF_AN_ARM + draw for arm, draw in seen}
+
+
+@given(
+    st.lists(st.lists(st.text("ab", max_size=3), max_size=8), max_size=8),
+    st.sampled_from([1, 2, 64]),
+)
+def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> None:
+    with patch.object(seen, "_SMALLEST", smallest):
+        known, rows = Seen(), dict[str, int]()
+        for part in parts:
+            found = known.find(part).tolist()
+            assert found == [rows.get(each, -1) for each in part]
+            new = [each for each in dict.fromkeys(part) if each not in rows]
+            known.add(new, len(rows))
+            rows |= {each: len(rows) + at for at, each in enumerate(new)}
+        assert known.find(list(rows)).tolist() == list(rows.values())

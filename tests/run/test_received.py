@@ -21,13 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from robin_batch.folder import Batches
 from robin_cli.api import judge
 from robin_cli.goals.making import judgment_table
 from robin_cli.model.errors import RepeatedJudgments, RobinError, RunError, StorageError
 from robin_cli.run import reader as reader_module
 from robin_cli.run import segments as segments_module
 from robin_cli.run import store as store_module
-from robin_cli.run.batches import Ledger, Submission, read_batches
+from robin_cli.run.batches import Submission, read_batches
 from robin_cli.run.files_of_run import write_segment
 from robin_cli.run.journal import Journal, lines_of
 from robin_cli.run.locking import is_locked
@@ -547,7 +548,7 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
         json.dumps({**good, "url": "\x00"}).encode(),
     ):
         ledger.write_bytes(data)
-        for read in (status_of, lambda run: Ledger(run, "0" * 16, 3)):
+        for read in (status_of, lambda run: Batches(run, "0" * 16, 3)):
             refuses(
                 StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run
             )

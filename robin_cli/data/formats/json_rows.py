@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import orjson
 
 from robin_cli.data import lines
+from robin_cli.data.encodings import in_utf8
 from robin_cli.data.logs import arrays
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, kind, not_utf8
 from robin_cli.model.errors import InputError
@@ -29,16 +30,17 @@ class NotJSON(Exception):
         self.line = line
 
 
-def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
+def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     """Return one row per line that is not blank, each a JSON object. Raises InputError as ``numbered_lines`` does."""
-    return Table(None, "line", _line_rows(stream, source))
+    return Table(None, "line", _line_rows(in_utf8(stream, source, wanted.encoding), source))
 
 
-def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
+def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     """Return the objects of one JSON array, or JSON lines (as in Summarize From Feedback's .json files), or a log's samples.
 
     Raises InputError for anything else.
     """
+    stream = in_utf8(stream, source, wanted.encoding)
     whole = stream.read()
     lines.refuse_foreign(whole[:16], source)
     data = whole.removeprefix(lines.BOM)
@@ -81,7 +83,13 @@ def _samples(value: Row, source: str) -> Iterable[Row | BadRow] | None:
 
 def _line_rows(stream: BinaryIO, source: str) -> Iterator[tuple[int, Row | BadRow]]:
     for number, line in lines.numbered_lines(stream, source):
-        if not line.isspace():
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            row = None
+        if type(row) is dict:
+            yield number, row
+        elif not line.isspace():
             yield number, _line_row(line)
 
 

@@ -1,19 +1,31 @@
-"""Sheets of Excel and LibreOffice workbooks as rows. The first row that is not empty names the columns."""
+"""Sheets of Excel and LibreOffice workbooks as rows.
+
+What a person sees decides: the first visible sheet whose columns fit, below its title, with merged cells filled. A warning,
+ReadAs, says what is unusual.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import date, time, timedelta
+import warnings
+from dataclasses import dataclass, field
 from itertools import chain, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from robin_cli.data import lines
 from robin_cli.data.formats.csv_rows import check_names
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
-from robin_cli.model.errors import Damaged, InputError, shown
-from robin_cli.model.records import Scale
+from robin_cli.data.rows import (
+    HEADER_WITHIN,
+    BadRow,
+    DecimalMark,
+    Format,
+    Row,
+    Table,
+    Wanted,
+    header_at,
+)
+from robin_cli.data.sheet_layout import Layout, layout_of
+from robin_cli.data.workbooks import ENDS, Line, Workbook, file_of
+from robin_cli.model.errors import InputError, ReadAs, shown
+from robin_cli.model.records import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,117 +33,130 @@ if TYPE_CHECKING:
 CUT = " … (cut: an Excel cell holds no more)"
 """The end of a text that robin cut to fit into a cell."""
 
-_Line = tuple[int, list[Any]]
-"""A row's number in its sheet, and its cells."""
-
-_ENDS = (".xlsx", ".xlsm", ".ods")
-
-_OURS, _FURTHER = "results", re.compile(r"results \d+")
-"""The sheet that robin writes; sheets "results 2" and so on hold more of its rows."""
-
-_WHOLE = 2.0**53
-
-
-def file_of(name: str) -> str:
-    """Return the file of a source: ``data.xlsx`` for ``data.xlsx#Sheet2``."""
-    found = re.match(
-        rf"(.*?(?:{'|'.join(map(re.escape, _ENDS))})(?:\?[^#]*)?)#", name, re.IGNORECASE | re.DOTALL
-    )
-    return found[1] if found else name
+_MOST_CHARACTERS = 32_767
+_NAMED = 3
 
 
 def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-    """Return the rows of the sheet that ``source`` names, or the first one. An empty cell is None; empty rows are skipped.
+    """Return the rows of the sheet that ``source`` names, or else of the first visible one whose columns fit.
 
-    Whole numbers are ints, times are texts, a formula is its value. ``wanted`` columns that are not numbers become texts: an
-    answer may be 42.
+    An empty cell or an error such as #N/A is None; empty rows are skipped. Whole numbers are ints, times are texts, a formula
+    is its value. ``wanted`` columns that are not numbers become texts: an answer may be 42.
 
-    Raises InputError for a damaged file, and if there is no such sheet.
+    Raises:
+        InputError: the workbook cannot be read; there is no such sheet; a formula has no stored value.
     """
-    rows = _lines(stream, source, source[len(file_of(source)) + 1 :])
-    number, header = next(rows, (1, None))
-    if header is None:
+    book = Workbook(stream, source)
+    sheet, others = source[len(file_of(source)) + 1 :], list[str]()
+    if not sheet:
+        sheet, others = book.choose(wanted.names)
+    if sheet not in book.names:
+        known = ", ".join(f'"{shown(name)}"' for name in book.names)
+        raise InputError(f'{source}: has no sheet "{shown(sheet)}". There are: {known}')
+    layout = layout_of(stream, sheet)
+    lines = book.lines(sheet, layout.merged)
+    head = list(islice(lines, HEADER_WITHIN))
+    if not head:
         return Table(None, "row", iter(()))
-    names = ["" if cell is None else str(cell).strip() for cell in header]
-    check_names(names, f"{source}:row {number}", wanted)
-    return Table(names, "row", _rows(rows, names, wanted))
+    at = header_at([line.cells for line in head], wanted.names)
+    names = ["" if cell is None else str(cell).strip() for cell in head[at].cells]
+    check_names(names, f"{source}:row {head[at].number}", wanted)
+    _check_formulas(layout, names, wanted, source)
+    unusual = _Unusual(
+        source,
+        [
+            *([f'sheet "{shown(sheet)}" is read, not {", ".join(others)}'] if others else []),
+            *([f"the column names are in row {head[at].number}"] if at else []),
+            *_notes_of(layout),
+        ],
+    )
+    more = (islice(book.lines(name), 1, None) for name in book.further(sheet))
+    return Table(names, "row", _rows(chain(head[at + 1 :], lines, *more), names, wanted, unusual))
 
 
-def scales_in(name: str) -> dict[str, Scale]:
-    """Return the scale of each attribute that the sheet "settings" of a workbook by robin says; nothing for other files."""
-    path = file_of(name)
-    if not path.lower().endswith(_ENDS) or not Path(path).is_file():
-        return {}
-    with Path(path).open("rb") as stream:
-        try:
-            cells = dict(line[:2] for _, line in _lines(stream, path, "settings") if len(line) > 1)
-            scales = json.loads(str(cells.get("scale") or "{}"))
-        except (InputError, ValueError):  # another workbook
-            return {}
-    ends = {attribute: str(text).rpartition("-") for attribute, text in scales.items()}
-    return {attribute: Scale(int(low), int(high)) for attribute, (low, _, high) in ends.items()}
+@dataclass
+class _Unusual:
+    """What is unusual in a sheet, for the user."""
+
+    source: str
+    notes: list[str]
+    decimal: DecimalMark = field(default_factory=DecimalMark)
+    full_cells: int = 0
+
+    def warn(self) -> None:
+        if self.decimal.mark == ",":
+            self.notes.append("numbers have a decimal comma")
+        if self.full_cells:
+            cells = number_of(self.full_cells, "cell")
+            self.notes.append(
+                f"{cells} of exactly {_MOST_CHARACTERS:,} characters, the most that Excel keeps: the end may be missing"
+            )
+        if self.notes:
+            warnings.warn(f"{self.source}: {'; '.join(self.notes)}", ReadAs, stacklevel=1)
+
+
+def _check_formulas(layout: Layout, names: list[str], wanted: Wanted, source: str) -> None:
+    """Raise InputError for a formula without a stored value in a wanted column."""
+    for row, column in layout.unsaved:
+        if column <= len(names) and (name := names[column - 1]) in wanted.names:
+            raise InputError(
+                f'{source}:row {row}: column "{shown(name)}" holds a formula without a stored value. Open the file in Excel or '
+                "LibreOffice, and save it once."
+            )
+
+
+def _notes_of(layout: Layout) -> Iterator[str]:
+    if layout.hidden:
+        listed = ", ".join(map(str, layout.hidden[:_NAMED])) + ", …" * (len(layout.hidden) > _NAMED)
+        yield f"{number_of(len(layout.hidden), 'hidden row')} ({listed}) read as any other"
+    if layout.merged:
+        yield "the value of merged cells counts in each of their rows"
+    if layout.unsaved:
+        yield f"{number_of(len(layout.unsaved), 'formula')} without a stored value, read as empty"
 
 
 def _rows(
-    rows: Iterator[_Line], names: list[str], wanted: Wanted
+    lines: Iterator[Line], names: list[str], wanted: Wanted, unusual: _Unusual
 ) -> Iterator[tuple[int, Row | BadRow]]:
-    texts = {name for name in names if name in wanted.names and name not in wanted.numbers}
-    for number, found in rows:
-        row: Row = dict(zip(names, found, strict=True))
-        cut = ""
-        for name in texts:
-            value = row[name]
-            if isinstance(value, bool):
-                row[name] = str(value).upper()
-            elif isinstance(value, (int, float)):
-                row[name] = str(value)
-            elif isinstance(value, str) and value.endswith(CUT):
-                cut = f'column "{shown(name)}" holds a text that was cut to fit its cell. Read it from another format.'
-        yield number, BadRow(cut, "a text that was cut") if cut else row
-
-
-def _lines(stream: BinaryIO, source: str, sheet: str) -> Iterator[_Line]:
-    """Yield the sheet's rows that are not empty. InputError if the workbook or the sheet cannot be read."""
+    numbers = [name for name in names if name in wanted.numbers]
+    texts = [name for name in names if name in wanted.names and name not in wanted.numbers]
     try:
-        from python_calamine import CalamineError, CalamineWorkbook, PasswordError
-    except ImportError:
-        raise InputError(
-            f"{source}: is read by python-calamine, which is not installed. Install it: pip install python-calamine"
-        ) from None
-    try:
-        book = CalamineWorkbook.from_filelike(stream)
-        names = book.sheet_names
-        if sheet and sheet not in names:
-            there = ", ".join(f'"{shown(name)}"' for name in names)
-            raise InputError(f'{source}: has no sheet "{shown(sheet)}". There are: {there}')
-        rows = book.get_sheet_by_name(sheet or names[0]).iter_rows()
-        further = [
-            each for each in names[1:] if (sheet or names[0]) == _OURS and _FURTHER.fullmatch(each)
-        ]
-        # Each further sheet begins with the names of the columns.
-        more = (islice(book.get_sheet_by_name(each).iter_rows(), 1, None) for each in further)
-        for number, row in enumerate(chain(rows, *more), 1):
-            cells = list(map(_plain_cell, row))
-            if not lines.is_blank(cells):
-                yield number, cells
-    except PasswordError:
-        raise InputError(
-            f"{source}: is protected by a password. Save a copy without one."
-        ) from None
-    except (CalamineError, IndexError, OSError) as error:
-        reason = shown(str(error) or type(error).__name__, 160)
-        raise Damaged(f"{source}: not a workbook that can be read: {reason}") from None
+        for number, cells in lines:
+            try:
+                yield number, _row(dict(zip(names, cells, strict=True)), numbers, texts, unusual)
+            except BadRow as bad:
+                yield number, bad
+    finally:
+        unusual.warn()
 
 
-def _plain_cell(value: object) -> object:
-    """Return a cell's value: a text, a number, a boolean, a time as text, or None for an empty cell."""
-    if value == "":
-        return None
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < _WHOLE else value
-    if isinstance(value, (date, time)):
-        return value.isoformat()
-    return str(value) if isinstance(value, timedelta) else value
+def _row(row: Row, numbers: list[str], texts: list[str], unusual: _Unusual) -> Row:
+    """Return the row with numbers and texts as such. BadRow for a text that robin cut, and for mixed decimal marks."""
+    for name in numbers:
+        if isinstance(number := row[name], str):
+            row[name] = unusual.decimal.number(number)
+    for name in texts:
+        row[name] = text = _text(row[name])
+        if text is None:
+            continue
+        if text.endswith(CUT):
+            raise BadRow(
+                f'column "{shown(name)}" holds a text that was cut to fit its cell. Read it from another format.',
+                "a text that was cut",
+            )
+        unusual.full_cells += _is_full(text)
+    return row
 
 
-FORMATS = {end: Format(read_sheet, packable=False) for end in _ENDS}
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def _is_full(text: str) -> bool:
+    units = len(text) if 2 * len(text) < _MOST_CHARACTERS else len(text.encode("utf-16-le")) // 2
+    return units == _MOST_CHARACTERS
+
+
+FORMATS = {end: Format(read_sheet, packable=False) for end in ENDS}

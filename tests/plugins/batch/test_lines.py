@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.judges.batch_lines import Line, line_of, read_lines
+from robin_batch.lines import Line, line_of, read_lines
 from robin_cli.judges.problems import Stop, Unread, Unsupported
 from robin_cli.judges.replies import Completion
 from robin_cli.model.exchange import Failure

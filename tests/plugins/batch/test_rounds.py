@@ -16,6 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robin_batch import rounds as in_rounds
+from robin_batch.folder import Batches
+from robin_batch.rounds import Rounds, Sender
 from robin_cli.ask.answers import AnswerReader
 from robin_cli.ask.kinds import RATE
 from robin_cli.judges.openai_http import OpenAIJudge
@@ -27,14 +30,12 @@ from robin_cli.model.records import Judgment, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.own.two_priors import TwoPriors
-from robin_cli.run.batches import Ledger, Submission, calls_of, read_batches
-from robin_cli.session import rounds as in_rounds
+from robin_cli.run.batches import Submission, read_batches
 from robin_cli.session.books import Books
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.round_sizes import first_depth
-from robin_cli.session.rounds import Courier, Rounds
 from robin_cli.session.stop import Stop
 
 PAIRS = 4
@@ -102,7 +103,7 @@ def answer(line: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-class Chaos(Courier):
+class Chaos(Sender):
     """Answers some lines, fails others, gives some twice or in other files, and sometimes the power goes."""
 
     most_requests = 7
@@ -113,27 +114,27 @@ class Chaos(Courier):
         self._rng, self._folder, self._chaos, self._power = rng, folder, chaos, power
         self.given: Counter[str] = Counter()
 
-    def check(self, _submissions: Sequence[Submission]) -> None: ...
+    def check(self, batches: Sequence[Submission]) -> None: ...
 
-    def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
+    def new(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
         self.may_go_out()
         return Submission(number, judge, of_round, requests, url="http://localhost:1/v1")
 
-    def said(self, submissions: Sequence[Submission]) -> str:
-        return f"{len(submissions)} of them"
+    def describe(self, batches: Sequence[Submission]) -> str:
+        return f"{len(batches)} of them"
 
-    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> None:
-        for submission in submissions:
+    async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
+        for submission in batches:
             if submission.state == "written" and self._rng.random() < self._chaos / 8:
                 rounds.withdraw(submission)
                 continue
             file = self._folder / f"{submission.number}.answers"
             if submission.state == "written":
-                lines = rounds.ledger.requests(submission).read_bytes().splitlines()
+                lines = rounds.batches.requests(submission).read_bytes().splitlines()
                 file.write_bytes(b"".join(self._lines([orjson.loads(line) for line in lines])))
-                rounds.ledger.set(submission.now("answered"))
+                rounds.batches.set(submission.now("answered"))
             self.may_go_out()
-            await rounds.take_in([file], rounds.ledger.batches[submission.number])
+            await rounds.take_in([file], rounds.batches.by_number[submission.number])
             self.may_go_out()
 
     def may_go_out(self) -> None:
@@ -194,7 +195,7 @@ def session(
     return Rounds(
         Books(desk, scheduler, money, Stop(), longest=samples, calls=budget),
         {"m": OpenAIJudge(endpoint, notify=lambda _: None)},
-        Ledger(run, RUN_ID, PAIRS),
+        Batches(run, RUN_ID, PAIRS),
         carrier,
         is_judged=lambda arm, draw: (arm, draw) in judged,
         rounds=number,
@@ -270,7 +271,7 @@ def test_makes_a_file_no_longer_than_a_service_takes(
     taken = Rounds.take_in
 
     async def watched(self: Rounds, files: Any, submission: Submission) -> None:
-        sizes.append(self.ledger.requests(submission).stat().st_size)
+        sizes.append(self.batches.requests(submission).stat().st_size)
         await taken(self, files, submission)
 
     monkeypatch.setattr(Rounds, "take_in", watched)
@@ -282,45 +283,37 @@ def test_makes_a_file_no_longer_than_a_service_takes(
 
 @settings(max_examples=12)
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.text(max_size=80))
-def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, line: int, other: str) -> None:
+def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, row: int, other: str) -> None:
     with TemporaryDirectory() as name:
-        ledger = Ledger(Path(name), RUN_ID, 5)
-        submission = Submission(3, "m", 1, requests)
-        ledger.batches[3] = submission
-        custom_id = ledger.custom_id(3, line)
+        batches, batch = Batches(Path(name), RUN_ID, 5), Submission(3, "m", 1, requests)
+        custom_id = batches.custom_id(3, row)
         assert len(custom_id) <= 64
-        assert ledger.place_of(custom_id) == ((3, line) if line < requests else None)
+        assert batches.row_of(custom_id, batch) == (row if row < requests else None)
         for wrong in (
             other,
             custom_id[1:],
             custom_id + "0" * 9,
             custom_id.replace("-3-", "-4-"),
             "",
-            None,
         ):
-            assert wrong == custom_id or ledger.place_of(wrong) is None
+            assert wrong == custom_id or batches.row_of(wrong, batch) is None
 
 
 @settings(max_examples=12)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 4), st.integers(0, 1000), st.integers(1, 128)),
+        st.builds(Ticket, st.integers(0, 4), st.integers(0, 1000), st.integers(1, 128)),
         min_size=1,
         max_size=50,
     )
 )
-def test_the_calls_of_a_batch_are_read_as_they_were_written(
-    tickets: list[tuple[int, int, int]],
-) -> None:
+def test_the_calls_of_a_batch_are_read_as_they_were_written(tickets: list[Ticket]) -> None:
     with TemporaryDirectory() as name:
-        ledger = Ledger(Path(name), RUN_ID, 5)
-        submission = Submission(1, "m", 1, len(tickets))
-        ledger.add(submission, calls_of(tickets), [b"{}\n"] * len(tickets))
-        again = Ledger(Path(name), RUN_ID, 5)
-        assert again.open == [submission]
-        assert (
-            list(zip(*(each.tolist() for each in again.calls(submission)), strict=True)) == tickets
-        )
+        batch = Submission(1, "m", 1, len(tickets))
+        Batches(Path(name), RUN_ID, 5).add(batch, tickets, [b"{}\n"] * len(tickets))
+        again = Batches(Path(name), RUN_ID, 5)
+        assert again.open == [batch]
+        assert again.tickets(batch) == tickets
         draws = [
             max([draw + calls for arm, draw, calls in tickets if arm == each] or [0])
             for each in range(5)

@@ -19,9 +19,9 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
+from robin_batch.files import FileRequest, FileTransport
+from robin_batch.lines import URL
 from robin_cli.data.local import whole_file
-from robin_cli.judges.batch_files import FileRequest, FileTransport
-from robin_cli.judges.batch_lines import URL
 from robin_cli.judges.bodies import TooLong, Unreadable, read_json
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.problems import Stop, classify, error_in

@@ -1,4 +1,8 @@
-"""The courier for batch services. A submission is in the ledger first, and goes on from any state after a crash."""
+"""Sends batches to their services and waits for them. Each step is on disk before the next, so that a crash loses none.
+
+A batch goes through its states (:data:`robin_cli.run.batches.State`) from wherever an earlier session left it: its file is
+uploaded, the batch is created and accepted, it is watched until it is over, its answers are downloaded and read.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from robin_cli.judges.openai_batches import (
-    MOST_REQUESTS,
-    Batch,
-    BatchRefused,
-    OpenAIBatches,
-    Unknown,
-)
+from robin_batch.rounds import Rounds, Sender
+from robin_batch.service import MOST_REQUESTS, Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.model.errors import EndpointError, RunError, writing
 from robin_cli.model.records import number_of
 from robin_cli.run.batches import Submission
 from robin_cli.run.manifest import now
-from robin_cli.session.rounds import Courier, Rounds
 from robin_cli.session.stop import Left, end_all
 
-FIRST_LOOK_S = 0.25
-LONGEST_LOOK_S = 60.0
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.25, 60.0
 """The time until the first look at a batch, and the longest between two looks."""
 
 _SLOWER = 1.5
@@ -38,17 +35,15 @@ _TOO_LONG_S = 26 * 3600.0
 _TO_BE_MADE_S = 10.0
 """How long a stopping session waits for a batch that is being created: once it is known, it can be cancelled."""
 
-_VALIDATING = "validating"
-
-T = TypeVar("T")
+Made = TypeVar("Made")
 
 
 class _Stopped(Exception):
     """The session ends; batches under way go on without it."""
 
 
-class AtService(Courier):
-    """Takes requests to batch services. When the run is stopped, batches go on at the service unless the user cancels them.
+class ToServices(Sender):
+    """Sends batches. When the run is stopped, batches go on at the service unless the user cancels them.
 
     Args:
         services: the service of each judge.
@@ -60,9 +55,7 @@ class AtService(Courier):
         self, services: Mapping[str, OpenAIBatches], run_id: str, notify: Callable[[str], None]
     ) -> None:
         self.most_requests = MOST_REQUESTS
-        self._services = services
-        self._run_id = run_id
-        self._notify = notify
+        self._services, self._run_id, self._notify = services, run_id, notify
         self._sending = {judge: asyncio.Lock() for judge in services}
         self._at_work: Counter[str] = Counter()  # by judge, batches that the service has accepted
         self._freed = asyncio.Event()  # set when one of them is over
@@ -70,36 +63,34 @@ class AtService(Courier):
         self._refusals = 0
         self._ends = asyncio.Event()  # set when the session ends, and batches go on without it
 
-    def check(self, submissions: Sequence[Submission]) -> None:
-        for each in submissions:
-            service = self._services.get(each.judge)
-            if (
-                service is not None
-                and each.url != service.base_url
-                and each.state not in {"written", "answered"}
-            ):
+    def check(self, batches: Sequence[Submission]) -> None:
+        for batch in batches:
+            service = self._services.get(batch.judge)
+            is_sent = batch.state not in {"written", "answered"}
+            if service is not None and batch.url != service.base_url and is_sent:
                 raise RunError(
-                    f"batch {each.batch_id or each.number} was sent to {each.url}, and {each.judge} is at {service.base_url} "
-                    f"now; robin resume with --base-url {each.url} takes in its answers"
+                    f"batch {batch.batch_id or batch.number} was sent to {batch.url}, and {batch.judge} is at "
+                    f"{service.base_url} now; robin resume with --base-url {batch.url} takes in its answers"
                 )
 
-    def submission(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
+    def new(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
         return Submission(number, judge, of_round, requests, url=self._services[judge].base_url)
 
-    def said(self, submissions: Sequence[Submission]) -> str:
-        return ", ".join(self._said(each) for each in submissions)
+    def describe(self, batches: Sequence[Submission]) -> str:
+        return ", ".join(map(self._describe, batches))
 
-    def _said(self, submission: Submission) -> str:
+    def _describe(self, submission: Submission) -> str:
         batch = self._seen.get(submission.number)
         if batch is None:
             return f"{number_of(submission.requests, 'request')} {submission.state}"
         done, total = batch.counts or (0, 0)
-        return f"{batch.id} {batch.status.replace('_', ' ')}{f' {done:,} of {total:,}' if total else ''}"
+        counts = f" {done:,} of {total:,}" if total else ""
+        return f"{batch.id} {batch.status.replace('_', ' ')}{counts}"
 
-    async def carry(self, submissions: Sequence[Submission], rounds: Rounds) -> None:
-        """See ``submissions`` through at their services, as many at a time as these accept."""
+    async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
+        """See ``batches`` through at their services, as many at a time as these accept."""
         stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
-        tasks = [asyncio.create_task(self._see_through(each, rounds)) for each in submissions]
+        tasks = [asyncio.create_task(self._see_through(batch, rounds)) for batch in batches]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             self._ends.set()  # tasks that write to disk finish first
@@ -108,12 +99,13 @@ class AtService(Courier):
             stopping.cancel()
             self._ends.clear()
         if rounds.stop.requested.is_set():
-            await self._left(rounds)
+            await self._leave(rounds)
         for error in came:
             if isinstance(error, BaseException) and not isinstance(error, _Stopped):
                 raise error
 
     async def aclose(self) -> None:
+        """Close connections."""
         for service in self._services.values():
             await service.aclose()
 
@@ -121,152 +113,156 @@ class AtService(Courier):
         service = self._services[submission.judge]
         if submission.state == "written":  # it was not sent anywhere yet
             submission = submission.now("written", url=service.base_url)
-        is_there = submission.url == service.base_url
         if submission.state in {"written", "uploaded", "creating"}:
             async with self._sending[submission.judge]:
-                taken = await self._submitted(submission, service, rounds)
-            if taken is None:
+                accepted = await self._send(submission, service, rounds)
+            if accepted is None:
                 return
-            submission = taken
+            submission = accepted
         else:
             self._at_work[submission.judge] += 1
         if submission.state == "submitted":
-            batch = await self._watched(submission, service, lambda each: each.is_over)
+            batch = await self._watch(submission, service, lambda each: each.is_over)
             if batch.status == "failed" and not (batch.output_file or batch.error_file):
-                await self._refused(submission, rounds, _why(batch), is_full=batch.is_full)
+                await self._refuse(submission, rounds, _why(batch), is_full=batch.is_full)
                 return
-            submission = await self._fetched(submission, batch, service, rounds)
-        await rounds.take_in(
-            [path for path in rounds.ledger.answers(submission) if path.exists()], submission
-        )
-        self._over(submission)
+            submission = await self._fetch(submission, batch, service, rounds)
+        files = [path for path in rounds.batches.answers(submission) if path.exists()]
+        await rounds.take_in(files, submission)
+        self._end(submission)
         self._refusals = 0
-        if (file := submission.file_id) is not None and is_there:
+        if (file := submission.file_id) is not None and submission.url == service.base_url:
             await self._answer(service.delete(file))
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _submitted(
+    async def _send(
         self, submission: Submission, service: OpenAIBatches, rounds: Rounds
     ) -> Submission | None:
-        """Send a submission, from any state; return None, and its calls, if the service has no room for it."""
+        """Send a batch, from any state, until it is accepted; return None, and its calls, if it is refused."""
         tries = 0
-        while True:
+        while tries < _TRIES:
             if self._ends.is_set():
                 raise _Stopped
             if submission.state == "written":
-                requests = rounds.ledger.requests(submission)
-                if not requests.exists():
-                    self._notify(
-                        f"{requests}: is gone; its calls were not made, and are chosen anew"
-                    )
-                    rounds.withdraw(submission)
+                uploaded = await self._upload(submission, service, rounds)
+                if uploaded is None:
                     return None
-                submission = submission.now(
-                    "uploaded", file_id=await self._answer(service.upload(requests))
-                )
-                rounds.ledger.set(submission)
+                submission = uploaded
             try:
-                batch = await self._created(submission, service, rounds)
+                batch = await self._create(submission, service, rounds)
                 if batch is not None:
-                    submission = submission.now("submitted", batch_id=batch.id, submitted_at=now())
-                    rounds.ledger.set(submission)
-                    self._seen[submission.number] = batch
-                    # Only a validated batch shows whether there is room for the next one.
-                    batch = await self._watched(
-                        submission, service, lambda each: each.status != _VALIDATING
-                    )
-                    if batch.status != "failed" or not batch.is_full:
-                        break
-                    raise BatchRefused(_why(batch), is_full=True)
-                submission = await self._unmade(submission, service, rounds)
-                tries += 1
-                if tries >= _TRIES:
-                    raise EndpointError(
-                        "the batch service does not report whether it made a batch; look again with robin resume"
-                    )
+                    return await self._accepted(submission, batch, service, rounds)
             except BatchRefused as refused:
-                if refused.is_full and self._at_work[submission.judge]:
-                    self._freed.clear()
-                    await self._pause(_LONGEST_PAUSE_S, or_when=self._freed)
-                    submission = submission.now("uploaded", batch_id=None)
-                    rounds.ledger.set(submission)
-                    continue
-                await self._refused(submission, rounds, refused.detail, is_full=refused.is_full)
-                return None
-        self._at_work[submission.judge] += 1
-        self._notify(
-            f"batch {submission.batch_id}: {number_of(submission.requests, 'request')} submitted"
+                if not (refused.is_full and self._at_work[submission.judge]):
+                    await self._refuse(submission, rounds, refused.detail, is_full=refused.is_full)
+                    return None
+                self._freed.clear()
+                await self._pause(_LONGEST_PAUSE_S, or_when=self._freed)
+                submission = submission.now("uploaded", batch_id=None)
+                rounds.batches.set(submission)
+                continue
+            submission = await self._unmake(submission, service, rounds)
+            tries += 1
+        raise EndpointError(
+            "the batch service does not report whether it made a batch; look again with robin resume"
         )
+
+    async def _upload(
+        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
+    ) -> Submission | None:
+        requests = rounds.batches.requests(submission)
+        if not requests.exists():
+            self._notify(f"{requests}: is gone; its calls were not made, and are chosen anew")
+            rounds.withdraw(submission)
+            return None
+        file_id = await self._answer(service.upload(requests))
+        submission = submission.now("uploaded", file_id=file_id)
+        rounds.batches.set(submission)
         return submission
 
-    async def _created(
+    async def _create(
         self, submission: Submission, service: OpenAIBatches, rounds: Rounds
     ) -> Batch | None:
         """Return the batch of an uploaded file, created now if need be; None if it is unknown whether there is one."""
         metadata = {"robin_run": self._run_id, "robin_batch": str(submission.number)}
+        file_id = submission.file_id
+        assert file_id is not None  # noqa: S101  # it is uploaded
         if submission.state == "uploaded":
-            rounds.ledger.set(submission.now("creating"))
-            assert submission.file_id is not None  # noqa: S101  # it is uploaded
+            rounds.batches.set(submission.now("creating"))
             with suppress(Unknown):
-                return await self._answer(
-                    service.create(submission.file_id, metadata), within_s=_TO_BE_MADE_S
-                )
+                creating = service.create(file_id, metadata)
+                return await self._answer(creating, within_s=_TO_BE_MADE_S)
         for look in range(_LOOKS_FOR_IT):
-            if (
-                batch := await self._answer(service.find(metadata, submission.file_id))
-            ) is not None:
+            if (batch := await self._answer(service.find(metadata, file_id))) is not None:
                 return batch
             await self._pause(FIRST_LOOK_S * 2**look)
         return None
 
-    async def _unmade(
+    async def _accepted(
+        self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
+    ) -> Submission:
+        """Return the submission of a created batch, once it is validated: only that shows whether there is room for the next.
+
+        Raises:
+            BatchRefused: it was refused for want of room.
+        """
+        submission = submission.now("submitted", batch_id=batch.id, submitted_at=now())
+        rounds.batches.set(submission)
+        self._seen[submission.number] = batch
+        batch = await self._watch(submission, service, lambda each: each.status != "validating")
+        if batch.status == "failed" and batch.is_full:
+            raise BatchRefused(_why(batch), is_full=True)
+        self._at_work[submission.judge] += 1
+        requests = number_of(submission.requests, "request")
+        self._notify(f"batch {submission.batch_id}: {requests} submitted")
+        return submission
+
+    async def _unmake(
         self, submission: Submission, service: OpenAIBatches, rounds: Rounds
     ) -> Submission:
         """Delete the uploaded file, so that a batch created late finds none; return the submission as before its upload."""
         assert submission.file_id is not None  # noqa: S101  # it is uploaded
         await self._answer(service.delete(submission.file_id))
         submission = submission.now("written", file_id=None)
-        rounds.ledger.set(submission)
+        rounds.batches.set(submission)
         return submission
 
-    async def _refused(
+    async def _refuse(
         self, submission: Submission, rounds: Rounds, why: str, *, is_full: bool
     ) -> None:
         """Return the calls of a refused batch. EndpointError unless the service may accept smaller ones."""
         rounds.withdraw(submission)
-        self._over(submission)
+        self._end(submission)
+        requests = number_of(submission.requests, "request")
         if not is_full or submission.requests == 1:
-            raise EndpointError(
-                f"the batch service refused a batch of {number_of(submission.requests, 'request')}: {why}"
-            )
+            raise EndpointError(f"the batch service refused a batch of {requests}: {why}")
         self.most_requests = max(1, min(self.most_requests, submission.requests) // 2)
         self._notify(
-            f"the batch service has no room for {number_of(submission.requests, 'request')} at once ({why}); sending "
+            f"the batch service has no room for {requests} at once ({why}); sending "
             f"{self.most_requests:,} at a time"
         )
         self._refusals += 1
         await self._pause(min(_LONGEST_PAUSE_S, 2.0**self._refusals))
 
-    def _over(self, submission: Submission) -> None:
+    def _end(self, submission: Submission) -> None:
         self._seen.pop(submission.number, None)
         if self._at_work[submission.judge]:
             self._at_work[submission.judge] -= 1
         self._freed.set()
 
-    # ── waiting ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── waiting and fetching ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _watched(
-        self, submission: Submission, service: OpenAIBatches, is_so: Callable[[Batch], bool]
+    async def _watch(
+        self, submission: Submission, service: OpenAIBatches, is_reached: Callable[[Batch], bool]
     ) -> Batch:
-        """Wait until a batch ``is_so``, looking less often the longer it takes; return it."""
+        """Wait until a batch ``is_reached``, looking less often the longer it takes; return it."""
         assert submission.batch_id is not None  # noqa: S101  # it is submitted
         wait_s, waited_s = FIRST_LOOK_S, 0.0
         while True:
-            batch = self._seen[submission.number] = await self._answer(
-                service.get(submission.batch_id)
-            )
-            if is_so(batch):
+            batch = await self._answer(service.get(submission.batch_id))
+            self._seen[submission.number] = batch
+            if is_reached(batch):
                 return batch
             waited_s += wait_s
             if waited_s > _TOO_LONG_S:
@@ -278,7 +274,23 @@ class AtService(Courier):
             await self._pause(wait_s)
             wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
 
-    async def _answer(self, asking: Coroutine[Any, Any, T], *, within_s: float = 0.0) -> T:
+    async def _fetch(
+        self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
+    ) -> Submission:
+        """Download a batch's files, whatever its status: the answers in them are billed. Return its submission."""
+        to = rounds.batches.answers(submission)
+        for file_id, path in zip((batch.output_file, batch.error_file), to, strict=True):
+            if file_id is not None:
+                kept = "; the answers are at the service still: make room, then robin resume"
+                with writing(path, kept):
+                    await self._answer(service.download(file_id, path))
+        submission = submission.now("answered")
+        rounds.batches.set(submission)
+        if batch.status != "completed":
+            self._notify(f"batch {batch.id}: {batch.status}; its answers so far are taken in")
+        return submission
+
+    async def _answer(self, asking: Coroutine[Any, Any, Made], *, within_s: float = 0.0) -> Made:
         """Return a service's answer, which may take hours. Raises _Stopped if the session ends first.
 
         Args:
@@ -306,68 +318,45 @@ class AtService(Courier):
         if self._ends.is_set():
             raise _Stopped
 
-    # ── reading, and leaving ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── leaving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _fetched(
-        self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
-    ) -> Submission:
-        """Download a batch's files, whatever its status: the answers in them are billed. Return its submission."""
-        for file_id, path in zip(
-            (batch.output_file, batch.error_file), rounds.ledger.answers(submission), strict=True
-        ):
-            if file_id is not None:
-                with writing(
-                    path, "; the answers are at the service still: make room, then robin resume"
-                ):
-                    await self._answer(service.download(file_id, path))
-        submission = submission.now("answered")
-        rounds.ledger.set(submission)
-        if batch.status != "completed":
-            self._notify(f"batch {batch.id}: {batch.status}; its answers so far are taken in")
-        return submission
-
-    async def _left(self, rounds: Rounds) -> None:
+    async def _leave(self, rounds: Rounds) -> None:
         """Leave batches under way to the service, or cancel them and take in their answers, or forget them."""
-        at_work = {
-            each.batch_id: each
-            for each in rounds.ledger.open
-            if each.state == "submitted" and each.batch_id
-        }
-        named = ", ".join(map(str, at_work))
-        if any(each.state == "creating" for each in rounds.ledger.open):
+        batches = rounds.batches.open
+        at_work = [batch for batch in batches if batch.state == "submitted" and batch.batch_id]
+        if any(batch.state == "creating" for batch in batches):
             self._notify(
                 "the service may or may not have made the last batch: robin resume looks for it"
             )
         if not at_work:
             return
+        named = ", ".join(str(batch.batch_id) for batch in at_work)
         left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
         if left is Left.RUNNING:
             self._notify(
                 f"left at the service, which works on and bills it: {named}; robin resume takes in the answers"
             )
-            return
-        if left is Left.FORGOTTEN:
-            for submission in at_work.values():
-                rounds.withdraw(submission)
+        elif left is Left.FORGOTTEN:
+            for batch in at_work:
+                rounds.withdraw(batch)
             self._notify(
                 f"forgotten: {named}; its calls are made again, and it may still be billed"
             )
-            return
+        else:
+            await self._cancel(at_work, named, rounds)
+
+    async def _cancel(self, at_work: Sequence[Submission], named: str, rounds: Rounds) -> None:
+        """Cancel batches, and take in the answers that they have."""
         stopping = asyncio.create_task(self._end_when(rounds.stop.now))
         try:
-            cancelled = await asyncio.gather(
-                *(
-                    self._services[each.judge].cancel(str(batch_id))
-                    for batch_id, each in at_work.items()
-                ),
-                return_exceptions=True,
-            )
+            asked = [self._services[batch.judge].cancel(str(batch.batch_id)) for batch in at_work]
+            cancelled = await asyncio.gather(*asked, return_exceptions=True)
             for error in cancelled:  # after all were asked to cancel
                 if isinstance(error, BaseException):
                     raise error
             self._notify(f"cancelling {named}; its answers so far are billed, and taken in")
-            for submission in at_work.values():
-                await self._see_through(submission, rounds)
+            for batch in at_work:
+                await self._see_through(batch, rounds)
         except _Stopped:
             self._notify(f"not waited for: {named}; robin resume takes in the answers")
         finally:

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from robin_cli.judges import openai_batches
-from robin_cli.judges.batch_files import FileRequest
-from robin_cli.judges.batch_lines import line_of, read_lines
+from robin_batch import service as openai_batches
+from robin_batch.files import FileRequest
+from robin_batch.lines import line_of, read_lines
+from robin_batch.service import Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
-from robin_cli.judges.openai_batches import Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
@@ -630,7 +630,7 @@ def test_ids_of_a_service_stay_within_the_path(server: BatchServer, talk: Talk) 
 UPLOAD = """
 import asyncio, sys, tracemalloc
 from pathlib import Path
-from robin_cli.judges.openai_batches import OpenAIBatches
+from robin_batch.service import OpenAIBatches
 from robin_cli.judges.transport import Endpoint
 
 async def main():

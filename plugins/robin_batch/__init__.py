@@ -1,0 +1,1 @@
+"""Judges at batch services: calls go out in rounds, as files of requests, at half the price."""

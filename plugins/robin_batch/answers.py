@@ -1,0 +1,153 @@
+"""Makes judgments of a batch's answers, in whatever order and however often a service wrote them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from robin_batch.lines import Line, read_lines
+from robin_cli.judges.bodies import MOST_REPLY_BYTES
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.judges.problems import Problem, Unsupported
+from robin_cli.judges.replies import Completion
+from robin_cli.model.errors import EndpointError, InputError
+from robin_cli.model.exchange import Failure, Reply
+from robin_cli.model.records import Judgment, number_of
+from robin_cli.session.books import Books, Call
+
+_AT_A_TIME = 256
+
+_LATE = "twice or too late, not counted"
+_FOREIGN = "for no request of this run, not counted"
+_BROKEN = "that cannot be read, not counted"
+_DAMAGED = "with bytes that are not UTF-8, read as �"
+
+Came = tuple[int, Call, Completion | Problem]
+"""A row, its call, and what the service says about it."""
+
+
+class Reading:
+    """One reading of a batch's files. The first completion of a call counts; a problem only if no completion comes.
+
+    Args:
+        waiting: the calls without an answer, by row. Those that are answered, or whose pair is to blame, are removed.
+
+    Attributes:
+        odd_lines: the number of odd lines, by what is odd.
+        lessons: the number of things learnt about the endpoint, so that the next round may bring more.
+    """
+
+    def __init__(
+        self, books: Books, judges: Sequence[OpenAIJudge], waiting: MutableMapping[int, Call]
+    ) -> None:
+        self._books, self._judges, self._waiting = books, judges, waiting
+        self._problems: dict[int, Problem] = {}
+        self._failures: list[tuple[int, Failure]] = []  # that may pass
+        self._answered: set[int] = set()  # arms
+        self._refused: set[str] = set()  # parameters that are not sent again
+        self.odd_lines = Counter(dict.fromkeys((_LATE, _FOREIGN, _BROKEN, _DAMAGED), 0))
+        self.lessons = 0
+
+    async def take(self, files: Sequence[Path], row_of: Callable[[str], int | None]) -> None:
+        """Read all lines of ``files``; ``row_of`` finds the row of a request by its id."""
+        lines = _lines_of(files)
+        while chunk := list(islice(lines, _AT_A_TIME)):
+            await self._keep(list(self._completed(chunk, row_of)))
+        left = {row: problem for row, problem in self._problems.items() if row in self._waiting}
+        self.odd_lines[_LATE] += len(self._problems) - len(left)
+        await self._keep([(row, self._waiting.pop(row), left[row]) for row in left])
+        await self._blame_pairs()
+
+    @property
+    def note(self) -> str:
+        """The odd lines, as the end of a sentence."""
+        counts = self.odd_lines.items()
+        return "".join(f"; {number_of(count, 'line')} {what}" for what, count in counts if count)
+
+    def _completed(
+        self, lines: Sequence[Line], row_of: Callable[[str], int | None]
+    ) -> Iterator[Came]:
+        """Yield the completions of waiting calls, each once; problems are put by until all lines are read."""
+        for line in lines:
+            row = None if line.custom_id is None else row_of(line.custom_id)
+            self.odd_lines[_DAMAGED] += line.is_damaged
+            if row is None:
+                self.odd_lines[_BROKEN if line.custom_id is None else _FOREIGN] += 1
+            elif row not in self._waiting:
+                self.odd_lines[_LATE] += 1
+            elif isinstance(line.outcome, Completion):
+                yield row, self._waiting.pop(row), line.outcome
+            else:
+                self.odd_lines[_LATE] += row in self._problems
+                if line.outcome is not None:  # else the request was not made
+                    self._problems.setdefault(row, line.outcome)
+
+    async def _keep(self, came: Sequence[Came]) -> None:
+        """Write the judgments of calls; those without any wait on."""
+        judged = []
+        for row, call, outcome in came:
+            judgments = self._judgments(row, call, outcome)
+            if judgments:
+                judged.append((call, judgments))
+            else:
+                self._waiting[row] = call
+        await self._append(judged)
+
+    def _judgments(self, row: int, call: Call, outcome: Completion | Problem) -> list[Judgment]:
+        """Return the judgments of a call; none if it may be asked again."""
+        if isinstance(outcome, Unsupported) and outcome.parameter in self._refused:
+            return []
+        judge, question = self._judges[call.judge], self._books.ask(call.ticket)
+        try:
+            read = judge.read(question, judge.body_then(question, outcome), outcome, 0.0)
+        except EndpointError as error:  # every call would fail so, but the other lines are paid for
+            self._books.end(error)
+            return []
+        if isinstance(read, Reply):
+            self._answered.add(call.ticket.arm)
+        elif isinstance(outcome, Unsupported) and read.adapted:
+            self._refused.add(outcome.parameter)
+            self.lessons += 1
+            return []
+        else:
+            self._books.stats.last_failure = read.detail
+            if not read.permanent:
+                self._note_failure(row, call, read, judge)
+                return []
+        return self._books.judgments(call, read)
+
+    def _note_failure(self, row: int, call: Call, failure: Failure, judge: OpenAIJudge) -> None:
+        is_several = failure.refused and call.ticket.calls > 1 and judge.refuses_several()
+        if is_several:
+            self.lessons += 1  # the others go out one by one
+        elif not failure.throttled:
+            self._failures.append((row, failure))
+
+    async def _blame_pairs(self) -> None:
+        """Record failures of pairs that were never answered while others were: the pair is to blame, not the service."""
+        blamed = []
+        for row, failure in self._failures if self._answered else ():
+            if self._waiting[row].ticket.arm not in self._answered:
+                call = self._waiting.pop(row)
+                blamed.append((call, self._books.judgments(call, failure)))
+        await self._append(blamed)
+
+    async def _append(self, judged: Sequence[tuple[Call, list[Judgment]]]) -> None:
+        if judged:
+            self._books.append(judged)
+            await self._books.written()
+        else:
+            await asyncio.sleep(0)
+
+
+def _lines_of(files: Sequence[Path]) -> Iterator[Line]:
+    for path in files:
+        try:
+            yield from read_lines([path], MOST_REPLY_BYTES)
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror}); make it readable, then robin resume"
+            ) from error

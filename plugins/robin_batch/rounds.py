@@ -1,0 +1,269 @@
+"""The carrier in rounds: it chooses a whole round, has it sent, and waits for its answers, until the budget is spent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from robin_batch.answers import Reading
+from robin_batch.folder import Batches
+from robin_batch.lines import line_of
+from robin_cli.judges.openai_http import OpenAIJudge
+from robin_cli.model.errors import EndpointError, RunError
+from robin_cli.model.records import number_of
+from robin_cli.run.batches import Submission
+from robin_cli.session.books import Books, Call, Carrier, Under, Unpaid
+from robin_cli.session.round_sizes import round_ends
+
+MOST_BYTES = 190 * 1000 * 1000
+"""The most bytes of a file of requests: OpenAI's limit, the lowest known, is 200 MB."""
+
+_BARELY = 0.25
+"""If at least this share of a round is unanswered, it is asked again in a round of its own; less goes out with the next."""
+
+_WORTH = 0.05
+"""The least share of all calls that a round must have when the money ends it early."""
+
+UNANSWERED = "unanswered"
+"""The reason of calls without an answer in their batch: they cost nothing, and are asked again."""
+
+
+class Sender(Protocol):
+    """Takes batches to a service, and brings the files of their answers."""
+
+    most_requests: int
+    """The most requests of a batch."""
+
+    def check(self, batches: Sequence[Submission]) -> None:
+        """Raise RunError if batches under way are at another service than this sender's."""
+
+    def new(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
+        """Return a new batch, to be written."""
+
+    async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
+        """See ``batches`` through: hand answers to ``rounds``. EndpointError: they cannot be answered there."""
+
+    def describe(self, batches: Sequence[Submission]) -> str:
+        """Return the state of ``batches`` in words."""
+
+
+class Rounds(Carrier):
+    """Makes the calls of a session in rounds.
+
+    Args:
+        books: with a planner made for rounds, without calls under way.
+        judges: the judges by name, which make requests of questions and read answers.
+        batches: the run's batches.
+        sender: takes requests away, and brings answers.
+        is_judged: returns whether a call, by arm and draw, has a judgment on disk.
+        rounds: the number of rounds for the whole budget; 0 to begin none, and only see through batches under way.
+        notify: gets lines for the user.
+    """
+
+    def __init__(
+        self,
+        books: Books,
+        judges: Mapping[str, OpenAIJudge],
+        batches: Batches,
+        sender: Sender,
+        *,
+        is_judged: Callable[[int, int], bool],
+        rounds: int,
+        notify: Callable[[str], None],
+    ) -> None:
+        sender.check(batches.open)
+        books.stats.under_way = lambda: sum(batch.requests for batch in batches.open)
+        self.books, self.stop, self.batches, self.notify = books, books.stop, batches, notify
+        self._names, self._judges = list(judges), list(judges.values())
+        self._sender, self._is_judged, self._rounds = sender, is_judged, rounds
+        self._waiting: dict[int, dict[int, Call]] = {}  # calls without an answer, by batch and row
+        self._reading = asyncio.Lock()
+        self._brought = 0  # answers, refusals for good, and lessons about the endpoint, this round
+        self._has_noted_money = False
+
+    @property
+    def under(self) -> Under:
+        """The round and the batches under way."""
+        batches = self.batches.open
+        if not batches:
+            return Under()
+        number = max(batch.round for batch in batches)
+        return Under(number, max(number, self._rounds), self._sender.describe(batches))
+
+    async def run(self) -> None:
+        """See :meth:`Carrier.run`. EndpointError: a round brought nothing."""
+        try:
+            self._take_up()
+            while not self.stop.requested.is_set():
+                # In a thread: fitting a ranking of a thousand systems takes seconds, and signals must be heard meanwhile.
+                batches = self.batches.open or await asyncio.to_thread(self._begin_round)
+                if not batches:
+                    return
+                await self._see_through(batches)
+        finally:
+            await self.books.close()
+
+    async def _see_through(self, batches: Sequence[Submission]) -> None:
+        self._brought = 0
+        await self._sender.carry(batches, self)
+        if self.books.error is not None:  # after the whole round was read: it is paid for
+            raise self.books.error
+        if not self._brought and not self.stop.requested.is_set():
+            why = self.books.stats.last_failure or "no line of it was answered"
+            raise EndpointError(
+                f"a whole round brought nothing ({why}); once that is mended, robin resume"
+            )
+
+    def _take_up(self) -> None:
+        """Count the batches of earlier sessions as under way, except calls with a judgment on disk."""
+        planner = self.books.planner
+        planner.take_up((), self.batches.next_draws())
+        under_way = {}
+        for batch in self.batches.open:
+            if batch.judge not in self._names:
+                raise RunError(
+                    f"batch {batch.number} of this run is for {batch.judge}, which is not its judge; restore its "
+                    "folder batches from a copy"
+                )
+            rows = enumerate(self.batches.tickets(batch))
+            under_way[batch.number] = {
+                row: ticket for row, ticket in rows if not self._is_judged(ticket.arm, ticket.draw)
+            }
+        every = [ticket for tickets in under_way.values() for ticket in tickets.values()]
+        if sum(ticket.calls for ticket in every) > planner.budget.available:
+            raise RunError(
+                "more calls are under way than the run's budget has; restore its folder batches from a copy"
+            )
+        for number, tickets in under_way.items():
+            calls = self.books.take_up(list(tickets.values()), self._judges)
+            self._waiting[number] = dict(zip(tickets, calls, strict=True))
+
+    # ── a round goes out ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin_round(self) -> list[Submission]:
+        """Choose a round and write its requests; return its batches, none if nothing is left to ask."""
+        if not self._rounds:
+            return []
+        books = self.books
+        arms, depth, least = len(books.planner.arms), books.at_first, books.least
+        ends = round_ends(books.calls, arms, self._rounds, depth=depth, least=least)
+        number = self._next_round(ends)
+        is_last = number == len(ends)
+        chosen = self._choose(books.planner.budget.total if is_last else ends[number - 1])
+        is_again = any(batch.round == number for batch in self.batches.by_number.values())
+        for judge, calls in sorted(chosen.items()):
+            self._write(judge, number, sorted(calls, key=lambda call: call.ticket))
+        if batches := self.batches.open:
+            requests = number_of(sum(batch.requests for batch in batches), "request")
+            again = ", again" if is_again else ""
+            self.notify(f"round {number} of {len(ends)}{again}: {requests} to go out")
+        return batches
+
+    def _next_round(self, ends: Sequence[int]) -> int:
+        """Return the number of the round to begin, from 1: see _BARELY for calls that a round left over."""
+        spent = self.books.planner.budget.spent
+        for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False), start=1):
+            if end - spent >= max(1.0, _BARELY * (end - begin)):
+                return number
+        return len(ends)
+
+    def _choose(self, end: int) -> Mapping[int, list[Call]]:
+        """Return the calls of a round that ends when ``end`` calls are spent, by judge."""
+        chosen: dict[int, list[Call]] = defaultdict(list)
+        last: dict[int, Call] = {}  # of each arm
+        books = self.books
+        budget = books.planner.budget
+        while (room := end - budget.spent - budget.reserved) > 0:
+            call = books.choose(self._judges, min(books.longest, room), keeps_question=False)
+            if isinstance(call, Unpaid):
+                return self._choose_by_money(chosen, call)
+            if not isinstance(call, Call):
+                break
+            for each in (call, *books.others(call, self._judges, keeps_question=False)):
+                arm, _, calls = each.ticket
+                before = last.get(arm)
+                most = min(books.longest, self._judges[each.judge].most_samples)
+                # the calls of an arm are one request: they all wait as long for their answers
+                if before is not None and calls <= most - before.ticket.calls:
+                    books.join(before, each)
+                else:
+                    chosen[each.judge].append(each)
+                    last[arm] = each
+        return chosen
+
+    def _choose_by_money(
+        self, chosen: Mapping[int, list[Call]], unpaid: Unpaid
+    ) -> Mapping[int, list[Call]]:
+        """Return ``chosen``, which the money cut short; nothing, and end the money, if it is too little to wait hours for.
+
+        The most that a call may cost is set aside, and most calls cost far less: the rest pays for one more round, and another.
+        """
+        if not self._has_noted_money:
+            self._has_noted_money = True
+            self.notify(
+                f"the most that a request may cost, about ${unpaid.most:.3g}, is set aside for each, so the money goes out in "
+                "more rounds than --rounds says; with a lower --max-tokens they are fewer"
+            )
+        requests = [call for of_judge in chosen.values() for call in of_judge]
+        calls = sum(call.ticket.calls for call in requests)
+        if calls and (not self.batches.by_number or calls >= _WORTH * self.books.calls):
+            return chosen
+        for call in requests:
+            self.books.withdraw(call)
+        rest = f"what is left is sure to pay for {calls:,} more, too few for a round"
+        self.books.end_of_money(unpaid, rest if calls else "")
+        return {}
+
+    def _write(self, judge: int, of_round: int, calls: Sequence[Call]) -> None:
+        """Write the requests of ``calls`` in as many batches as they need, before anything is sent."""
+        left = list(reversed(calls))
+        while left:
+            number = max(self.batches.by_number, default=0) + 1
+            mine: list[Call] = []
+            lines: list[bytes] = []
+            size = 0
+            while left and len(mine) < self._sender.most_requests:
+                body = self._judges[judge].body(self.books.ask(left[-1].ticket))
+                line = line_of(self.batches.custom_id(number, len(mine)), body)
+                size += len(line)
+                if mine and size > MOST_BYTES:
+                    break
+                lines.append(line)
+                mine.append(left.pop())
+            batch = self._sender.new(number, self._names[judge], of_round, len(mine))
+            self.batches.add(batch, [call.ticket for call in mine], lines)
+            self._waiting[number] = dict(enumerate(mine))
+            self.books.stats.calls += len(mine)
+
+    # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def withdraw(self, batch: Submission) -> None:
+        """Return the calls of a batch that the service did not take."""
+        for call in self._waiting.pop(batch.number, {}).values():
+            self.books.withdraw(call)
+        self.batches.set(batch.now("withdrawn"))
+        self.batches.tidy(batch)
+        self._brought += 1  # another round of smaller ones may go out
+
+    async def take_in(self, files: Sequence[Path], batch: Submission) -> None:
+        """Make judgments of the lines in ``files``, and close ``batch``: its other calls have no answer."""
+        async with self._reading:
+            waiting = self._waiting[batch.number]
+            reading = Reading(self.books, self._judges, waiting)
+            await reading.take(files, lambda name: self.batches.row_of(name, batch))
+            del self._waiting[batch.number]
+            for call in waiting.values():
+                self.books.stats.failed[UNANSWERED] += 1
+                self.books.withdraw(call)
+            answered = batch.requests - len(waiting)
+            self._brought += answered + reading.lessons  # a killed session may have stored some
+            self.batches.set(batch.now("done", answered=answered))
+            self.batches.tidy(batch, keep_answers=reading.odd_lines.total() > 0)
+        requests = number_of(batch.requests, "request")
+        lost = f"; the other {len(waiting):,} brought nothing, and cost nothing" if waiting else ""
+        self.notify(
+            f"batch {batch.batch_id}: {answered:,} of {requests} answered{lost}{reading.note}"
+        )

@@ -1,0 +1,183 @@
+"""Workbooks of Excel and LibreOffice: which sheet to read, and its rows of cells."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from datetime import date, time, timedelta
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from robin_cli.data import lines
+from robin_cli.data.rows import HEADER_WITHIN, SPREADSHEET_ERRORS, header_at
+from robin_cli.model.errors import Damaged, InputError, shown
+from robin_cli.model.records import Scale
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from python_calamine import SheetMetadata
+
+ENDS = (".xlsx", ".xlsm", ".ods")
+
+_OLD = b"\xd0\xcf\x11\xe0"
+"""The first bytes of a .xls file, and of an .xlsx file with a password."""
+
+_OURS, _FURTHER, _SETTINGS = "results", re.compile(r"results \d+"), "settings"
+"""The sheets that robin writes; "results 2" and so on hold more rows."""
+
+_WHOLE = 2.0**53
+
+
+class Line(NamedTuple):
+    """A row of a sheet: its number there, and its cells."""
+
+    number: int
+    cells: list[Any]
+
+
+class Workbook:
+    """An open workbook. InputError, also while its rows are read, if it cannot be read."""
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        from python_calamine import CalamineWorkbook
+
+        self._source = source
+        if stream.read(len(_OLD)) == _OLD:
+            has_password = "EncryptedPackage".encode("utf-16-le") in stream.read()
+            self._refuse("is protected by a password" if has_password else "is an old .xls file")
+        stream.seek(0)
+        with self._reading():
+            self._book = CalamineWorkbook.from_filelike(stream)
+        self.names = self._book.sheet_names
+
+    def lines(self, sheet: str, merged: Sequence[tuple[int, int, int]] = ()) -> Iterator[Line]:
+        """Yield the rows that are not empty. A cell that is ``merged`` over several rows has its value in each.
+
+        Args:
+            merged: as :class:`~robin_cli.data.sheet_layout.Layout` has them.
+        """
+        starts = {(first, column): last for first, last, column in merged}
+        filling: dict[int, tuple[int, Any]] = {}
+        with self._reading():
+            rows = self._book.get_sheet_by_name(sheet).iter_rows()
+        for number, row in enumerate(rows, 1):
+            cells = list(map(_plain_cell, row))
+            for column, (last, value) in filling.items():
+                if number <= last and column <= len(cells):
+                    cells[column - 1] = value
+            for column, cell in enumerate(cells, 1) if starts else ():
+                if (number, column) in starts:
+                    filling[column] = starts[number, column], cell
+            if not lines.is_blank(cells):
+                yield Line(number, cells)
+
+    def choose(self, wanted: Collection[str]) -> tuple[str, list[str]]:
+        """Return the first visible sheet with ``wanted`` columns, else the first that looks like a table; and the others."""
+        from python_calamine import SheetTypeEnum
+
+        sheets = [
+            each for each in self._book.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet
+        ]
+        visible = [each.name for each in sheets if not _is_hidden(each)]
+        if not visible:
+            self._refuse("has no visible sheet")
+        fits = {name: self._fit(name, wanted) for name in visible}
+        best = max(visible, key=fits.__getitem__)
+        ours = {_SETTINGS, *self.further(best)} if self.settings else set()
+        others = [
+            f'"{shown(each.name)}"' + " (hidden)" * _is_hidden(each)
+            for each in sheets
+            if each.name not in (best, *ours) and any(self.lines(each.name))
+        ]
+        return best, others
+
+    def _fit(self, sheet: str, wanted: Collection[str]) -> int:
+        """Return 2 for a sheet with at least two wanted columns, 1 for another table, 0 for a cover."""
+        head = [line.cells for line in islice(self.lines(sheet), HEADER_WITHIN)]
+        header = head[header_at(head, wanted)] if head else []
+        names = {str(cell).strip() for cell in header if cell is not None}
+        return 2 if len(names & {*wanted}) > 1 else int(len(names) > 1)
+
+    @cached_property
+    def settings(self) -> dict[Any, Any]:
+        """The settings that robin writes beside its results; none in another workbook."""
+        if _SETTINGS not in self.names:
+            return {}
+        cells = dict(line.cells[:2] for line in self.lines(_SETTINGS) if len(line.cells) > 1)
+        return cells if "version of robin" in cells else {}
+
+    def further(self, sheet: str) -> list[str]:
+        """Return the sheets that go on with the rows of robin's first one: those with the same header."""
+        if sheet != _OURS or not self.settings:
+            return []
+        header = next(self.lines(sheet), None)
+        return [
+            name
+            for name in self.names
+            if _FURTHER.fullmatch(name) and next(self.lines(name), None) == header
+        ]
+
+    def _refuse(self, fact: str) -> None:
+        raise InputError(f"{self._source}: {fact}. {_STEPS[fact]}")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        from python_calamine import CalamineError, PasswordError
+
+        try:
+            yield
+        except PasswordError:
+            self._refuse("is protected by a password")
+        except (CalamineError, IndexError, OSError) as error:
+            reason = shown(str(error) or type(error).__name__, 160)
+            raise Damaged(f"{self._source}: not a workbook that can be read: {reason}") from None
+
+
+_STEPS = {
+    "is protected by a password": "Save a copy without one.",
+    "is an old .xls file": "Save it as .xlsx.",
+    "has no visible sheet": "Name one: FILE#SHEET.",
+}
+
+
+def file_of(name: str) -> str:
+    """Return the file of a source: ``data.xlsx`` for ``data.xlsx#Sheet2``."""
+    found = re.match(
+        rf"(.*?(?:{'|'.join(map(re.escape, ENDS))})(?:\?[^#]*)?)#", name, re.IGNORECASE | re.DOTALL
+    )
+    return found[1] if found else name
+
+
+def scales_in(name: str) -> dict[str, Scale]:
+    """Return the scale of each attribute that the sheet "settings" of a workbook by robin says; nothing for other files."""
+    path = file_of(name)
+    if not path.lower().endswith(ENDS) or not Path(path).is_file():
+        return {}
+    with Path(path).open("rb") as stream:
+        try:
+            scales = json.loads(str(Workbook(stream, path).settings.get("scale") or "{}"))
+        except (InputError, ValueError):  # another workbook
+            return {}
+    ends = {attribute: str(text).rpartition("-") for attribute, text in scales.items()}
+    return {attribute: Scale(int(low), int(high)) for attribute, (low, _, high) in ends.items()}
+
+
+def _is_hidden(sheet: SheetMetadata) -> bool:
+    from python_calamine import SheetVisibleEnum
+
+    return sheet.visible != SheetVisibleEnum.Visible
+
+
+def _plain_cell(value: object) -> object:
+    """Return a cell's value: a text, a number, a boolean, a time as text, or None for an empty cell or an error."""
+    if value == "" or (isinstance(value, str) and value in SPREADSHEET_ERRORS):
+        return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < _WHOLE else value
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, timedelta) else value
