@@ -40,7 +40,7 @@ from robin_cli.session.engine import Engine
 
 class ThisMachine:
     @staticmethod
-    def check(address, secret):
+    def check(resolved):
         pass
 
     @staticmethod
