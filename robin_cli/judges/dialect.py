@@ -12,9 +12,12 @@ from robin_cli.judges.judge import Notices
 from robin_cli.judges.metering import most_tokens
 from robin_cli.judges.problems import EITHER, IMAGES, Unsupported
 from robin_cli.judges.replies import Completion, Outcome
-from robin_cli.judges.transport import RAISED, Endpoint
+from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question
+
+RAISED = 4
+"""The factor by which the limit on answers is raised, once one was cut off before its text."""
 
 _FEW_LOGPROBS = 5
 """Some endpoints return no more per token."""

@@ -13,7 +13,7 @@ import orjson
 
 from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import TooLong, Unreadable, one_line, read_json, short_text
-from robin_cli.judges.dialect import Dialect, features_of
+from robin_cli.judges.dialect import RAISED, Dialect, features_of
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.judges.problems import (
@@ -26,7 +26,7 @@ from robin_cli.judges.problems import (
     unanswered,
 )
 from robin_cli.judges.replies import Completion, Outcome, read_completion
-from robin_cli.judges.transport import RAISED, Endpoint, Request, Response, Transport, Unreachable
+from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import UNREADABLE, Usage

@@ -40,9 +40,6 @@ _UNREACHED = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.E
 _PLAIN = (*_HUNG_UP[:2], *_UNREACHED, errno.EMFILE)
 """Errors of the system whose messages suffice. (TLS errors use other numbers of the same type.)"""
 
-RAISED = 4
-"""The factor by which the limit on answers is raised, once one was cut off before its text."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(Options):

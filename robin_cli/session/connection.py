@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from robin_cli.judges.descriptors import most_connections
+from robin_cli.judges.dialect import RAISED
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
@@ -15,7 +16,7 @@ from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, Price
 from robin_cli.judges.openai_http import TRIED, OpenAIJudge
 from robin_cli.judges.retrying import PATIENCE_S, Retrying
-from robin_cli.judges.transport import RAISED, Endpoint
+from robin_cli.judges.transport import Endpoint
 from robin_cli.model.judge_spec import WITHOUT_KEY, JudgeSpec
 from robin_cli.run.manifest import Manifest
 from robin_cli.session.elsewhere import Reach, Target, asked_here
