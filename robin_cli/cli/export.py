@@ -77,9 +77,6 @@ def export(
     ctx: typer.Context,
     run: opt.RunOrScores = None,
     what: _What = What.SCORES,
-    excel: Annotated[
-        bool, typer.Option("--excel", help="CSV or TSV that Excel opens right by double click.")
-    ] = False,
     messages: Annotated[
         bool,
         typer.Option(
@@ -142,7 +139,7 @@ def export(
         _write_page(run, given, labels)
         return
     table = _table_of(run, what, given, {**options, "output": file}, notify)
-    show([table], given, notify, for_people=given.format == "table", run=run, excel=excel)
+    show([table], given, notify, for_people=given.format == "table", run=run)
 
 
 @app.command(

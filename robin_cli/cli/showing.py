@@ -69,7 +69,6 @@ def show(
     *,
     for_people: bool,
     run: Path | None = None,
-    excel: bool = False,
     most: int | None = None,
 ) -> None:
     """Print ``tables``, or write the first to a file, as set in ``given``.
@@ -78,7 +77,6 @@ def show(
         notify: called if an id or a name in a file was changed.
         for_people: print them.
         run: their run, whose settings are written in formats that have a place for them.
-        excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
         most: print so many rows; None for as many as a terminal shows.
     """
     if for_people:
@@ -99,12 +97,7 @@ def show(
         from robin_cli.show.methods import settings_sheet
 
         made_with = {**settings_of(run), **settings_sheet(run)}
-    how: dict[str, Any] = {
-        "fmt": given.format,
-        "output": given.output,
-        "excel": excel,
-        "raw": given.raw,
-    }
+    how: dict[str, Any] = {"fmt": given.format, "output": given.output, "raw": given.raw}
     export(tables[0].rows(), made_with, notify=notify, **how)
     if given.output not in {None, "-"}:
         notify(f"wrote {given.output}")

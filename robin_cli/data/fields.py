@@ -605,8 +605,30 @@ def found_at(row: Row, field: Field) -> tuple[str, object]:
     return found
 
 
+WORKERS = frozenset(
+    f"{who}{end}"
+    for who in (
+        "annotator",
+        "coder",
+        "evaluator",
+        "labeler",
+        "labeller",
+        "rater",
+        "reviewer",
+        "worker",
+    )
+    for end in ("", "_id")
+)
+"""Names of columns that say who rated or labelled a row."""
+
+
 def is_of_one_worker(row: Row, fields: Fields) -> bool:
-    """Return whether a row of an axis file holds one worker's ratings of a summary, which others may have rated too."""
+    """Return whether a row holds one person's ratings of a response, which others may have rated too.
+
+    The rows of Summarize From Feedback's axis files do, and those that name the person.
+    """
+    if not WORKERS.isdisjoint(row):
+        return any(find(row, field) is not MISSING for field in fields.ratings)
     return found_at(row, fields.response)[0] == "summary.text" and any(
         path.startswith("summary.axes.") and value is not MISSING
         for path, value in (found_at(row, field) for field in fields.ratings)

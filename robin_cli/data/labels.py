@@ -21,6 +21,7 @@ from types import NoneType
 from typing import NamedTuple
 
 from robin_cli.data.checking import as_number, as_share
+from robin_cli.data.fields import WORKERS
 from robin_cli.data.rows import Row, Wanted, kind
 from robin_cli.data.sources import Source, in_memory, opened, sound_rows
 from robin_cli.model.errors import InputError, did_you_mean, shown
@@ -79,7 +80,17 @@ def load_labels(
     """
     numbers = {_LABEL, _RATING, _PROBABILITY, *scales}
     wanted = Wanted(
-        {_ID, _ATTRIBUTE, _LABELLER, _LABELLED_AT, _GROUP, _BEST, SYSTEM_COLUMN, *numbers},
+        {
+            *WORKERS,
+            _ID,
+            _ATTRIBUTE,
+            _LABELLER,
+            _LABELLED_AT,
+            _GROUP,
+            _BEST,
+            SYSTEM_COLUMN,
+            *numbers,
+        },
         numbers=numbers,
     )
     pairs = _Pairs(frozenset(pair_ids), prefixes)
@@ -100,7 +111,9 @@ def _labels(
     unknown: list[str] = []
     labelled = rows = 0
     names: dict[str, None] = {}
-    for where, row in sound_rows(source, "Correct the row."):
+    for where, cells in sound_rows(source, "Correct the row."):
+        column = _column_of_labellers(cells)
+        row = {**cells, _LABELLER: cells[column]} if column else cells
         rows += 1
         if table.names is None and not row.keys() <= names.keys():
             names.update(dict.fromkeys(row))
@@ -190,9 +203,16 @@ def _mean(labels: Mapping[str, Label]) -> Label:
     )
 
 
+def _column_of_labellers(names: Iterable[str]) -> str:
+    """Return the column that says who labelled: labeller, or the only one of a usual name; "" if there is none."""
+    names = set(names)
+    usual = [] if _LABELLER in names else sorted(names & WORKERS)
+    return _LABELLER if _LABELLER in names else usual[0] if len(usual) == 1 else ""
+
+
 def _check_dropped(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
     """Raise InputError for a column that looks like labels, or like one of robin's, and would not be read."""
-    known = {*_ROWS, *scales}
+    known = {*_ROWS, *scales, _column_of_labellers(names)}
     labels = rf"{_PEOPLE}|{_LABEL}|{_RATING}|{_BEST}|preference|{'|'.join(map(re.escape, scales))}"
     for name in (name for name in names if name not in known):
         letters = re.sub(r"[\W_]+", "", name.casefold())

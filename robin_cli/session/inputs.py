@@ -124,8 +124,8 @@ def pairs_of(
         )
     if dataset.merged:
         notify(
-            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further workers' ratings of the same "
-            "summaries; the human ratings are the workers' means"
+            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further people's ratings of the same "
+            "responses; the human ratings are their means"
         )
     return dataset
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import shutil
 import sys
 import tempfile
@@ -33,7 +32,6 @@ def export(
     *,
     fmt: str | None,
     output: str | None,
-    excel: bool = False,
     raw: bool = False,
     notify: Callable[[str], None] = lambda _line: None,
 ) -> None:
@@ -42,23 +40,14 @@ def export(
     Args:
         settings: the run's, for formats that have a place for them (xlsx).
         fmt: one of FORMATS; None for the one of the file's suffix, or csv without a known suffix.
-        excel: CSV and TSV begin with the mark by which Excel knows UTF-8.
         raw: CSV and TSV hold texts to the letter, also those that a spreadsheet would run.
         notify: called once if an id or a name in them was changed.
 
     Raises:
-        InputError: an unknown format, ``excel`` with one that is no text, or with ``raw``.
+        InputError: an unknown format, or one without a place for lists.
         StorageError: the file could not be written.
     """
     name = format_named(fmt, output)
-    if excel and raw:
-        raise InputError(
-            "--raw: not with --excel, where texts such as =1+1 would run; leave one of the two out"
-        )
-    if excel and name not in SEPARATORS:
-        raise InputError(
-            "--excel: is for csv and tsv, which Excel would else read in another encoding; xlsx needs nothing"
-        )
     if name in {*SEPARATORS, "xlsx"} and any(map(pa.types.is_nested, results.schema.types)):
         raise InputError(
             f"--messages: conversations do not go into the cells of {name}; write .jsonl or .parquet (--format jsonl)"
@@ -67,8 +56,6 @@ def export(
         results = defused(results, notify)
 
     def write(file: IO[bytes]) -> None:
-        if excel:
-            file.write(codecs.BOM_UTF8)
         _write(name, results, settings, file)
 
     write_to("-o", output or "-", write)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.data.pairs import load_pairs
-from tests.data.writing import HELPSTEER, as_lines, as_parquet, complaint, written
+from tests.data.writing import HELPSTEER, as_lines, as_parquet, complaint, read, refused, written
 
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
 DISAGREEMENTS: list[dict[str, Any]] = [
@@ -127,3 +127,22 @@ def test_gives_a_summary_the_mean_of_its_workers(
             {name: fmean(values) for name, values in expected.items() if values}
         )
     assert data.merged == sum(text in texts for text, _ in rated) - len(texts)
+
+
+def test_reads_the_ratings_of_several_people_from_lists_and_from_rows(tmp_path: Path) -> None:
+    people = [{"fluency": 2, "coherence": 5}, {"fluency": 4, "coherence": 4}]
+    row = {"id": "a", "text": "p", "decoded": "r", "people": people}
+    columns = {"prompt": "text", "response": "decoded", "coherence": "people.coherence"}
+    for name in ("a.jsonl", "a.parquet"):
+        (pair,) = read(tmp_path, [row], name, columns=columns).pairs
+        assert pair.human == {"coherence": 4.5}
+    said = refused(tmp_path, [row], columns={**columns, "prompt": "people.coherence"})
+    assert said.startswith('pairs.jsonl:1: field "people.coherence" is a list, not text.')
+
+    rows = [
+        {"id": "a", "prompt": "p", "response": "r", "annotator": who, "helpfulness": rating}
+        for who, rating in (("ann", 1), ("bob", 4))
+    ]
+    data = read(tmp_path, rows)
+    assert [(pair.pair_id, pair.human) for pair in data.pairs] == [("a", {"helpfulness": 2.5})]
+    assert data.merged == 1

@@ -147,7 +147,6 @@ REFUSED = [
     ("pair_id,label,rating\np1,3,2\n", ': the columns "label" and "rating" both hold labels.'),
     ("pair_id,label,style\np1,3,2\n", ': the columns "label" and "style" both hold labels.'),
     ("pair_id,label,Annotator\np1,3,x\n", ': the column "Annotator" would not be read. Rename'),
-    ("pair_id,label,rater_id\np1,3,x\n", ': the column "rater_id" would not be read. Rename'),
     ("pair_id,label,Labelled At\np1,3,x\n", ': the column "Labelled At" would not be read. Rename'),
     ("pair_id,label,label_2\np1,3,2\n", ': the column "label_2" would not be read. Write a row'),
     ("pair_id,rater1,rater2\np1,3,2\n", ': the column "rater1" would not be read. Write a row'),
@@ -221,3 +220,11 @@ def test_takes_the_best_response_of_groups_by_name(tmp_path: Path) -> None:
     path.write_text("group,best\nq1,nobody\n")
     with pytest.raises(InputError, match=r':2: no pair of the run is called "nobody"'):
         load_labels(path, IDS, ONE)
+
+
+@pytest.mark.parametrize("who", ["annotator", "rater_id", "worker"])
+def test_takes_a_usual_column_of_people_for_the_labellers(tmp_path: Path, who: str) -> None:
+    found = read(tmp_path, f"pair_id,{who},label\np1,ann,3\np1,bob,4\n")
+    assert values(found) == {"p1": 3.5}
+    with pytest.raises(InputError, match='the column "annotator" would not be read'):
+        read(tmp_path, "pair_id,annotator,reviewer,label\np1,ann,bob,3\n")

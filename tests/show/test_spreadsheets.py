@@ -99,7 +99,7 @@ def test_libreoffice_finds_every_value_and_makes_no_formula(run: Path, tmp_path:
                 value.replace("\r", "\n") if isinstance(value, str) else shown(value),
             )
 
-    export(scores_of(run), {}, fmt=None, output=str(tmp_path / "s.csv"), excel=True)
+    export(scores_of(run), {}, fmt=None, output=str(tmp_path / "s.csv"))
     opened = office(tmp_path / "s.csv", "xlsx", "--infilter=CSV:44,34,76,1")
     sheet = openpyxl.load_workbook(opened).active
     assert sheet is not None
@@ -110,15 +110,6 @@ def test_libreoffice_finds_every_value_and_makes_no_formula(run: Path, tmp_path:
         assert {cell.data_type for cell in line} <= {"s", "n", "inlineStr"}  # never "f"
         assert same(line[2].value, wanted["score"])
         assert same(line[4].value, wanted["variance"])
-
-
-def test_excel_knows_the_encoding_by_its_mark(run: Path) -> None:
-    done = robin("export", run, "--excel", cwd=run.parent)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("\ufeffpair_id,")
-    refused = robin("export", run, "--excel", "--format", "jsonl", cwd=run.parent)
-    assert refused.returncode == 2
-    assert "--excel" in refused.stderr
 
 
 def test_a_workbook_tells_what_its_numbers_were_made_with(run: Path, tmp_path: Path) -> None:
@@ -284,5 +275,3 @@ def test_leaves_ids_as_they_are_where_asked_and_says_once_where_it_does_not(
     assert raw.stderr == "wrote raw.csv\n"
     with (tmp_path / "raw.csv").open(encoding="utf-8", newline="") as file:
         assert [row["pair_id"] for row in csv.DictReader(file)] == TEXTS
-    with pytest.raises(InputError, match="--raw: not with --excel"):
-        export(scores_of(run), {}, fmt="csv", output=None, excel=True, raw=True)

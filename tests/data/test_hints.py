@@ -1,0 +1,94 @@
+"""What errors propose for data with other names: a command that can be pasted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robin_cli.data.comparisons import load_comparisons
+from tests.data.writing import as_lines, refused, written
+
+TWO: dict[str, tuple[dict[str, Any], str]] = {
+    "HelpSteer2": (
+        {"prompt": "p", "response_1": "a", "response_2": "b", "preference_strength": -1},
+        "--pairwise --columns response_a=response_1,response_b=response_2.",
+    ),
+    "HH": (
+        {"chosen": "\n\nHuman: p\n\nAssistant: a", "rejected": "\n\nHuman: p\n\nAssistant: b"},
+        "--pairwise --columns response_a=chosen,response_b=rejected.",
+    ),
+    "Arena": (
+        {
+            "model_a": "x",
+            "model_b": "y",
+            "conversation_a": [
+                {"role": "user", "content": "p"},
+                {"role": "assistant", "content": "a"},
+            ],
+            "conversation_b": [
+                {"role": "user", "content": "p"},
+                {"role": "assistant", "content": "b"},
+            ],
+        },
+        "--pairwise --columns response_a=conversation_a,response_b=conversation_b,system_a=model_a,system_b=model_b.",
+    ),
+    "JudgeBench": (
+        {"question": "p", "response_model": "m", "response_A": "a", "response_B": "b"},
+        "--pairwise --columns prompt=question,response_a=response_A,response_b=response_B.",
+    ),
+    "Summarize From Feedback": (
+        {"info": {"post": "p"}, "summaries": [{"text": "a"}, {"text": "b"}], "choice": 0},
+        "--pairwise.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_proposes_to_compare_two_responses_and_then_reads_them(tmp_path: Path, name: str) -> None:
+    row, flags = TWO[name]
+    said = refused(tmp_path, [row])
+    assert said.endswith(f"Each row holds two responses. Compare them: {flags}")
+    named = flags.rstrip(".").partition("--columns ")[2]
+    columns = dict(each.split("=") for each in named.split(",") if each)
+    (pair,) = load_comparisons(tmp_path / "pairs.jsonl", columns=columns).pairs
+    assert (pair.prompt, pair.response, pair.other) == ("p", "a", "b")
+
+
+def test_reads_helpsteers_preferences_and_comparisons_of_summaries_as_they_are(
+    tmp_path: Path,
+) -> None:
+    row = {
+        "info": {"id": "i", "post": "p", "title": "t"},
+        "summaries": [{"text": "a", "policy": "sup"}, {"text": "b", "policy": "ref"}],
+        "choice": 0,
+    }
+    (pair,) = load_comparisons(written(tmp_path, "sff.json", as_lines([row, row]))).pairs
+    assert (pair.prompt, pair.response, pair.other) == ("p", "a", "b")
+    assert (pair.columns["system_a"], pair.columns["system_b"]) == ("sup", "ref")
+    (pair,) = load_comparisons(
+        written(tmp_path, "hs.jsonl", json.dumps(TWO["HelpSteer2"][0]).encode())
+    ).pairs
+    assert (pair.prompt, pair.response, pair.other) == ("p", "a", "b")
+    assert pair.columns == {"preference_strength": -1}
+
+
+def test_proposes_columns_side_by_side_or_no_name(tmp_path: Path) -> None:
+    said = refused(tmp_path, b"id,question,topic,gpt-4.1,llama\n1,q,t,a,b\n", "wide.csv")
+    assert said.endswith(
+        "Use --columns 'prompt=question,response=gpt-4.1|llama', if these columns hold the responses of a system each."
+    )
+    tree = {"tree_id": "t", "prompt": {"text": "p", "replies": [{"text": "a"}]}}
+    assert refused(tmp_path, [tree]).endswith(
+        "Use --columns response=NAME, NAME being the field that holds it."
+    )
+
+
+def test_proposes_to_skip_bad_rows_only_if_they_are_few(tmp_path: Path) -> None:
+    good, bad = {"prompt": "p", "response": "r"}, {"prompt": "p", "response": None}
+    assert "--skip-bad-rows" in refused(tmp_path, [bad, good, {**good, "prompt": "q"}])
+    assert refused(tmp_path, [good, bad, bad]) == (
+        'pairs.jsonl:2: field "response" is null. Give the row a response.'
+    )
