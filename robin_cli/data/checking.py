@@ -52,7 +52,7 @@ _GROUPED, _SYSTEM = (
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d{16}\.0")
 """A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 _LONG = 2**20
-_EXACT = 2**53
+_EXACT, _DIGITS = 2**53, 16
 
 
 class Held(NamedTuple):
@@ -97,8 +97,9 @@ def check_row(row: Row, fields: Fields) -> Held:
     human = {}
     for field in fields.ratings:
         value = row.get(field.path)
-        if type(value) is int and -_EXACT < value < _EXACT:
-            human[field.name] = float(value)
+        is_text = type(value) is str and len(value) < _DIGITS and value.isdecimal()
+        if is_text or (type(value) is int and -_EXACT < value < _EXACT):
+            human[field.name] = float(value)  # type: ignore[arg-type]  # mypy forgets what is_text says
         elif (rating := _rating(row, field, of_two=other is not None)) is not None:
             human[field.name] = rating
     if fields.reference:
@@ -352,8 +353,6 @@ def as_number(value: object) -> float | None:
     if type(value) is float or value is None:
         return value
     if isinstance(value, str):
-        if value.isdecimal():
-            return float(value)
         if value.strip().lower() in _NO_RATING:
             return None
         if "_" in value:  # float() would read 1_0 as ten
