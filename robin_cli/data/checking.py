@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from robin_cli.data.chats import (
     CHAT_BEGINS,
@@ -52,7 +52,7 @@ _GROUPED, _SYSTEM = (
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d{16}\.0")
 """A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 _LONG = 2**20
-_EXACT = 2**53
+_EXACT, _DIGITS = 2**53, 16
 
 
 class Held(NamedTuple):
@@ -64,7 +64,6 @@ class Held(NamedTuple):
     own_id: str | None
     prompt: str
     response: str
-    human: Mapping[str, float]
     reference: str | None
     group: str | None
     other: str | None
@@ -94,13 +93,6 @@ def check_row(row: Row, fields: Fields) -> Held:
         value = row.get(fields.id.path)
         is_plain = type(value) is str and value.isascii() and value.isalnum()
         own_id = str(value) if is_plain else _named(row, fields.id, fields, _OWN_IDS)
-    human = {}
-    for field in fields.ratings:
-        value = row.get(field.path)
-        if type(value) is int and -_EXACT < value < _EXACT:
-            human[field.name] = float(value)
-        elif (rating := _rating(row, field, of_two=other is not None)) is not None:
-            human[field.name] = rating
     if fields.reference:
         reference = _reference(row, fields.reference, fields)
     if fields.taking and not (
@@ -112,7 +104,7 @@ def check_row(row: Row, fields: Fields) -> Held:
     systems = _NO_SYSTEMS
     if fields.systems:
         systems = {each.name: _named(row, each, fields, _SYSTEM) or "" for each in fields.systems}
-    return Held(own_id, prompt, response, human, reference, group, other, systems)
+    return Held(own_id, prompt, response, reference, group, other, systems)
 
 
 def _judged_texts(row: Row, fields: Fields) -> tuple[str, str, str | None]:
@@ -305,6 +297,26 @@ def mean(ratings: Sequence[float]) -> float:
     )
 
 
+def check_ratings(
+    rows: Sequence[Row], field: Field, *, of_two: bool
+) -> list[float | BadRow | None]:
+    """Return the human rating in a field of each row: None if it is absent, BadRow if it is none."""
+    values: list[Any] = [row.get(field.path) for row in rows]
+    kinds = set(map(type, values))
+    if kinds == {int} and max(values) < _EXACT and min(values) > -_EXACT:
+        return list(map(float, values))
+    if kinds == {str} and all(map(str.isdecimal, values)) and max(map(len, values)) < _DIGITS:
+        return list(map(float, values))
+    return [_rating_or_error(row, field, of_two=of_two) for row in rows]
+
+
+def _rating_or_error(row: Row, field: Field, *, of_two: bool) -> float | BadRow | None:
+    try:
+        return _rating(row, field, of_two=of_two)
+    except BadRow as error:
+        return error
+
+
 def _rating(row: Row, field: Field, *, of_two: bool) -> float | None:
     value = find(row, field)
     if value is MISSING:
@@ -352,8 +364,6 @@ def as_number(value: object) -> float | None:
     if type(value) is float or value is None:
         return value
     if isinstance(value, str):
-        if value.isdecimal():
-            return float(value)
         if value.strip().lower() in _NO_RATING:
             return None
         if "_" in value:  # float() would read 1_0 as ten

@@ -117,9 +117,10 @@ def as_utf8(stream: BinaryIO, source: str, encoding: str = "") -> tuple[BinaryIO
                 f"{source}: begins as UTF-16, and is cut short or damaged ({error.reason}). Save it as UTF-8."
             ) from None
         line = data.count(b"\n", 0, error.start) + 1
+        known = _NAMES.get(name, name.upper())
         raise InputError(
-            f"{source}:{line}: byte 0x{data[error.start]:02X} is not {_NAMES.get(name, name)}. Save the file as UTF-8, or "
-            "name its encoding: --encoding NAME."
+            f"{source}:{line}: byte 0x{data[error.start]:02X} is not {known}. Save the file as UTF-8, or name its encoding: "
+            "--encoding NAME."
         ) from None
     return io.BytesIO(text.removeprefix("\ufeff").encode()), _note(name, text, wide)
 

@@ -320,30 +320,28 @@ class GrowingTable:
         return replace(PairTable(lambda: self._pairs)[at], columns=_without_nulls(columns))
 
     def add(
-        self, ids: Sequence[str], pairs: Sequence[Pair | Held], columns: Mapping[str, Sequence[Any]]
+        self,
+        ids: Sequence[str],
+        pairs: Sequence[Pair | Held],
+        human: Mapping[str, Sequence[Any]],
+        columns: Mapping[str, Sequence[Any]],
     ) -> None:
-        """Add pairs with their ids, and the columns of further values. InputError if the disk is full."""
-        texts = {
-            name: [getattr(pair, attribute) for pair in pairs]
-            for name, attribute in _ATTRIBUTES.items()
-        }
-        batch = {
-            name: pa.array(values, pa.large_string())
-            for name, values in [("pair_id", ids), *texts.items()]
-        }
-        for name in dict.fromkeys(chain.from_iterable(pair.human for pair in pairs)):
-            batch[name] = pa.array([pair.human.get(name) for pair in pairs], pa.float64())
-        further = {name: typed(values) for name, values in columns.items()}
+        """Add pairs with their ids, and columns of human ratings and of further values. InputError if the disk is full."""
+        texts: dict[str, Sequence[str | None]] = {"pair_id": ids}
+        texts |= {name: [getattr(pair, its) for pair in pairs] for name, its in _ATTRIBUTES.items()}
+        batch = {name: pa.array(values, pa.large_string()) for name, values in texts.items()}
+        batch |= {name: pa.array(values, pa.float64()) for name, values in human.items()}
+        further = _with_values({name: typed(values) for name, values in columns.items()})
         self._pairs.add(pa.record_batch(_with_values(batch)))
-        self._further.add(
-            pa.record_batch(_with_values(further) or {_NOTHING: pa.nulls(len(pairs))})
-        )
+        self._further.add(pa.record_batch(further or {_NOTHING: pa.nulls(len(pairs))}))
 
     def add_pairs(self, pairs: Sequence[Pair]) -> None:
         """Add pairs as :meth:`add` does."""
-        names = dict.fromkeys(chain.from_iterable(pair.columns for pair in pairs))
-        columns = {name: [pair.columns.get(name) for pair in pairs] for name in names}
-        self.add([pair.pair_id for pair in pairs], pairs, columns)
+        human, columns = (
+            {name: [values.get(name) for values in rows] for name in dict.fromkeys(chain(*rows))}
+            for rows in ([pair.human for pair in pairs], [pair.columns for pair in pairs])
+        )
+        self.add([pair.pair_id for pair in pairs], pairs, human, columns)
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """Return the pairs, ``without`` these further columns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import re
 from array import array
@@ -12,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from robin_cli.data.checking import Held, check_row, id_of_two, mean, pair_id_of
+from robin_cli.data.checking import Held, check_ratings, check_row, id_of_two, mean, pair_id_of
 from robin_cli.data.columns import Columns, FurtherColumns
 from robin_cli.data.fields import (
     Field,
@@ -36,7 +37,7 @@ from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.data.texts import give_back
 from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text
+from robin_cli.model.records import PLACE_COLUMNS, SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -149,14 +150,21 @@ def gathered(
     )
     reading.wanted = reading.wanted._replace(encoding=encoding)
     reading.thinking.strip = strip_thinking
-    if isinstance(names, BytesIO):
-        reading.take(in_memory(names, called, reading.wanted))
-        return reading.dataset()
-    for name in expanded([names] if isinstance(names, (str, Path)) else names):
-        with opened(name, reading.wanted) as source:
-            reading.take(source)
-        if reading.is_done:
-            break
+    thresholds = gc.get_threshold()
+    gc.set_threshold(
+        100_000, *thresholds[1:]
+    )  # rows hold no cycles: to look for them takes a tenth of the time
+    try:
+        if isinstance(names, BytesIO):
+            reading.take(in_memory(names, called, reading.wanted))
+            return reading.dataset()
+        for name in expanded([names] if isinstance(names, (str, Path)) else names):
+            with opened(name, reading.wanted) as source:
+                reading.take(source)
+            if reading.is_done:
+                break
+    finally:
+        gc.set_threshold(*thresholds)
     return reading.dataset()
 
 
@@ -174,21 +182,22 @@ class _Part:
 
     Attributes:
         held: what the good rows hold, by place. ``bad``: why others are bad.
-        columns: the further columns, a value for each row.
+        human: the human ratings by attribute, and ``columns`` the further columns: a value for each row.
         kept: the places of the rows whose pairs are new. ``ids``: the ids of these pairs.
     """
 
     def __init__(self) -> None:
         self.held: dict[int, Held] = {}
         self.bad: dict[int, BadRow] = {}
+        self.human: dict[str, list[float | None]] = {}
         self.columns: Columns = {}
         self.kept: list[int] = []
         self.ids: list[str] = []
 
     def pair(self, at: int, pair_id: str) -> Pair:
         """Return the pair in the row at a place."""
-        _, prompt, response, human, reference, group, other, _ = self.held[at]
-        columns = self._columns_at(at)
+        _, prompt, response, reference, group, other, _ = self.held[at]
+        human, columns = _values_at(at, self.human), _values_at(at, self.columns)
         return Pair(pair_id, prompt, response, human, reference, group, columns, other)
 
     def made_id(self, at: int) -> str:
@@ -196,16 +205,22 @@ class _Part:
         held = self.held[at]
         if held.other is None:
             return pair_id_of(held.prompt, held.response)
-        return id_of_two(held.prompt, held.response, held.other, self._columns_at(at))
+        return id_of_two(held.prompt, held.response, held.other, _values_at(at, self.columns))
 
-    def columns_of_kept(self) -> tuple[Sequence[str], Sequence[Held], Columns]:
-        """Return the ids, the texts and the further columns of the new pairs."""
-        columns = {name: [values[at] for at in self.kept] for name, values in self.columns.items()}
-        return self.ids, [self.held[at] for at in self.kept], columns
+    def columns_of_kept(
+        self,
+    ) -> tuple[Sequence[str], Sequence[Held], dict[str, list[Any]], dict[str, list[Any]]]:
+        """Return the ids, the texts, the human ratings and the further columns of the new pairs."""
+        human, columns = (
+            {name: [values[at] for at in self.kept] for name, values in each.items()}
+            for each in (self.human, self.columns)
+        )
+        return self.ids, [self.held[at] for at in self.kept], human, columns
 
-    def _columns_at(self, at: int) -> dict[str, Value]:
-        values = ((name, column[at]) for name, column in self.columns.items())
-        return {name: value for name, value in values if value is not None}
+
+def _values_at(at: int, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    values = ((name, column[at]) for name, column in columns.items())
+    return {name: value for name, value in values if value is not None}
 
 
 class _Reading:
@@ -326,6 +341,9 @@ class _Reading:
                     raise part.bad[at]
                 held = part.held[at]
                 pair_id = held.own_id or part.made_id(at)
+                if held.own_id is None:  # a person does not find a hash in the file
+                    name = PLACE_COLUMNS[source.table.unit]
+                    part.columns.setdefault(name, [None] * len(numbered))[at] = number
                 place = self._places.get(pair_id)
                 if place is not None:
                     pair_id, place = self._take_again(
@@ -349,7 +367,7 @@ class _Reading:
         return first_error
 
     def _check(self, rows: Sequence[Row | BadRow], fields: Fields) -> _Part:
-        """Check rows one by one, and keep the further columns of those with the same keys together."""
+        """Check the texts of rows one by one, and the ratings and further columns of those with the same keys together."""
         part = _Part()
         by_keys: dict[tuple[str, ...], dict[int, Row]] = {}
         for at, row in enumerate(rows):
@@ -364,7 +382,17 @@ class _Reading:
                     part.held[at] = check_row(row, of_keys)
                 except BadRow as error:
                     part.bad[at] = error
-            good = [at for at in alike if at in part.held]
+            for rated in of_keys.ratings:
+                places = [at for at in alike if at not in part.bad]
+                ratings = part.human.setdefault(rated.name, [None] * len(rows))
+                of_two = of_keys.other is not None
+                checked = check_ratings([alike[at] for at in places], rated, of_two=of_two)
+                for at, rating in zip(places, checked, strict=True):
+                    if isinstance(rating, BadRow):
+                        part.bad[at] = rating
+                    else:
+                        ratings[at] = rating
+            good = [at for at in alike if at not in part.bad]
             names = [field.name for field in of_keys.systems]
             systems = {name: [part.held[at].systems[name] for at in good] for name in names}
             columns, bad = self._further.of_rows([alike[at] for at in good], systems)

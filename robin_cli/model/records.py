@@ -51,6 +51,9 @@ MODEL_PREFIX = "replay:"
 SERVICE_ID = r"^(?!.*(^|/)\.{1,2}(/|$))[!-~]{1,2000}$"
 """An id of a file or a batch from a batch service; some have slashes. It is part of an address, so it may not go up."""
 
+PLACE_COLUMNS = {"line": "source_line", "row": "source_row"}
+"""The columns with the number of a pair's line or row in its file, of pairs without an id of their own."""
+
 SYSTEM_COLUMNS = ("system_a", "system_b")
 """The further columns with the systems of the two responses of a comparison."""
 

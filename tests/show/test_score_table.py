@@ -95,7 +95,7 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
         "judge", "pairs.jsonl", *flags, "--show", "topics", cwd=tmp_path, exits=2
     ).stderr
     assert (
-        'no column of the data, which have topic, prompt, response; did you mean "topic"?'
+        'no column of the data, which have topic, source_line, prompt, response; did you mean "topic"?'
         in refused
     )
     assert not (tmp_path / "new").exists()
