@@ -85,13 +85,19 @@ def turns_in_lists(prompt: str, response: str, called: str) -> list[object] | No
     """Return the conversation of two texts that are JSON lists of texts, the user's turns and the assistant's; else None.
 
     Raises:
-        BadRow: the lists differ in length, or the last answer is null.
+        BadRow: the lists differ in length, or an answer is null.
     """
     asked, said = _decoded(prompt), _decoded(response)
     if not asked or not said or not all(isinstance(each, str) for each in asked):
         return None
     if not all(isinstance(each, str | None) for each in said):
         return None
+    if None in said:
+        raise BadRow(
+            f"{called} holds null in place of an answer. Give every turn an answer, or leave such rows out with "
+            "--skip-bad-rows.",
+            "no response",
+        )
     if len(asked) != len(said):
         raise BadRow(
             f"{called} is a list of {len(said)} texts, and its prompt one of {len(asked)}. Give every turn an answer, or leave "

@@ -17,7 +17,15 @@ from robin_cli.data.pair_table import PairTable
 from robin_cli.data.pairs import Dataset, gathered
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.matches import MOST_SYSTEMS
-from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, Value, as_text, number_of
+from robin_cli.model.records import (
+    PLACE_COLUMNS,
+    SYSTEM_COLUMN,
+    SYSTEM_COLUMNS,
+    Pair,
+    Value,
+    as_text,
+    number_of,
+)
 
 MOST_COMPARISONS = 2_000_000
 
@@ -182,7 +190,8 @@ def _check_named(found: Dataset, *, wants_best: bool) -> None:
             f"{found.source}: {len(unnamed):,} of {len(found.pairs):,} rows do not name the system that answered, the first is "
             f'{shown(unnamed[0].pair_id)}; give them a "{SYSTEM_COLUMN}", or leave them out'
         )
-    known = sorted({name for pair in islice(found.pairs, 1000) for name in pair.columns})
+    names = {name for pair in islice(found.pairs, 1000) for name in pair.columns}
+    known = sorted(names - {*PLACE_COLUMNS.values()})
     there = (
         ", ".join(map(shown, known[:_SHOWN])) + ", …" * (len(known) > _SHOWN)
         if known

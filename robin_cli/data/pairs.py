@@ -37,7 +37,7 @@ from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.data.texts import give_back
 from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.records import PLACE_COLUMNS, SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -341,6 +341,9 @@ class _Reading:
                     raise part.bad[at]
                 held = part.held[at]
                 pair_id = held.own_id or part.made_id(at)
+                if held.own_id is None:  # a person does not find a hash in the file
+                    name = PLACE_COLUMNS[source.table.unit]
+                    part.columns.setdefault(name, [None] * len(numbered))[at] = number
                 place = self._places.get(pair_id)
                 if place is not None:
                     pair_id, place = self._take_again(

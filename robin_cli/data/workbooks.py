@@ -19,7 +19,7 @@ from robin_cli.model.records import Scale
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from python_calamine import SheetMetadata
+    from python_calamine import CalamineSheet, SheetMetadata
 
 ENDS = (".xlsx", ".xlsm", ".ods")
 
@@ -53,6 +53,7 @@ class Workbook:
         with self._reading():
             self._book = CalamineWorkbook.from_filelike(stream)
         self.names = self._book.sheet_names
+        self._sheets: dict[str, CalamineSheet] = {}
 
     def lines(self, sheet: str, merged: Sequence[tuple[int, int, int]] = ()) -> Iterator[Line]:
         """Yield the rows that are not empty. A cell that is ``merged`` over several rows has its value in each.
@@ -63,8 +64,9 @@ class Workbook:
         starts = {(first, column): last for first, last, column in merged}
         filling: dict[int, tuple[int, Any]] = {}
         with self._reading():
-            rows = self._book.get_sheet_by_name(sheet).iter_rows()
-        for number, row in enumerate(rows, 1):
+            if sheet not in self._sheets:  # to parse one takes most of the time
+                self._sheets[sheet] = self._book.get_sheet_by_name(sheet)
+        for number, row in enumerate(self._sheets[sheet].iter_rows(), 1):
             cells = list(map(_plain_cell, row))
             for column, (last, value) in filling.items():
                 if number <= last and column <= len(cells):

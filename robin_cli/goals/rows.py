@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robin_cli.data.images import named
 from robin_cli.goals.checks import TEXTS_SHOWN
 from robin_cli.model.arms import IntArray
-from robin_cli.model.records import Pair
+from robin_cli.model.records import PLACE_COLUMNS, Pair
 from robin_cli.run.pair_files import read_pair_batches
 from robin_cli.run.reader import RunData
 from robin_cli.run.segments import gathered
@@ -57,16 +57,15 @@ def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = (
 
     Args:
         pair: of each row, shape (rows,).
-        show: columns of the data, also prompt and response; without it the prompt is shown if ids are hashes.
+        show: columns of the data, also prompt and response; without it the place in the data and the prompt
+            are shown if ids are hashes.
     """
 
     def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
         pairs, place = np.unique(pair[rows], return_inverse=True)
-        unnamed = (
-            []
-            if "prompt" in show
-            else ["prompt"] * any(is_hashed(run.pair_ids[each]) for each in pairs.tolist())
-        )
+        is_unnamed = any(is_hashed(run.pair_ids[each]) for each in pairs.tolist())
+        places = [name for name in PLACE_COLUMNS.values() if name in run.column_names]
+        unnamed = [*places, "prompt"] if is_unnamed and "prompt" not in show else []
         found: dict[str, Sequence[str]] = {}
         for name in dict.fromkeys([*unnamed, *show]):
             if name in TEXTS_SHOWN:

@@ -62,6 +62,9 @@ ORDERS = ("a-first", "b-first")
 PREFERENCE = "preference"
 """The attribute of a pairwise run without a criterion."""
 
+PLACE_COLUMNS = {"line": "source_line", "row": "source_row"}
+"""The columns with the number of a pair's line or row in its file, of pairs without an id of their own."""
+
 SYSTEM_COLUMNS = ("system_a", "system_b")
 """The further columns with the systems of the two responses of a comparison."""
 

@@ -301,6 +301,9 @@ def test_reads_conversations_as_text_in_cells_or_refuses_them(tmp_path: Path) ->
     lists = {"prompt": '["Hi", "Why?"]', "response": '["Hello!"]'}
     said = complaint(written(tmp_path, "b.csv", WRITERS[".csv"]([lists])))
     assert 'field "response" is a list of 1 texts, and its prompt one of 2.' in said
+    lists["response"] = '["Hello!", null]'
+    said = complaint(written(tmp_path, "c.csv", WRITERS[".csv"]([lists])))
+    assert 'field "response" holds null in place of an answer.' in said
 
 
 def test_refuses_one_text_as_prompt_and_response(tmp_path: Path) -> None:

@@ -25,7 +25,16 @@ from robin_cli.model.records import Pair, as_text
 from robin_cli.run.reader import read_run
 from robin_cli.run.store import RunStore
 from tests.conftest import has
-from tests.data.writing import WRITERS, as_csv, as_lines, complaint, read, refused, written
+from tests.data.writing import (
+    WRITERS,
+    as_csv,
+    as_lines,
+    columns_of,
+    complaint,
+    read,
+    refused,
+    written,
+)
 from tests.run.test_store import manifest
 
 Row = Mapping[str, Any]
@@ -44,7 +53,7 @@ SYSTEMS: list[Row] = [
 def kept(folder: Path, *rows: Row, suffix: str = ".jsonl", **options: Any) -> list[dict[str, Any]]:
     numbered = [{"id": f"{at}", **each} for at, each in enumerate(rows)]
     path = written(folder, f"pairs{suffix}", WRITERS[suffix](numbered))
-    return [dict(pair.columns) for pair in load_pairs(path, **options).pairs]
+    return [columns_of(pair) for pair in load_pairs(path, **options).pairs]
 
 
 def stored(folder: Path, pairs: Sequence[Pair]) -> Path:
@@ -68,8 +77,8 @@ def test_keeps_what_else_the_rows_hold_whatever_the_format(tmp_path: Path, suffi
     assert list(run.column_names) == ["model", "tokens", "cost", "safe"]
     assert run.column("model") == ["small", "large"]
     assert run.column("tokens") == ["3", None]
-    assert [dict(pair.columns) for pair in run.pairs] == [
-        dict(pair.columns) for pair in load_pairs(path).pairs
+    assert [columns_of(pair) for pair in run.pairs] == [
+        columns_of(pair) for pair in load_pairs(path).pairs
     ]
 
 
@@ -146,9 +155,9 @@ def test_gives_any_rows_back_as_they_came(rows: list[dict[str, Any]]) -> None:
         folder = Path(name)
         numbered = [row(id=f"{at}", **each) for at, each in enumerate(rows)]
         pairs = load_pairs(written(folder, "pairs.jsonl", as_lines(numbered))).pairs
-        assert [dict(pair.columns) for pair in pairs] == together([flat(each) for each in rows])
+        assert [columns_of(pair) for pair in pairs] == together([flat(each) for each in rows])
         run = read_run(stored(folder, pairs))
-        assert [dict(pair.columns) for pair in run.pairs] == together([flat(each) for each in rows])
+        assert [columns_of(pair) for pair in run.pairs] == together([flat(each) for each in rows])
         for each in run.column_names:
             texts = [
                 as_text(pair.columns[each]) if each in pair.columns else None for pair in run.pairs
@@ -185,8 +194,8 @@ def test_gives_the_columns_of_any_table_back(rows: list[dict[str, Any]]) -> None
         wanted = [
             flat({**each, "in": {"whole": each["whole"], "flag": each["flag"]}}) for each in rows
         ]
-        assert [dict(pair.columns) for pair in pairs] == wanted
-        assert [dict(pair.columns) for pair in run.pairs] == wanted
+        assert [columns_of(pair) for pair in pairs] == wanted
+        assert [columns_of(pair) for pair in run.pairs] == wanted
 
 
 def test_keeps_times_as_iso_texts_and_decimals_as_numbers(tmp_path: Path) -> None:
@@ -208,7 +217,7 @@ def test_keeps_times_as_iso_texts_and_decimals_as_numbers(tmp_path: Path) -> Non
     sink = io.BytesIO()
     pq.write_table(pa.table({"prompt": ["p"], "response": ["r"], **table}), sink)
     (pair,) = load_pairs(written(tmp_path, "pairs.parquet", sink.getvalue())).pairs
-    assert pair.columns == {
+    assert columns_of(pair) == {
         "day": "2024-05-06", "at": "2024-05-06T12:00:00.250000Z", "local": "2024-05-06T12:00:00",
         "hour": "07:30:00", "never": f"<value out of range: {2**62}>", "cost": 0.25, "id_number": str(10**30),
         "big": str(2**64 - 1), "meta.seen": "2024-05-06T12:00:00.250000",
@@ -246,7 +255,7 @@ def test_takes_a_field_as_the_system_that_answered(tmp_path: Path) -> None:
     ]
     path = written(tmp_path, "pairs.jsonl", as_lines(rows))
     data = load_pairs(path, columns={"system": "model.name"})
-    assert [dict(pair.columns) for pair in data.pairs] == [
+    assert [columns_of(pair) for pair in data.pairs] == [
         {"system": "small", "model.size": 7},
         {"system": "4"},
     ]
@@ -254,7 +263,7 @@ def test_takes_a_field_as_the_system_that_answered(tmp_path: Path) -> None:
         'not kept: column "system" (another field is mapped to "system")',
     )
     assert [pair.human for pair in data.pairs] == [{}, {}]
-    assert [dict(pair.columns) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {
+    assert [columns_of(pair) for pair in load_pairs(path, columns={"system": "-"}).pairs][1] == {
         "model.name": "4"
     }
 
@@ -287,15 +296,15 @@ def test_keeps_what_is_named_twice_or_not_taken(tmp_path: Path) -> None:
     path = written(tmp_path, "pairs.jsonl", as_lines([both]))
     (pair,) = load_pairs(path, group="set").pairs
     assert (pair.pair_id, pair.reference, pair.group) == ("a", None, "x")
-    assert pair.columns == {"id": 7, "reference": 42, "messages": "none", "set": "x"}
+    assert columns_of(pair) == {"id": 7, "reference": 42, "messages": "none", "set": "x"}
     (pair,) = load_pairs(path, columns={"prompt": "messages", "id": "-", "set": "-"}).pairs
-    assert pair.columns == {"prompt": "p", "reference": 42}
+    assert columns_of(pair) == {"prompt": "p", "reference": 42}
     path = written(tmp_path, "text.jsonl", as_lines([row(answer="gold", reference="gold")]))
     # also where the text is another column's, too
-    assert load_pairs(path).pairs[0].columns == {"answer": "gold"}
+    assert columns_of(load_pairs(path).pairs[0]) == {"answer": "gold"}
     path = written(tmp_path, "text.jsonl", as_lines([row(reference="gold", x={"y": 1})]))
     (pair,) = load_pairs(path).pairs
-    assert (pair.reference, pair.columns) == ("gold", {"x.y": 1})
+    assert (pair.reference, columns_of(pair)) == ("gold", {"x.y": 1})
 
 
 def test_keeps_the_rest_of_rows_with_conversations_and_axes(tmp_path: Path) -> None:
@@ -310,8 +319,8 @@ def test_keeps_the_rest_of_rows_with_conversations_and_axes(tmp_path: Path) -> N
     }
     path = written(tmp_path, "pairs.jsonl", as_lines([chat, axes, {**axes, "worker": "v"}]))
     first, second = load_pairs(path).pairs
-    assert first.columns == {"model": "m"}
-    assert second.columns == {
+    assert columns_of(first) == {"model": "m"}
+    assert columns_of(second) == {
         "info.id": "t3", "info.title": "T", "summary.policy": "sup2", "summary.axes.note": "n", "worker": "w"
     }  # fmt: skip
 
@@ -342,7 +351,7 @@ def test_leaves_out_a_column_with_a_long_text_from_all_rows(tmp_path: Path) -> N
             WRITERS[suffix]([{"page": "", "model": "", **each} for each in rows]),
         )
         data = load_pairs(path)
-        assert [dict(pair.columns) for pair in data.pairs] == [{"model": "m"}, {}, {}]
+        assert [columns_of(pair) for pair in data.pairs] == [{"model": "m"}, {}, {}]
         assert data.columns_left_out == (
             'not kept: column "page" (a text of more than 32,768 characters)',
         )
@@ -361,20 +370,20 @@ def test_refuses_texts_that_cannot_be_stored_and_leaves_such_names_out(tmp_path:
         tmp_path, "pairs.jsonl", f'{{"prompt": "p", "response": "r", {name}}}\n'.encode()
     )
     data = load_pairs(path)
-    assert data.pairs[0].columns == {"z": 3}
+    assert columns_of(data.pairs[0]) == {"z": 3}
     has(data.columns_left_out[0], '"\\ud800", "xxx', "(a name that is too long, or no UTF-8)")
 
 
 def test_keeps_no_column_whose_name_stands_twice(tmp_path: Path) -> None:
     data = load_pairs(written(tmp_path, "pairs.csv", b"prompt,response,x,y,x,,\np,r,1,2,3,4,5\n"))
-    assert data.pairs[0].columns == {"y": "2"}
+    assert columns_of(data.pairs[0]) == {"y": "2"}
     assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
     sink = io.BytesIO()
     pq.write_table(
         pa.table([["p"], ["r"], [1], [2], [3]], ["prompt", "response", "x", "y", "x"]), sink
     )
     data = load_pairs(written(tmp_path, "pairs.parquet", sink.getvalue()))
-    assert data.pairs[0].columns == {"y": 2}
+    assert columns_of(data.pairs[0]) == {"y": 2}
     assert data.columns_left_out == ('not kept: column "x" (two of this name)',)
 
 
@@ -398,7 +407,7 @@ def test_reads_no_vectors_and_no_bytes(tmp_path: Path) -> None:
         place = bytes_of(path, column)
         data[place] = b"\xff" * (place.stop - place.start)
     assert [
-        dict(pair.columns)
+        columns_of(pair)
         for pair in load_pairs(written(tmp_path, "damaged.parquet", bytes(data))).pairs
     ] == [{"model": "m"}] * 50
 

@@ -17,6 +17,7 @@ from robin_cli.data.pairs import Dataset
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMNS
 from tests.conftest import refuses
+from tests.data.writing import columns_of
 from tests.data.writing import written as put
 
 Row = dict[str, Any]
@@ -58,7 +59,12 @@ def test_takes_rows_of_two_responses_as_they_are(tmp_path: Path) -> None:
     (pair,) = loaded(tmp_path, [{**TWO, "id": "k", "topic": "maths", "helpfulness": 3}]).pairs
 
     assert (pair.pair_id, pair.prompt, pair.response, pair.other) == ("k", "q", "one", "two")
-    assert pair.columns == {"system_a": "x", "system_b": "y", "topic": "maths", "helpfulness": 3}
+    assert columns_of(pair) == {
+        "system_a": "x",
+        "system_b": "y",
+        "topic": "maths",
+        "helpfulness": 3,
+    }
     assert pair.human == {}
 
 
@@ -88,7 +94,7 @@ def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -
     ).pairs
 
     assert (pair.pair_id, pair.response, pair.other) == ("7", "one", "two")
-    assert pair.columns == {"system_a": "x", "system_b": "y"}
+    assert columns_of(pair) == {"system_a": "x", "system_b": "y"}
 
 
 def test_takes_conversations_that_end_in_two_answers(tmp_path: Path) -> None:

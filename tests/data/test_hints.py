@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from robin_cli.data.comparisons import load_comparisons
-from tests.data.writing import as_lines, refused, written
+from tests.data.writing import as_lines, columns_of, refused, written
 
 TWO: dict[str, tuple[dict[str, Any], str]] = {
     "HelpSteer2": (
@@ -72,7 +72,7 @@ def test_reads_helpsteers_preferences_and_comparisons_of_summaries_as_they_are(
         written(tmp_path, "hs.jsonl", json.dumps(TWO["HelpSteer2"][0]).encode())
     ).pairs
     assert (pair.prompt, pair.response, pair.other) == ("p", "a", "b")
-    assert pair.columns == {"preference_strength": -1}
+    assert columns_of(pair) == {"preference_strength": -1}
 
 
 def test_proposes_columns_side_by_side_or_no_name(tmp_path: Path) -> None:

@@ -194,3 +194,12 @@ def test_numbers_the_rows_of_parquet_across_batches(tmp_path: Path) -> None:
 def test_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:
     assert "not valid JSON" in complaint(written(tmp_path, "pairs.jsonl", b"{"))
     assert gc.isenabled()
+
+
+def test_keeps_the_place_of_a_pair_without_an_id(tmp_path: Path) -> None:
+    rows = b"id,prompt,response\na,p,r\n,q,s\n"
+    named, unnamed = load_pairs(written(tmp_path, "pairs.csv", rows)).pairs
+    assert named.columns == {}
+    assert (len(unnamed.pair_id), unnamed.columns) == (16, {"source_line": 3})
+    (tmp_path / "pairs.json").write_text('[{"prompt": "p", "response": "r"}]')
+    assert load_pairs(tmp_path / "pairs.json").pairs[0].columns == {"source_row": 1}

@@ -14,7 +14,7 @@ from robin_cli.data.pools import load_pools
 from robin_cli.model.errors import ReadAs
 from robin_cli.model.records import Scale
 from tests.conftest import has, robin
-from tests.data.writing import complaint, written
+from tests.data.writing import columns_of, complaint, written
 
 WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
 MARKS = {
@@ -52,7 +52,7 @@ def said_of(path: Path) -> list[str]:
         "3,5",
         {"helpfulness": 2.0},
     )
-    assert dict(second.columns) == {"price": "1,5"}
+    assert columns_of(second) == {"price": "1,5"}
     return [str(each.message).replace(f"{path.parent}/", "") for each in caught]
 
 

@@ -15,7 +15,7 @@ from robin_cli.data.formats.sheets import CUT
 from robin_cli.data.pairs import load_pairs
 from robin_cli.model.errors import ReadAs
 from tests.conftest import has
-from tests.data.writing import complaint, refused, written
+from tests.data.writing import columns_of, complaint, refused, written
 from tests.show.test_spreadsheets import office
 
 HEADER = ("prompt", "response", "helpfulness", "tokens", "when", "share", "seen")
@@ -61,9 +61,9 @@ def check_as_written(path: Path) -> None:
         {"helpfulness": 4.0},
     )
     assert (second.prompt, second.response, second.human) == (" And 1 / 2? ", "0.5", {})
-    assert dict(first.columns) == {"tokens": 1, "when": "2024-05-06", "share": 0.5, "seen": True}
+    assert columns_of(first) == {"tokens": 1, "when": "2024-05-06", "share": 0.5, "seen": True}
     assert type(first.columns["tokens"]) is int
-    assert dict(second.columns) == {"tokens": 2**40, "when": "2024-05-06T12:30:00", "seen": False}
+    assert columns_of(second) == {"tokens": 2**40, "when": "2024-05-06T12:30:00", "seen": False}
 
 
 def test_reads_the_first_sheet_wherever_its_cells_begin(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_names_a_formula_without_a_stored_value(tmp_path: Path) -> None:
     )
     book_of(tmp_path / "b.xlsx", {"Data": [[*HEAD, "n"], ["p", "r", "=1+1"]]})
     with pytest.warns(ReadAs, match="1 formula without a stored value, read as empty"):
-        assert load_pairs(tmp_path / "b.xlsx").pairs[0].columns == {}
+        assert columns_of(load_pairs(tmp_path / "b.xlsx").pairs[0]) == {}
 
 
 def test_says_that_a_text_may_have_been_cut(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from robin_cli.data.comparisons import load_comparisons
 from robin_cli.data.pairs import load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
 from tests.conftest import has, refuses
-from tests.data.writing import complaint, written
+from tests.data.writing import columns_of, complaint, written
 
 COLUMNS = {"response": "gpt 4|wren", "helpfulness": "stars|wren_stars"}
 ROWS: list[dict[str, Any]] = [
@@ -47,7 +47,7 @@ def test_reads_a_response_of_each_column(tmp_path: Path, end: str) -> None:
         ("1/gpt 4", "p1", "a1"), ("1/wren", "p1", "b1"), ("2/gpt 4", "p2", "a2"),
     ]  # fmt: skip
     assert [dict(pair.human) for pair in pairs[:2]] == [{"helpfulness": 3.0}, {"helpfulness": 1.0}]
-    assert [dict(pair.columns) for pair in pairs[:2]] == [
+    assert [columns_of(pair) for pair in pairs[:2]] == [
         {"system": name, "topic": "t"} for name in ("gpt 4", "wren")
     ]
 

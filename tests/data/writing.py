@@ -17,6 +17,7 @@ import pytest
 
 from robin_cli.data.pairs import Dataset, load_pairs
 from robin_cli.model.errors import InputError
+from robin_cli.model.records import PLACE_COLUMNS, Pair, Value
 
 Row = Mapping[str, Any]
 Got = TypeVar("Got")
@@ -91,6 +92,13 @@ def read(
 ) -> Dataset:
     """What robin reads of a file of these rows, or bytes."""
     return load_pairs(written(folder, name, rows), **options)
+
+
+def columns_of(pair: Pair) -> dict[str, Value]:
+    """The further columns of a pair, without its place in the file."""
+    return {
+        name: value for name, value in pair.columns.items() if name not in PLACE_COLUMNS.values()
+    }
 
 
 def complaint(path: Path, **options: Any) -> str:
