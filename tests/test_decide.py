@@ -249,7 +249,7 @@ def test_a_second_opinion_is_asked_of_a_sample_and_where_it_is_worth_most(tmp_pa
     means = [2.0 if k < 6 else 0.2 for k in range(60)]
     with serving(rated(means)) as first, serving(rated(means)) as second:
         more = ("--model", f"other@{second.url}", "--decide", "score>=2", "--target-wrong", "0")
-        asked = [each for each in judging(first.url, *more, budget=150) if each != "--certify"]
+        asked = [each for each in judging(first.url, *more, budget=100) if each != "--certify"]
         scores = scores_in(robin(*asked, cwd=tmp_path, exits=0).stdout).set_index("pair_id")
     each = scores_in(robin("export", "r", "--what", "judge-scores", cwd=tmp_path).stdout)
     of_first = each[each["judge"] == "m"].set_index("pair_id").loc[scores.index]
@@ -268,8 +268,8 @@ def test_a_second_opinion_is_asked_of_a_sample_and_where_it_is_worth_most(tmp_pa
         [asked_of(body) for body in second.bodies for _ in range(body.get("n", 1))]
     ).value_counts()
     assert len({asked_of(body) for body in first.bodies}) == 60
-    assert 20 <= len(of_second) < 40
-    assert of_second.index[0] < 6
+    assert 20 <= len(of_second) <= 40
+    assert set(range(6)) <= set(of_second.index)
 
 
 def test_says_how_many_pairs_a_budget_reaches_with_a_second_opinion(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ def test_asks_the_same_however_texts_come(
     with judge() as asked, judge() as alone:
         judged(asked.url, tmp_path / "run")
         judged(alone.url, tmp_path / "alone", ray=None)
-    assert messages(asked) == messages(alone)
+    # How often each pair is asked depends on which answers come first.
+    assert messages(asked).keys() == messages(alone).keys()
+    assert len(asked.bodies) == len(alone.bodies) == 48
     assert set(plan.had_texts) == {way != "with each call"}
     assert plan.is_closed
 
