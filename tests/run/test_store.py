@@ -403,7 +403,7 @@ def test_says_that_a_manifest_is_none_of_robins(tmp_path: Path, content: str) ->
 
 
 def test_reads_back_the_manifest_it_wrote_with_the_scale_of_each_attribute(tmp_path: Path) -> None:
-    written = manifest().with_session(base_url=["u"]).with_session_end(in_flight=2)
+    written = manifest().with_session(base_url=["http://u/v1"]).with_session_end(in_flight=2)
     written.write(tmp_path)
     assert read_manifest(tmp_path) == written
     names, scales = ("helpfulness", "tone"), (Scale(0, 4), Scale(1, 10))
