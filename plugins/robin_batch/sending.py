@@ -144,12 +144,12 @@ class ToServices(Sender):
         while tries < _TRIES:
             if self._ends.is_set():
                 raise _Stopped
-            if submission.state == "written":
-                uploaded = await self._upload(submission, service, rounds)
-                if uploaded is None:
-                    return None
-                submission = uploaded
             try:
+                if submission.state == "written":
+                    uploaded = await self._upload(submission, service, rounds)
+                    if uploaded is None:
+                        return None
+                    submission = uploaded
                 batch = await self._create(submission, service, rounds)
                 if batch is not None:
                     return await self._accepted(submission, batch, service, rounds)
@@ -157,10 +157,12 @@ class ToServices(Sender):
                 if not (refused.is_full and self._at_work[submission.judge]):
                     await self._refuse(submission, rounds, refused.detail, is_full=refused.is_full)
                     return None
+                self._seen.pop(submission.number, None)
                 self._freed.clear()
                 await self._pause(_LONGEST_PAUSE_S, or_when=self._freed)
-                submission = submission.now("uploaded", batch_id=None)
-                rounds.batches.set(submission)
+                if submission.file_id is not None:
+                    submission = submission.now("uploaded", batch_id=None)
+                    rounds.batches.set(submission)
                 continue
             submission = await self._unmake(submission, service, rounds)
             tries += 1

@@ -7,6 +7,7 @@ import io
 import re
 import unicodedata
 from collections import Counter
+from itertools import accumulate
 from typing import BinaryIO
 
 from robin_cli.data.lines import refuse_foreign
@@ -108,7 +109,7 @@ def as_utf8(stream: BinaryIO, source: str, encoding: str = "") -> tuple[BinaryIO
     foreign = [line for line in data.splitlines() if not line.isascii()]
     if not encoding and not wide and _are_mostly_utf8(foreign):
         return io.BytesIO(data), ""
-    name = encoding or wide or _recognise(b"\n".join(foreign)[:_SAMPLE_BYTES], source)
+    name = encoding or wide or _recognise(_sample_of(foreign), source)
     try:
         text = data.decode(name)
     except UnicodeDecodeError as error:
@@ -123,6 +124,12 @@ def as_utf8(stream: BinaryIO, source: str, encoding: str = "") -> tuple[BinaryIO
             "--encoding NAME."
         ) from None
     return io.BytesIO(text.removeprefix("\ufeff").encode()), _note(name, text, wide)
+
+
+def _sample_of(lines: list[bytes]) -> bytes:
+    """Return the first lines, as many as fit into a sample, and at least one: a cut might split a character."""
+    ends = accumulate(len(line) + 1 for line in lines)
+    return b"\n".join(lines[: max(1, sum(end <= _SAMPLE_BYTES for end in ends))])
 
 
 def _is_utf8(stream: BinaryIO) -> bool:

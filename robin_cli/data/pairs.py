@@ -268,6 +268,11 @@ class _Reading:
         return self._limit - self._count if self._limit else 0
 
     @property
+    def _used(self) -> int:
+        """The rows that were used, those that repeat or merge with others included."""
+        return self._count + self._merged + self._repeated
+
+    @property
     def _is_full(self) -> bool:
         return len(self._numbers) == self._limit
 
@@ -295,13 +300,13 @@ class _Reading:
         names: list[str] = []
         if missing:
             rows = _seeking(rows, missing, names)
-        before, bad = self._count + self._merged, self._reasons.total()
+        before, bad = self._used, self._reasons.total()
         try:
             first_error = self._take_rows(rows, fields, source)
         finally:
             if isinstance(source.table.rows, Generator):
                 source.table.rows.close()  # a reader says what it found at the end of its rows
-        if before == self._count + self._merged and not self._is_full:
+        if before == self._used and not self._is_full:
             read = self._reasons.total() - bad
             raise InputError(
                 f"{source.name}: not one row can be used ({read} read). The first: {first_error}"
@@ -361,7 +366,7 @@ class _Reading:
                     said = f"{place_of(source.name, source.table.unit, number)}: {error}"
                     is_usual = 2 * len(part.bad) > len(numbered)
                     self._leave_out(error.reason, _without_skipping(said) if is_usual else said)
-                    first_error = first_error or said
+                    first_error = first_error or _without_skipping(said)
         if part.kept:
             self._pairs.add(*part.columns_of_kept())
         return first_error

@@ -164,8 +164,9 @@ def scales_in(name: str) -> dict[str, Scale]:
             scales = json.loads(str(Workbook(stream, path).settings.get("scale") or "{}"))
         except (InputError, ValueError):  # another workbook
             return {}
-    ends = {attribute: str(text).rpartition("-") for attribute, text in scales.items()}
-    return {attribute: Scale(int(low), int(high)) for attribute, (low, _, high) in ends.items()}
+    named = scales.items() if isinstance(scales, dict) else ()
+    ends = {name: re.fullmatch(r"(-?\d+)-(-?\d+)", str(text)) for name, text in named}
+    return {name: Scale(int(each[1]), int(each[2])) for name, each in ends.items() if each}
 
 
 def _is_hidden(sheet: SheetMetadata) -> bool:

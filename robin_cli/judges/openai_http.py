@@ -124,13 +124,16 @@ class OpenAIJudge(Judge):
         self, question: Question, body: dict[str, Any], refusal: Failure, started: float
     ) -> Reply | Failure:
         """Send what may be answered in place of a refused request; return the refusal if nothing is."""
-        for feature, other in self._dialect.others(body, refusal):
+        tried: set[str] = set()
+        for features, other in self._dialect.others(body, refusal):
             outcome = await self._send(other)
             if not (isinstance(outcome, Failure) and outcome.refused):
                 if isinstance(outcome, Completion):
-                    self._dialect.never_send(feature)
+                    for feature in features:
+                        self._dialect.never_send(feature)
                 return self.read(question, other, outcome, time.monotonic() - started)
-            self._dialect.accepted.add(feature)  # leaving it out does not help
+            tried.update(features)
+        self._dialect.accepted |= tried  # leaving them out does not help
         return refusal
 
     def read(

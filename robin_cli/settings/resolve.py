@@ -185,7 +185,7 @@ def _check_prices(settings: Settings) -> None:
             "--price-cached: give --price-in and --price-out too, or none of them to use "
             "genai-prices"
         )
-    both = zip(settings.price_cached, settings.price_in, strict=False)
+    both = zip(_for_each(settings, "price_cached"), _for_each(settings, "price_in"), strict=False)
     if any(cached > uncached for cached, uncached in both):
         raise InputError(
             "--price-cached: is more than --price-in; cached tokens cannot cost more than others"

@@ -22,6 +22,7 @@ from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.settings.addresses import (
     JUDGE_SCHEME,
     OPENAI_URL,
+    checked_urls,
     host_of,
     is_loopback,
     place_of,
@@ -149,7 +150,7 @@ def _decision(setting: Setting, value: Any) -> str | None:
         return "a price"
     if setting.name == "api_key_env" and set(value) - {DEFAULT_KEY_ENV, NO_KEY}:
         return "which key is sent"
-    for host in map(host_of, _addresses({setting.name: value})):
+    for host in map(host_of, checked_urls(_addresses({setting.name: value}), setting.name)):
         if not _is_free(host, NO_KEY):
             return f"that prompts go to {host}"
     if setting.file == "written":
