@@ -49,6 +49,16 @@ def test_refuses_a_price_of_cached_tokens_alone(tmp_path: Path) -> None:
     assert "give --price-in and --price-out too" in " ".join(done.stderr.split())
 
 
+def test_refuses_a_price_of_cached_tokens_above_that_of_any_judge(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 2)
+    more = ("-a", "helpfulness", "--run", "r", "--model", "m", "--model", "o")
+    prices = ("--price-in", "2", "--price-in", "1", "--price-out", "3", "--price-cached", "1.5")
+    done = robin(
+        "judge", data, "-b", "4", *more, *prices, cwd=tmp_path, OPENAI_API_KEY="sk-x", exits=2
+    )
+    assert "is more than --price-in" in " ".join(done.stderr.split())
+
+
 def gaps(bodies: list[dict[str, Any]]) -> list[int]:
     """Return how many requests after the one before of its pair each came, but the first two of each pair."""
     last: dict[str, list[int]] = {}

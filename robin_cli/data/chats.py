@@ -27,10 +27,12 @@ _SPEAKERS = {
 _NAMED = re.compile(r"(?:\A|\n\n)(System|User|Assistant): ")
 _TRANSCRIPT = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 _MESSAGES = re.compile(
-    r"\s*\[\s*\{(?=[^{}]{0,2000}?['\"](?:role|from)['\"]\s*:)(?=.*['\"](?:content|value)['\"]\s*:)",
+    r"\s*\[\s*\{(?=.*['\"](?:role|from)['\"]\s*:)(?=.*['\"](?:content|value)['\"]\s*:)",
     re.DOTALL,
 )
 """A list of messages as text."""
+_OF_NUMPY = re.compile(r"""\s*\[('[^'\n]*'|"[^"\n]*")\s+('[^'\n]*'|"[^"\n]*")[^,]*\]\s*\Z""")
+"""A list of texts without commas; Python would join them."""
 _MARK = "<extra_id_1>"
 _STEP = 'Write it as {"role": …, "content": text}, or leave such rows out with --skip-bad-rows.'
 _BAD = "a conversation that cannot be used"
@@ -87,6 +89,13 @@ def turns_in_lists(prompt: str, response: str, called: str) -> list[object] | No
     Raises:
         BadRow: the lists differ in length, or an answer is null.
     """
+    both = (prompt, response)
+    if any(map(_OF_NUMPY.match, both)) and all(text.lstrip().startswith("[") for text in both):
+        raise BadRow(
+            f"{called} or its prompt is a list as numpy prints it. Write the lists as JSON, or the data as Parquet, or leave "
+            "such rows out with --skip-bad-rows.",
+            _BAD,
+        )
     asked, said = _decoded(prompt), _decoded(response)
     if not asked or not said or not all(isinstance(each, str) for each in asked):
         return None

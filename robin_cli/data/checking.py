@@ -49,7 +49,7 @@ _OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}.
 _GROUPED, _SYSTEM = (
     f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
 )
-_ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d{16}\.0")
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+?\d+|\d{16,}\.0")
 """A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 _LONG = 2**20
 _EXACT, _DIGITS = 2**53, 16
@@ -154,7 +154,9 @@ def _texts(row: Row, fields: Fields) -> tuple[str, str]:
             # A conversation that holds the response also holds its prompt.
             asked, said = (chat if each is MISSING else each for each in (asked, said))
             name = _called(row, fields.chat)
-    messages = chat_in(said, name)
+    # Beside a prompt of its own, a text is the response, whatever it looks like.
+    is_own = isinstance(said, str) and isinstance(asked, str) and asked is not said
+    messages = None if is_own else chat_in(said, name)
     if messages is None and isinstance(asked, str) and isinstance(said, str):
         messages = turns_in_lists(asked, said, name) if asked is not said else None
         asked = said if messages is not None else asked
@@ -254,11 +256,12 @@ def _named(row: Row, field: Field, fields: Fields, step: str) -> str | None:
         return str(value)
     if isinstance(value, str) and value:
         _check_encodable(value, row, field)
-        if field.name == "id" and _ROUNDED.fullmatch(value):
+        if _ROUNDED.fullmatch(value.strip()):
+            own = f", or make ids from the text with --columns id={NOT_READ}"
             raise BadRow(
-                f"the id {value} was rounded by a spreadsheet, so different ids may be the same. Save the column as text, or "
-                f"make ids from the text with --columns id={NOT_READ}.",
-                "a rounded id",
+                f"the {field.name} {value} was rounded by a spreadsheet, so different ones may be the same. Save the column as "
+                f"text{own * (field.name == 'id')}.",
+                f"a rounded {field.name}",
             )
         return value
     if value is MISSING and field.mapped:

@@ -70,7 +70,10 @@ _LETTERS |= {
 }
 """The letters beside a to z of the languages of each encoding, or the names of their scripts; the likeliest first."""
 
-_MARKS = "’‘“”„–—…€«»¿¡°、。「」（）！？：；，،؛؟"
+_MARKS = "’‘“”„–—…€«»¿¡°、。「」（）！？：；，،؛؟\xa0£¥¢§©®™±×÷·•½¼¾ºª¹²³†‡‰µ"
+_WITHIN_WORDS = re.compile(r"(?<=[^\W\d_])[“”„…†‡•](?=[^\W\d_])")
+"""Marks that no word holds: in another encoding they are letters."""
+_EAST_ASIAN = ("cp932", "gb18030", "big5", "cp949")
 _CHUNK_BYTES = 2**20
 _SAMPLE_BYTES = 2**15
 _LEAST_FIT = 0.7
@@ -181,10 +184,12 @@ def _fit(sample: bytes, encoding: str) -> float:
     except UnicodeDecodeError:
         return 0.0
     foreign = sum(not each.isascii() and each not in _MARKS for each in text)
+    foreign += len(_WITHIN_WORDS.findall(text))
     if not foreign:
         return 1.0
     alphabets = _LETTERS[encoding]
-    letters = Counter("".join(word for word in _foreign_words(text) if _is_word(word, encoding)))
+    words = (_east_asian_words if encoding in _EAST_ASIAN else _foreign_words)(text)
+    letters = Counter("".join(word for word in words if _is_word(word, encoding)))
     fitting = [{each for each in letters if _is_of(each, alphabet)} for alphabet in alphabets]
     shares = [
         sum(letters[each] for each in some) / foreign for some in (*fitting, set().union(*fitting))
@@ -214,6 +219,12 @@ def _foreign_words(text: str) -> list[str]:
     """Return the words that are not ASCII alone."""
     letters = (each if unicodedata.category(each)[0] in "LM" else " " for each in text)
     return [word for word in "".join(letters).split() if not word.isascii()]
+
+
+def _east_asian_words(text: str) -> list[str]:
+    """Return the same without the Latin words that touch them; a lone sign there may be two letters of another language."""
+    parts = (re.split("[A-Za-z]+", word) for word in _foreign_words(text))
+    return [part for of_word in parts for part in of_word if len(part) > 1 or len(of_word) == 1]
 
 
 def _note(name: str, text: str, wide: str) -> str:

@@ -440,6 +440,7 @@ class _Reading:
     ) -> None:
         """Merge a pair with the ``first`` one of its id. BadRow unless another worker rated it, or it may repeat."""
         merges = is_by_worker and (first.prompt, first.response) == (pair.prompt, pair.response)
+        merges = merges and not _is_of_another(pair, first)
         if merges and first.group == pair.group:
             self._later.setdefault(at, []).append(pair.human)
             self._merged += 1

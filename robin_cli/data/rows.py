@@ -108,8 +108,10 @@ _ERRORS = """
     #BEZUG! #WERT! #NV #ZAHL! #NOM? #VALEUR! #NOMBRE! #NUL! #¡REF! #¿NOMBRE? #¡VALOR! #¡DIV/0! #¡NUM! #¡NULO! #N/D
     #RIF! #NOME? #VALORE! #VALOR! #NÚM! #VERW! #NAAM? #WAARDE! #DEEL/0! #GETAL! #N/B #ADR! #NAZWA? #ARG! #DZIEL/0! #LICZBA!
     #ССЫЛКА! #ИМЯ? #ЗНАЧ! #ДЕЛ/0! #Н/Д #ЧИСЛО! #ПУСТО!
+    #ÉRTÉK! #HIV! #NÉV? #ZÉRÓOSZTÓ! #HIÁNYZIK #SZÁM! #DEĞER! #BAŞV! #AD? #SAYI/0! #YOK #SAYI! #HODNOTA! #ODKAZ! #NÁZEV?
+    #DĚLENÍ_NULOU! #VÆRDI! #REFERENCE! #NAVN? #DIVISION/0! #I/T #VÄRDEFEL! #REFERENS! #NAMN? #ARVO! #VIITTAUS! #NIMI? #ERROR!
 """
-SPREADSHEET_ERRORS = frozenset(_ERRORS.split())
+SPREADSHEET_ERRORS = frozenset(_ERRORS.split()) | {f"Err:{number}" for number in range(501, 541)}
 """What spreadsheets in several languages show, and save as CSV, in place of a value: it is missing."""
 
 HEADER_WITHIN = 20

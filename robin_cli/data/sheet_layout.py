@@ -15,6 +15,8 @@ _FORMULA = re.compile(
     rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
 )
 """A cell with a formula and no value."""
+_ZERO = re.compile(rb"(?<=</f>)<v>0</v>")
+"""The value that XlsxWriter gives to all formulas, in workbooks that Excel is to compute when it opens them."""
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE_TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 _LAST_ROW = 2**20
@@ -33,6 +35,11 @@ class Layout(NamedTuple):
     merged: list[tuple[int, int, int]]
     unsaved: list[tuple[int, int]]
 
+    def without_columns(self, count: int) -> Layout:
+        """Return the layout of the sheet without its first ``count`` columns."""
+        merged = [(first, last, column - count) for first, last, column in self.merged]
+        return Layout(self.hidden, merged, [(row, column - count) for row, column in self.unsaved])
+
 
 def layout_of(stream: BinaryIO, sheet: str) -> Layout:
     """Return the layout of a sheet of an .xlsx or .ods file, and rewind the stream."""
@@ -40,7 +47,9 @@ def layout_of(stream: BinaryIO, sheet: str) -> Layout:
         with ZipFile(stream) as archive:
             if "content.xml" in archive.namelist():
                 return _of_ods(archive, sheet)
-            return _of_xlsx(archive.read(_path_in(archive, sheet)))
+            has_placeholders = b'fullCalcOnLoad="1"' in archive.read("xl/workbook.xml")
+            xml = archive.read(_path_in(archive, sheet))
+            return _of_xlsx(_ZERO.sub(b"", xml) if has_placeholders else xml)
     except (BadZipFile, KeyError, ElementTree.ParseError):  # calamine reads more than this does
         return Layout([], [], [])
     finally:

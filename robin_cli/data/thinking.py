@@ -10,8 +10,8 @@ from robin_cli.model.records import number_of
 _REASONING = re.compile(
     r"\s*(?:<think(?:ing)?>|\[THINK\]).*?(?:</think(?:ing)?>|\[/THINK\]|\Z)\s*", re.DOTALL
 )
-_ENDED = re.compile(r".*?(?:</think(?:ing)?>|\[/THINK\])\s*", re.DOTALL)
-"""Some templates begin the reasoning in the prompt, so that a response holds its end alone."""
+_ENDED = re.compile(r"(?:(?!<think|\[THINK\]).)*?(?:</think(?:ing)?>|\[/THINK\])\s*", re.DOTALL)
+"""Some templates begin the reasoning in the prompt, so that a response holds its end alone. Answers may name tags."""
 
 
 @dataclass

@@ -63,10 +63,7 @@ class Workbook:
         """
         starts = {(first, column): last for first, last, column in merged}
         filling: dict[int, tuple[int, Any]] = {}
-        with self._reading():
-            if sheet not in self._sheets:  # to parse one takes most of the time
-                self._sheets[sheet] = self._book.get_sheet_by_name(sheet)
-        for number, row in enumerate(self._sheets[sheet].iter_rows(), 1):
+        for number, row in enumerate(self._sheet(sheet).iter_rows(), 1):
             cells = list(map(_plain_cell, row))
             for column, (last, value) in filling.items():
                 if number <= last and column <= len(cells):
@@ -76,6 +73,16 @@ class Workbook:
                     filling[column] = starts[number, column], cell
             if not lines.is_blank(cells):
                 yield Line(number, cells)
+
+    def first_column(self, sheet: str) -> int:
+        """Return the number of empty columns before the table: rows have no cells for these."""
+        return (self._sheet(sheet).start or (0, 0))[1]
+
+    def _sheet(self, name: str) -> CalamineSheet:
+        with self._reading():
+            if name not in self._sheets:  # to parse one takes most of the time
+                self._sheets[name] = self._book.get_sheet_by_name(name)
+        return self._sheets[name]
 
     def choose(self, wanted: Collection[str]) -> tuple[str, list[str]]:
         """Return the first visible sheet with ``wanted`` columns, else the first that looks like a table; and the others."""

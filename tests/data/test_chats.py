@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from robin_cli.data.chats import readable_turns
 from robin_cli.data.comparisons import load_comparisons
 from robin_cli.data.pairs import load_pairs
+from robin_cli.model.errors import InputError
 from tests.data.writing import WRITERS, as_lines, complaint, written
 
 NESTED = [".jsonl", ".json", ".parquet"]
@@ -332,3 +334,32 @@ def test_counts_reasoning_and_removes_it_on_demand(tmp_path: Path, response: str
     assert data.notes == ("reasoning such as <think>…</think> was removed from 1 response",)
     plain = as_lines([{"prompt": "Why?", "response": "I think <think> is a tag."}])
     assert load_pairs(written(tmp_path, "b.jsonl", plain)).notes == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Human: Hi\n\nAssistant: Hello!",
+        '[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]',
+        '[{"from": "Paris", "to": "Rome", "value": "5 h"}]',
+    ],
+)
+def test_a_response_beside_its_own_prompt_is_judged_as_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_bytes(orjson.dumps({"prompt": "Write a dialogue.", "response": text}) + b"\n")
+    (pair,) = load_pairs(path).pairs
+    assert (pair.prompt, pair.response) == ("Write a dialogue.", text)
+
+
+def test_refuses_lists_as_numpy_prints_them(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("id,prompt,response\n1,\"['Hi' 'More']\",\"['a1' 'a2']\"\n")
+    with pytest.raises(InputError, match="a list as numpy prints it"):
+        load_pairs(path)
+
+
+def test_reads_messages_whose_content_stands_first_and_holds_braces(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    messages = '[{"content": "Fix f() { return 1 }", "role": "user"}]'
+    path.write_bytes(orjson.dumps({"prompt": messages, "response": "ok"}) + b"\n")
+    assert load_pairs(path).pairs[0].prompt == "Fix f() { return 1 }"

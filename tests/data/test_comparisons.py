@@ -7,6 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +76,14 @@ def test_knows_a_repeated_row_again_if_systems_are_numbers_in_some_rows_and_name
     for between in (1, 5000):  # rows that are read together, and rows that are not
         others = [{**TWO, "prompt": f"q{at}"} for at in range(between)]
         assert loaded(tmp_path, [numbered, *others, numbered]).repeated == 1
+
+
+def test_takes_a_file_that_only_repeats_another(tmp_path: Path) -> None:
+    first, second = (tmp_path / f"{name}.jsonl" for name in "ab")
+    for path in (first, second):
+        path.write_bytes(orjson.dumps(TWO) + b"\n")
+    data = load_comparisons([first, second])
+    assert (len(data.pairs), data.repeated) == (1, 1)
 
 
 def test_takes_two_responses_under_the_names_that_columns_says(tmp_path: Path) -> None:

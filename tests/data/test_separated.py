@@ -176,6 +176,39 @@ def test_recognises_the_encoding_of_a_few_words_and_quotes_one(
     assert pair.prompt == language + SAID[encoding]
 
 
+SIGNS = {
+    "times": ("cp1252", "Compute 3 × 4 ÷ 2 ± 5"),
+    "money": ("cp1252", "£5 at a café"),
+    "marks": ("cp1252", "Lego® § 5, 1º, ½ ©"),
+    "French": ("cp1252", "Ça va\xa0? Oui\xa0! Très bien\xa0: merci."),
+    "German": ("cp1252", "Das ist „schön“ – 5 µm"),
+    "Mac": ("mac_roman", "£5 • 20° – café"),
+    "Japanese": ("cp932", "AIとは、人工知能"),
+    "Chinese": ("gb18030", "用Python写代码"),
+}
+
+
+@pytest.mark.parametrize("name", SIGNS)
+@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
+def test_takes_signs_for_no_letters_of_another_language(tmp_path: Path, name: str) -> None:
+    encoding, text = SIGNS[name]
+    path = written(tmp_path, "pairs.csv", f'prompt,response\np,"{text}"\n'.encode(encoding))
+    assert load_pairs(path).pairs[0].response == text
+
+
+def test_takes_no_code_page_of_dos_for_another(tmp_path: Path) -> None:
+    rows = "prompt,response\nWas?,Können Männer Häuser hören?\n".encode("cp437")
+    assert "its encoding is not recognised" in complaint(written(tmp_path, "pairs.csv", rows))
+
+
+@pytest.mark.parametrize("shift", ["", "x"])
+def test_recognises_the_encoding_of_long_files(tmp_path: Path, shift: str) -> None:
+    rows = "".join(f"{k},日本の首都は,{shift}東京です\r\n" for k in range(2_000))
+    path = written(tmp_path, "pairs.csv", f"id,prompt,response\r\n{rows}".encode("shift_jis"))
+    with pytest.warns(ReadAs, match="Shift-JIS"):
+        assert load_pairs(path).pairs[0].prompt == "日本の首都は"
+
+
 def test_takes_the_encoding_that_is_named(tmp_path: Path) -> None:
     rows = '{"prompt": "Où?", "response": "là"}\n'
     path = written(tmp_path, "pairs.jsonl", rows.encode("cp1252"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -212,6 +213,22 @@ def test_fills_merged_cells_and_reads_a_decimal_comma_of_libreoffice(tmp_path: P
         load_pairs(path)
 
 
+def test_fills_merged_cells_of_a_table_that_begins_in_another_column(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [None, "topic", *HEAD],
+        [None, "maths", "1+1?", "2"],
+        [None, None, "2+2?", "4"],
+    ]
+    book_of(tmp_path / "a.xlsx", {"Data": rows})
+    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
+    book["Data"].merge_cells("B2:B3")
+    book.save(tmp_path / "a.xlsx")
+    with pytest.warns(ReadAs, match="merged"):
+        pairs = load_pairs(tmp_path / "a.xlsx").pairs
+    assert [(pair.prompt, pair.response) for pair in pairs] == [("1+1?", "2"), ("2+2?", "4")]
+    assert [columns_of(pair)["topic"] for pair in pairs] == ["maths", "maths"]
+
+
 def test_names_a_formula_without_a_stored_value(tmp_path: Path) -> None:
     book_of(tmp_path / "a.xlsx", {"Data": [HEAD, ["p", "r"], ["q", '="a"&1']]})
     assert complaint(tmp_path / "a.xlsx") == (
@@ -221,6 +238,19 @@ def test_names_a_formula_without_a_stored_value(tmp_path: Path) -> None:
     book_of(tmp_path / "b.xlsx", {"Data": [[*HEAD, "n"], ["p", "r", "=1+1"]]})
     with pytest.warns(ReadAs, match="1 formula without a stored value, read as empty"):
         assert columns_of(load_pairs(tmp_path / "b.xlsx").pairs[0]) == {}
+
+
+def test_takes_no_placeholder_for_the_value_of_a_formula(tmp_path: Path) -> None:
+    """XlsxWriter writes 0 as the value of every formula."""
+    book_of(tmp_path / "a.xlsx", {"Data": [HEAD, ["q", "=1+1"]]})
+    with (
+        zipfile.ZipFile(tmp_path / "a.xlsx") as before,
+        zipfile.ZipFile(tmp_path / "b.xlsx", "w") as after,
+    ):
+        for name in before.namelist():
+            content = before.read(name)
+            after.writestr(name, re.sub(rb"(</f>)<v ?/>|(</f>)<v></v>", rb"</f><v>0</v>", content))
+    assert "holds a formula without a stored value" in complaint(tmp_path / "b.xlsx")
 
 
 def test_says_that_a_text_may_have_been_cut(tmp_path: Path) -> None:
@@ -235,6 +265,10 @@ def test_refuses_ids_that_a_cell_has_rounded(tmp_path: Path) -> None:
     has(said, "a.xlsx:row 2: the id 1.234567890123457e+18 was rounded by a spreadsheet", "as text")
     said = refused(tmp_path, b"id,prompt,response\n1.23457E+18,p,r\n", "a.csv")
     has(said, "a.csv:2: the id 1.23457E+18 was rounded by a spreadsheet")
+    rows = "id,topic,prompt,response\na,1.2345678901234568E18,q,r\n"
+    (tmp_path / "b.csv").write_text(rows)
+    said = complaint(tmp_path / "b.csv", group="topic")
+    has(said, "b.csv:2: the group 1.2345678901234568E18 was rounded by a spreadsheet")
 
 
 @pytest.mark.parametrize("has_password", [True, False])

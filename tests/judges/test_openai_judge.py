@@ -232,22 +232,25 @@ def test_learns_once_which_parameter_is_refused(
 WITH_SYSTEM = Question([{"role": "system", "content": "You rate."}, *QUESTION.messages], samples=2)
 
 
-@pytest.mark.parametrize("refused", ["system", "n"])
-def test_learns_by_trying_what_is_refused_in_words_that_nobody_knows(refused: str) -> None:
+@pytest.mark.parametrize(
+    ("refused", "requests"), [(["system"], 4), (["n"], 3), (["n", "system"], 5)], ids=str
+)
+def test_learns_by_trying_what_is_refused_in_words_that_nobody_knows(
+    refused: list[str], requests: int
+) -> None:
     def handler(_: int, body: dict[str, Any]) -> Answer:
         holds = {"system": len(body["messages"]) > 1, "n": "n" in body}
-        if holds[refused]:
+        if any(holds[each] for each in refused):
             return error(400, "no such luck")
         return completion(choices=completion()["choices"] * body.get("n", 1))
 
     with serving(handler) as wire:
         talk = ask(wire.url, WITH_SYSTEM, WITH_SYSTEM)
     assert all(isinstance(outcome, Reply) for outcome in talk.outcomes)
-    assert len(wire.bodies) == (3 if refused == "n" else 4)
-    assert ("n" in wire.bodies[-1], len(wire.bodies[-1]["messages"])) == (
-        (True, 1) if refused == "system" else (False, 2)
-    )
-    assert len(talk.notices) == (refused != "n")
+    assert len(wire.bodies) == requests
+    sent = wire.bodies[-1]
+    assert ("n" in sent, len(sent["messages"])) == ("n" not in refused, 2 - ("system" in refused))
+    assert len(talk.notices) == ("system" in refused)
 
 
 def test_doubts_nothing_that_was_accepted_before() -> None:

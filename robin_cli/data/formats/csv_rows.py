@@ -45,8 +45,8 @@ GUARDED = rf"^'*(?:[\x00\t\n\x0b\f\r]|[{_UNSEEN}]*[=+\-@＝＋－＠])"
 characters, and read a full-width sign as the plain one. A text that begins with apostrophes gets one more, and reading removes
 one."""
 
-_OWN = frozenset({"pair_id", "chosen"})
-"""A table with one of these columns may be written by robin."""
+_OWN = ({"pair_id"}, {"chosen", "rejected", "margin"})
+"""A table with one of these sets of columns may be written by robin."""
 
 
 def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ",") -> Table:
@@ -73,7 +73,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, delimiter: str = ","
         raise InputError(f"{source}:{line}: {header}")
     found.header_line = line if at else 0
     found.is_own, found.is_surely = (
-        bool(_OWN.intersection(header)),
+        any(ours <= {*header} for ours in _OWN),
         {"pair_id", "attribute"} <= {*header},
     )
     names = [name.strip() for name in found.unguarded(header)]

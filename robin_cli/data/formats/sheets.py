@@ -53,7 +53,7 @@ def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     if sheet not in book.names:
         known = ", ".join(f'"{shown(name)}"' for name in book.names)
         raise InputError(f'{source}: has no sheet "{shown(sheet)}". There are: {known}')
-    layout = layout_of(stream, sheet)
+    layout = layout_of(stream, sheet).without_columns(book.first_column(sheet))
     lines = book.lines(sheet, layout.merged)
     head = list(islice(lines, HEADER_WITHIN))
     if not head:
