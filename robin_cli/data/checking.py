@@ -49,7 +49,7 @@ _OWN_IDS = f"Correct it, or make ids from the text with --columns id={NOT_READ}.
 _GROUPED, _SYSTEM = (
     f"Name the {what}, or leave such rows out with --skip-bad-rows." for what in ("group", "system")
 )
-_ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+?\d+|\d{16,}\.0")
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d[.,]\d{4,}[eE]\d+|\d{16,}\.0")
 """A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 _LONG = 2**20
 _EXACT, _DIGITS = 2**53, 16

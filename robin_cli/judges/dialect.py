@@ -90,8 +90,8 @@ class Dialect:
 
     def others(
         self, body: dict[str, Any], refusal: Failure
-    ) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-        """Yield what may be answered in place of a refused request, each with the features that it lacks.
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what may be answered in place of a refused request, each with the feature that it lacks besides those before.
 
         A prompt that is too long may leave room for an answer of half the length. Unknown words may refuse ``n`` or the system
         message, as long as neither was ever accepted.
@@ -99,17 +99,14 @@ class Dialect:
         if refusal.reason == "context_length":
             limit = self.limit_of(body)
             if limit > 1 and self.limit_name not in self._endpoint.extra_body:
-                yield ("length",), {**body, self.limit_name: limit // 2}
+                yield "length", {**body, self.limit_name: limit // 2}
         elif not refusal.permanent:
             features = features_of(body) - self.accepted
-            without_n = {name: body[name] for name in body if name != "n"}
-            messages = without_system(body["messages"])
             if "n" in features:
-                yield ("n",), without_n
+                body = {name: body[name] for name in body if name != "n"}
+                yield "n", body
             if "system" in features:
-                yield ("system",), {**body, "messages": messages}
-            if {"n", "system"} <= features:
-                yield ("n", "system"), {**without_n, "messages": messages}
+                yield "system", {**body, "messages": without_system(body["messages"])}
 
     def adapt(self, refused: Unsupported, body: Mapping[str, Any], detail: str) -> bool:
         """Change later requests; return False if the parameter was not sent, or was changed already.

@@ -125,14 +125,15 @@ class OpenAIJudge(Judge):
     ) -> Reply | Failure:
         """Send what may be answered in place of a refused request; return the refusal if nothing is."""
         tried: set[str] = set()
-        for features, other in self._dialect.others(body, refusal):
+        for feature, other in self._dialect.others(body, refusal):
             outcome = await self._send(other)
             if not (isinstance(outcome, Failure) and outcome.refused):
-                if isinstance(outcome, Completion):
-                    for feature in features:
-                        self._dialect.never_send(feature)
+                if isinstance(
+                    outcome, Completion
+                ):  # the others may be refused too: the next request shows it
+                    self._dialect.never_send(feature)
                 return self.read(question, other, outcome, time.monotonic() - started)
-            tried.update(features)
+            tried.add(feature)
         self._dialect.accepted |= tried  # leaving them out does not help
         return refusal
 
