@@ -84,6 +84,10 @@ class Batches:
 
     def tickets(self, batch: Submission) -> list[Ticket]:
         """Return the calls of a batch by row. StorageError if they cannot be read, or are not of this run."""
+        return [Ticket(*each) for each in self._columns(batch).T.tolist()]
+
+    def _columns(self, batch: Submission) -> IntArray:
+        """Return the fields of a batch's tickets, shape (3, requests). StorageError as :meth:`tickets`."""
         path = self._calls(batch.number)
         try:
             with path.open("rb") as file:
@@ -96,14 +100,14 @@ class Batches:
         is_ours = found.shape[1] == batch.requests and (found >= [[0], [0], [1]]).all()
         if not is_ours or not (found < limits).all():
             raise StorageError(f"{path}: its calls are not of this run; restore it from a copy")
-        return [Ticket(*each) for each in found.T.tolist()]
+        return found
 
     def next_draws(self) -> IntArray:
         """Return the number of each arm's next call after all batches, shape (K,): old ones may still be answered."""
         draws = np.zeros(self._arms, dtype=np.int64)
         for batch in self.by_number.values():
-            for arm, draw, calls in self.tickets(batch):
-                draws[arm] = max(draws[arm], draw + calls)
+            arm, draw, calls = self._columns(batch)
+            np.maximum.at(draws, arm, draw + calls)
         return draws
 
     def requests(self, batch: Submission) -> Path:

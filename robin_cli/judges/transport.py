@@ -230,9 +230,12 @@ class Transport:
     async def _read(self, request: Request, response: aiohttp.ClientResponse) -> Response:
         """Read a response; no more of its body than is allowed."""
         headers = {
-            name.decode("latin-1").lower(): self.redactor.text(value.decode("latin-1"))
+            name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in response.raw_headers
         }
+        together = "\0".join(headers.values())
+        if self.redactor.text(together) != together:  # hardly ever
+            headers = {name: self.redactor.text(value) for name, value in headers.items()}
         with suppress(KeyError, ValueError):  # the whole address, as a user would give it
             headers["location"] = str(response.url.join(URL(headers["location"])))
         content, is_held = bytearray(), False
