@@ -38,6 +38,18 @@ def is_of_systems(decide: str | None) -> bool:
     return decide is not None and decide.strip() == SYSTEM
 
 
+def decision_by(
+    own: Mapping[str, Any], attributes: Sequence[str], scales: Sequence[Scale]
+) -> Decision | None:
+    """Return the decision by the settings of a run; None if it decides about no pair. InputError as :func:`decision_of`."""
+    if own["decide"] is None or is_of_systems(own["decide"]):
+        return None
+    error_rate = own["error_rate"] if own["certify"] else None
+    return decision_of(
+        own["decide"], attributes, scales, margin=own["margin"], error_rate=error_rate
+    )
+
+
 def decision_of(
     text: str,
     attributes: Sequence[str],

@@ -19,7 +19,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of, is_of_systems, target_wrong_of
+from robin_cli.run.decide import decision_by, is_of_systems, target_wrong_of
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,7 @@ class Inquiry:
     @cached_property
     def decision(self) -> Decision | None:
         """The run's decision; None without one."""
-        own, space = self.own, self.space
-        if own["decide"] is None or self.compares_systems:
-            return None
-        return decision_of(
-            own["decide"],
-            space.attributes,
-            space.scales,
-            margin=own["margin"],
-            error_rate=own["error_rate"] if own["certify"] else None,
-        )
+        return decision_by(self.own, self.space.attributes, self.space.scales)
 
     @property
     def target_wrong(self) -> float:

@@ -23,7 +23,7 @@ from robin_cli.data.local import whole_file
 from robin_cli.model.decision import Decision
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
 from robin_cli.model.records import Ends, Scale
-from robin_cli.run.decide import decision_of, is_of_systems, target_wrong_of
+from robin_cli.run.decide import decision_by, target_wrong_of
 from robin_cli.run.layout import SEGMENTS, name_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
@@ -179,16 +179,7 @@ class Manifest:
     @property
     def decision(self) -> Decision | None:
         """The decision to make; None without one."""
-        own = self.own_settings
-        if own["decide"] is None or is_of_systems(own["decide"]):
-            return None
-        return decision_of(
-            own["decide"],
-            self.attributes,
-            self.scales,
-            margin=own["margin"],
-            error_rate=own["error_rate"] if own["certify"] else None,
-        )
+        return decision_by(self.own_settings, self.attributes, self.scales)
 
     @property
     def error_rate(self) -> float:
