@@ -65,7 +65,7 @@ class Options:
 
 
 class Notices:
-    """Lines for the user about one endpoint, each reported once.
+    """Lines for the user about one endpoint, most of them reported once.
 
     Args:
         name: the endpoint's name, which begins every line.
@@ -73,12 +73,15 @@ class Notices:
     """
 
     def __init__(self, name: str, notify: Callable[[str], None]) -> None:
-        self._name = name
-        self._notify = notify
+        self._name, self._notify = name, notify
         self._reported: set[str] = set()
+
+    def say(self, line: str) -> None:
+        """Report ``line``."""
+        self._notify(f"{self._name}: {line}")
 
     def once(self, line: str, *, key: str | None = None) -> None:
         """Report ``line``, unless a line with this ``key`` (by default the line itself) was reported."""
         if (key or line) not in self._reported:
             self._reported.add(key or line)
-            self._notify(f"{self._name}: {line}")
+            self.say(line)

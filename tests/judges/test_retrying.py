@@ -42,7 +42,7 @@ def retrying(judge: Judge, at_a_time: int, *, rpm: float | None = None) -> Failo
     notices = Notices("m", lambda _: None)
     limiter = Limiter(at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, rpm=rpm)
     chain = Retrying(judge, limiter, notices, max_retries=6)
-    return Failover([("m", chain)], notify=lambda _: None)
+    return Failover([chain])
 
 
 @pytest.mark.parametrize("at_a_time", [1, 4])
