@@ -13,7 +13,7 @@ from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import Body, clean_text, one_line, read_json
 from robin_cli.judges.dialect import without_system
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.problems import Stop, Unread, Unsupported, error_in, refuse
+from robin_cli.judges.problems import Stop, Unread, Unsupported, classify, error_in, refuse
 from robin_cli.judges.replies import Completion, Outcome, usage_of
 from robin_cli.judges.transport import Response
 from robin_cli.model.exchange import Answer, Failure, Message, Question
@@ -62,21 +62,20 @@ class DecisionsJudge(OpenAIJudge):
             parts.append({"type": "input_image", "image_url": image["url"], "detail": detail})
         return {**body, "input": [{"role": "user", "content": parts}]}
 
-    def _completion(self, response: Response, body: Mapping[str, Any]) -> Outcome:
+    def _outcome(self, response: Response, body: Mapping[str, Any]) -> Outcome:
         if response.status in _ABSENT:
-            detail = error_in(read_json(response.plain())).message
+            detail = error_in(read_json(response.body)).message
             why = f"{response.status}{detail and ': '}{detail}"
             return Stop(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
-        outcome = super()._completion(response, body)
+        if response.is_good:
+            names = [question["name"] for question in body["questions"]]
+            return read_decisions(response.body, response.headers, names)
+        outcome = classify(response.status, response.body, response.headers)
         if isinstance(outcome, Unsupported):
             outcome = refuse(outcome.detail)
         if isinstance(outcome, Failure) and outcome.refused and _UNABLE.search(outcome.detail):
             return Stop(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
         return outcome
-
-    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Outcome:
-        names = [question["name"] for question in body["questions"]]
-        return read_decisions(response.plain(), response.headers, names)
 
 
 def read_decisions(

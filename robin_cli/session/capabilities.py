@@ -200,8 +200,8 @@ async def _seen(
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
         repeats={each.text for each in came} == {answer.text},
-        system_role=judge.takes_system,
-        parameters=sorted(judge.parameters()),
+        system_role=judge.dialect.takes_system,
+        parameters=sorted(_parameters(judge)),
         requests=sum(isinstance(each, Reply | Completion) for each in answered)
         + of_endpoint["decisions"].startswith("yes"),
     )
@@ -232,8 +232,13 @@ def _verdict(reply: Reply | Failure, scale: Scale, form: Form) -> str:
     return verdict_of(rating.value, scale) or f"none: {rating.reason}"
 
 
+def _parameters(judge: OpenAIJudge) -> set[str]:
+    """Return the names of the parameters that are sent, after all that was learnt."""
+    return set(judge.body(Question([], seed=0))) - {"messages", "model"}
+
+
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:
-    if "seed" not in judge.parameters():
+    if "seed" not in _parameters(judge):
         return "refused"
     texts = [each.answers[0].text for each in seeded if isinstance(each, Reply)]
     if len(texts) < len(seeded):

@@ -12,7 +12,6 @@ from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.retrying import Retrying
 from robin_cli.judges.transport import Endpoint, Response, Transport
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
@@ -21,7 +20,6 @@ from tests.judges.virtual import run
 from tests.judges.wire import completion
 
 QUESTION = Question([])
-NO_KEY = Redactor("none")
 GOOD = Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
 
 
@@ -146,13 +144,9 @@ class Strict(Transport):
         sent = orjson.loads(body)
         for name in ("seed", "top_p"):
             if name in sent:
-                return Response(
-                    400,
-                    {},
-                    orjson.dumps({"error": {"message": "not supported", "param": name}}),
-                    NO_KEY,
-                )
-        return Response(200, {}, orjson.dumps(completion()), NO_KEY)
+                refusal = {"error": {"message": "not supported", "param": name}}
+                return Response(400, {}, orjson.dumps(refusal))
+        return Response(200, {}, orjson.dumps(completion()))
 
 
 @pytest.mark.parametrize("at_a_time", [1, 8])
