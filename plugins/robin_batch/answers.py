@@ -12,7 +12,7 @@ from typing import Any
 from robin_batch.lines import Line, read_lines
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.problems import Problem, Unsupported
+from robin_cli.judges.problems import Problem
 from robin_cli.judges.replies import Completion
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -99,7 +99,7 @@ class Reading:
 
     def _judgments(self, row: int, call: Call, outcome: Completion | Problem) -> list[Judgment]:
         """Return the judgments of a call; none if it may be asked again."""
-        if isinstance(outcome, Unsupported) and outcome.parameter in self._refused:
+        if isinstance(outcome, Failure) and outcome.parameter in self._refused:
             return []
         judge, question = self._judges[call.judge], self._books.ask(call.ticket)
         try:
@@ -109,8 +109,8 @@ class Reading:
             return []
         if isinstance(read, Reply):
             self._answered.add(call.ticket.arm)
-        elif isinstance(outcome, Unsupported) and read.adapted:
-            self._refused.add(outcome.parameter)
+        elif read.parameter and read.adapted:
+            self._refused.add(read.parameter)
             self.lessons += 1
             return []
         else:

@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import aiohttp
 
-from robin_cli.judges.bodies import TooLong, Unreadable
-from robin_cli.judges.redaction import WithoutKey
+from robin_cli.judges.bodies import Body, TooLong, Unreadable
+from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.transport import Request, Response, Transport
 
 _SLOWEST = 10_000.0
@@ -81,6 +81,27 @@ class FileTransport(Transport):
             _write(out, piece)
         _write(out, b"", is_last=True)
         return bytearray()
+
+
+class WithoutKey:
+    """Writes to a file without the key. It holds back as many bytes as the key has: the next piece may begin within it."""
+
+    def __init__(self, file: IO[bytes], redactor: Redactor) -> None:
+        self._file, self._redactor = file, redactor
+        self._held: Body = b""
+        self._most_held = max(map(len, redactor.forms), default=1) - 1
+
+    def write(self, piece: bytes) -> None:
+        """Write all but the last bytes."""
+        self._held = self._redactor.body(self._held + piece)
+        end = max(0, len(self._held) - self._most_held)
+        self._file.write(self._held[:end])
+        self._held = self._held[end:]
+
+    def flush(self) -> None:
+        """Write the rest."""
+        self._file.write(self._held)
+        self._held = b""
 
 
 class _Unwritable(Exception):

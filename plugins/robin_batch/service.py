@@ -417,7 +417,8 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     data = errors.get("data") if isinstance(errors, dict) else errors
     found = []
     for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
-        code, _, _, message, _ = error_in(each)
+        parts = error_in(each)
+        code, message = parts.code, parts.message
         line = each.get("line") if isinstance(each, dict) else None
         found.append(
             (code, f"line {line}: {message or code}" if isinstance(line, int) else message)

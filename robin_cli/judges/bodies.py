@@ -34,12 +34,12 @@ _MOST_NUMBER, _SHORT, _EXCERPT = 1e15, 200, 2000
 Body = bytes | bytearray
 
 
-class TooLong(Exception):
-    """A reply is longer than a limit, which the message names."""
-
-
 class Unreadable(Exception):
-    """A body is compressed in an unknown way, or not as its header says."""
+    """A body cannot be read, for example because it is not compressed as its header says."""
+
+
+class TooLong(Unreadable):
+    """A reply is longer than a limit, which the message names."""
 
 
 async def read_body(pieces: AsyncIterable[bytes], turns: Semaphore) -> bytearray:

@@ -10,7 +10,7 @@ from robin_cli.ask.forms import RESPONSE_FORMAT
 from robin_cli.ask.reasoning import without_reasoning
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.metering import most_tokens
-from robin_cli.judges.problems import EITHER, IMAGES, Problem, Unsupported
+from robin_cli.judges.problems import EITHER, IMAGES, SYSTEM
 from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
@@ -89,7 +89,7 @@ class Dialect:
 
     # ── refusals ──────────────────────────────────────────────────────────────────────────────────
 
-    def adapt(self, problem: Problem, body: Mapping[str, Any], detail: str) -> bool:
+    def adapt(self, refusal: Failure, body: Mapping[str, Any]) -> bool:
         """Change later requests so that the endpoint does not refuse them as this one; return False if nothing was learnt.
 
         Raises:
@@ -97,6 +97,7 @@ class Dialect:
         """
         # Another call may have learnt the same meanwhile: this body is then just old, and the next one will do.
         endpoint, usual, sent = self._endpoint, self.usual, self.limit_of(body)
+        name, detail = refusal.parameter, refusal.detail
         features = self.features_of(body)
         if "longer" in features - self.accepted:
             if self.limit > usual:
@@ -105,10 +106,7 @@ class Dialect:
                     f"refuses answers of {sent:,} tokens ({detail}): --max-tokens is {usual:,} again"
                 )
             return True
-        if not isinstance(problem, Unsupported):
-            return False
-        name = problem.parameter
-        if name == "system":
+        if name == SYSTEM:
             if name in features:
                 self.never_send(name)
             return name in features
@@ -126,10 +124,10 @@ class Dialect:
             self.trials = 0
         elif name == "n":
             self.most_samples = min(self.most_samples, max(1, body["n"] // 2))
-        elif problem.most:
-            if problem.most >= sent:
+        elif refusal.most:
+            if refusal.most >= sent:
                 return False
-            self.limit, self._may_raise = min(self.limit, problem.most), False
+            self.limit, self._may_raise = min(self.limit, refusal.most), False
             self._notices.once(f"{detail}: --max-tokens is {self.limit:,} from now on")
         elif name == sent_as == "max_tokens":
             self._renamed[name] = "max_completion_tokens"

@@ -16,15 +16,7 @@ from robin_cli.judges.bodies import Body, TooLong, Unreadable, one_line, read_js
 from robin_cli.judges.dialect import Dialect
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
-from robin_cli.judges.problems import (
-    Stop,
-    Unread,
-    Unsupported,
-    classify,
-    refuse,
-    too_long,
-    unanswered,
-)
+from robin_cli.judges.problems import Stop, Unread, classify, too_long
 from robin_cli.judges.replies import Completion, Outcome, read_completion
 from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
@@ -33,6 +25,9 @@ from robin_cli.model.records import UNREADABLE, Usage
 
 TRIED = 20
 """Requests that ask for log probabilities only to see whether they come."""
+
+_TRIES_AT_FIRST = 2
+"""The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
 
 _LISTING_S = 2.0
 """How long to wait for an endpoint's list of models."""
@@ -64,15 +59,10 @@ class OpenAIJudge(Judge):
         self._is_there = False
         self._last: Body = b""
         self._look: asyncio.Task[None] | None = None
-        self._slots: int | None = None
 
     @property
     def most_samples(self) -> int:
         return self.dialect.most_samples
-
-    @property
-    def slots(self) -> int | None:
-        return self._slots
 
     @property
     def raw_reply(self) -> str:
@@ -132,7 +122,8 @@ class OpenAIJudge(Judge):
             return self._outcome(response, body)
         except Unreachable as error:
             self._is_there = self._is_there or error.sent
-            return unanswered(str(error), timed_out=error.timed_out, was_there=self._is_there)
+            tries = None if self._is_there else _TRIES_AT_FIRST
+            return Failure("timeout" if error.timed_out else "connection", str(error), tries=tries)
         except TooLong as error:
             return too_long(error)
         except Unreadable as error:
@@ -149,10 +140,9 @@ class OpenAIJudge(Judge):
         detail = self._transport.redacted(outcome.detail)
         if isinstance(outcome, Unread):
             return self._read_unreadable(question, body, detail, latency_s)
-        is_refused = isinstance(outcome, Unsupported) or outcome.refused
-        adapted = is_refused and self.dialect.adapt(outcome, body, detail)
-        failure = refuse(detail) if isinstance(outcome, Unsupported) else outcome
-        return replace(failure, detail=detail, latency_s=latency_s, adapted=adapted)
+        failure = replace(outcome, detail=detail, latency_s=latency_s)
+        is_adapted = failure.refused and self.dialect.adapt(failure, body)
+        return replace(failure, adapted=is_adapted)
 
     def _read_completion(
         self, question: Question, body: Mapping[str, Any], outcome: Completion, latency_s: float
@@ -216,7 +206,7 @@ class OpenAIJudge(Judge):
 
     async def _look_around(self) -> None:
         """Note that the endpoint lists its models, but not this one; learn how many slots llama.cpp's server has."""
-        with suppress(EndpointError, Unreachable, TooLong, Unreadable, TimeoutError):
+        with suppress(EndpointError, Unreachable, Unreadable, TimeoutError):
             async with asyncio.timeout(_LISTING_S):
                 listing = await self._get("models")
                 entries = listing.get("data")
@@ -224,7 +214,7 @@ class OpenAIJudge(Judge):
                 models = [entry for entry in entries if isinstance(entry, dict)]
                 if models and models[0].get("owned_by") == "llamacpp":
                     slots = (await self._get("../props")).get("total_slots")
-                    self._slots = slots if isinstance(slots, int) and slots > 0 else None
+                    self.slots = slots if isinstance(slots, int) and slots > 0 else None
             names = [one_line(short_text(model.get("id"))) for model in models]
             is_listed = _bare_name(self._endpoint.model) in map(_bare_name, names)
             if any(names) and not listing.get("has_more") and not is_listed:

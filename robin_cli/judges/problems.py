@@ -13,8 +13,8 @@ nothing      up to ``--max-retries`` times     the endpoint's
 ===========  ================================  ================================================
 
 An error that no rule fits refuses a parameter, which is adapted, or the request: :func:`refuse`, once more, then by ``robin
-resume``; it may be the pair's fault, and of many pairs the request's (``session/health.py``). No answer at all is
-:func:`unanswered`. A complete answer that cannot be read is :class:`Unread`: it is paid for.
+resume``; it may be the pair's fault, and of many pairs the request's (``session/health.py``). A complete answer that cannot be
+read is :class:`Unread`: it is paid for.
 """
 
 from __future__ import annotations
@@ -40,19 +40,6 @@ from robin_cli.model.exchange import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Unsupported:
-    """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
-
-    The ``parameter`` "system" stands for the role of a message, IMAGES for the images in messages, and EITHER for one of two.
-    ``most``: a smaller value, of at most so much, would do.
-    """
-
-    parameter: str
-    detail: str
-    most: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """Every call would fail like this one; ``unkeyed`` is the message to use if no key was sent."""
 
@@ -67,7 +54,7 @@ class Unread:
     detail: str
 
 
-Problem = Failure | Unsupported | Stop | Unread
+Problem = Failure | Stop | Unread
 
 
 class ErrorParts(NamedTuple):
@@ -88,17 +75,17 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-EITHER = "temperature or top_p"
-IMAGES = "images"
+EITHER, IMAGES, SYSTEM = "temperature or top_p", "images", "system"
+"""What an endpoint may refuse besides a parameter: one of two of them, the images in messages, and the role of a message."""
+
 _PARAMETERS = {
     EITHER: _words(
         r"temperature.{0,20}top_p.{0,20}(both|together)|both.{0,20}temperature.{0,20}top_p"
     ),
-    "max_tokens": re.compile(r"\bmax_tokens\b"),
-    "temperature": re.compile(r"\btemperature\b"),
-    "top_p": re.compile(r"\btop_p\b"),
-    "seed": re.compile(r"\bseed\b"),
-    "top_logprobs": re.compile(r"\btop_logprobs\b"),
+    **{
+        name: re.compile(rf"\b{name}\b")
+        for name in ("max_tokens", "temperature", "top_p", "seed", "top_logprobs")
+    },
     "logprobs": _words(r"\blog_?probs\b|log probabilit"),
     "response_format": _words(r"\bresponse_format\b|\bjson_schema\b|structured output"),
     "n": _words(
@@ -203,7 +190,7 @@ _RULES = (
     _Rule(_PASSING),
     _Rule(_REFUSED, _KEY, ends="the key was refused ({})"),
     _Rule(_REFUSED, _BROKE, ends=_NO_CREDIT),
-    _Rule(_REFUSED, _NO_SYSTEM, adapts="system"),
+    _Rule(_REFUSED, _NO_SYSTEM, adapts=SYSTEM),
     _Rule(_REFUSED, _MODEL, ends="the model is not known there ({}); check --model"),
     _Rule(_REFUSED, _FILTER, retires="filtered"),
     _Rule({413}, retires="context_length"),
@@ -227,7 +214,7 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
     if code is not None and 400 <= code < 600:
         return _meaning(int(code), error, headers)
     problem = _meaning(429 if _BUSY.search(error.words) else 400, error, headers)
-    if isinstance(problem, Failure) and problem.reason == "bad_request":
+    if isinstance(problem, Failure) and problem.reason == "bad_request" and not problem.parameter:
         return Failure("bad_request", f"a 200 with an error inside: {error.message}")
     return problem
 
@@ -258,7 +245,7 @@ def _meaning(
         return Failure(rule.retires, detail)
     if rule.adapts:
         afforded = _AFFORDS.search(error.words)
-        return Unsupported(rule.adapts, detail, most=int(afforded[1]) if afforded else 0)
+        return refuse(detail, rule.adapts, int(afforded[1]) if afforded else 0)
     after_s = retry_after_s(headers)
     after_s = error.wait_s if after_s is None else after_s
     waits = after_s is not None if rule.waits is None else rule.waits
@@ -267,33 +254,23 @@ def _meaning(
     return Failure(reason, detail, retry_after_s=after_s, throttled=waits, overloaded=slows)
 
 
-def _refused_parameter(error: ErrorParts, detail: str) -> Problem:
+def _refused_parameter(error: ErrorParts, detail: str) -> Failure:
     """Return which parameter the endpoint refuses; a refusal for any other reason."""
-    refused = error.param if error.param in _PARAMETERS else None
-    if refused is None and _TOO_LONG.search(error.words):
+    refused = error.param if error.param in _PARAMETERS else ""
+    if not refused and _TOO_LONG.search(error.words):
         return Failure("context_length", detail)
-    if refused is None and _REFUSES.search(error.words):
+    if not refused and _REFUSES.search(error.words):
         names = (name for name, words in _PARAMETERS.items() if words.search(error.message))
-        refused = next(names, None)
+        refused = next(names, "")
     is_too_many = refused == "max_tokens" and _TOO_MANY.search(error.message)
     if is_too_many and "completion_tokens" not in error.message:
         return refuse(f"{detail}; lower --max-tokens")
-    return Unsupported(refused, detail) if refused else refuse(detail)
+    return refuse(detail, refused)
 
 
-def refuse(detail: str, latency_s: float = 0.0) -> Failure:
+def refuse(detail: str, parameter: str = "", most: int = 0) -> Failure:
     """Return the failure for a refusal that may have nothing to do with its pair: asked once more, then by robin resume."""
-    return Failure("bad_request", detail, latency_s, tries=2)
-
-
-_TRIES_AT_FIRST = 2
-"""The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
-
-
-def unanswered(why: str, *, timed_out: bool, was_there: bool) -> Failure:
-    """Return the failure of a request without an answer; ``was_there``: the endpoint was reached before, or is now."""
-    tries = None if was_there else _TRIES_AT_FIRST
-    return Failure("timeout" if timed_out else "connection", why, tries=tries)
+    return Failure("bad_request", detail, tries=2, parameter=parameter, most=most)
 
 
 def too_long(what: object) -> Unread:

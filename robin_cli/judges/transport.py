@@ -17,7 +17,6 @@ from robin_cli.judges import sdk
 from robin_cli.judges.bodies import (
     MOST_LARGE,
     Body,
-    TooLong,
     Unreadable,
     beginning,
     decoded,
@@ -146,8 +145,7 @@ class Transport:
 
         Raises:
             Unreachable: there is no answer, or only a part of one.
-            TooLong: the answer is longer than the limit.
-            Unreadable: it is compressed in an unknown way, or not as its header says.
+            Unreadable: the answer is too long, or compressed in an unknown way.
         """
         reuses = self._kept_open > 0
         self._kept_open -= reuses
@@ -159,7 +157,7 @@ class Transport:
                     if not (reuses and request.again and _hung_up(error)):
                         raise
                     return await self._exchange(request)
-        except (TooLong, Unreadable):
+        except Unreadable:
             raise
         except Exception as error:  # whatever a lower layer raises, there is no answer
             raise self._unreachable(error) from error
@@ -232,7 +230,7 @@ class Transport:
         self._kept_open += headers.get("connection", "").lower() != "close"
         try:
             plain = decoded(body, headers.get("content-encoding", ""))
-        except (TooLong, Unreadable):
+        except Unreadable:
             if is_good:
                 raise
             plain = b""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.judges.problems import Problem, Unsupported, classify, duration_s, retry_after_s
+from robin_cli.judges.problems import Problem, classify, duration_s, retry_after_s
 from robin_cli.judges.replies import Completion, read_completion
 from robin_cli.model.exchange import Failure
 from robin_cli.model.records import Usage
@@ -87,12 +87,9 @@ def refused(http_status: int, message: str, **fields: Any) -> object:
 def outcome(problem: object) -> object:
     """What it means, in short."""
     if isinstance(problem, Failure):
-        return "throttled" if problem.throttled else problem.reason
-    return (
-        f"without {problem.parameter}"
-        if isinstance(problem, Unsupported)
-        else type(problem).__name__
-    )
+        refused = f"without {problem.parameter}" if problem.parameter else problem.reason
+        return "throttled" if problem.throttled else refused
+    return type(problem).__name__
 
 
 @pytest.mark.parametrize(
