@@ -13,9 +13,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from robin_cli.model.records import Rating, Scale
+from robin_cli.model.records import Scale
 
 if TYPE_CHECKING:
     from robin_cli.ask.forms import Form
@@ -54,24 +54,24 @@ class Expectation:
     why: str | None
 
 
-class Reading(NamedTuple):
-    """What one answer says: its rating, the expected one if it counts instead, and all probabilities by label, as JSON."""
-
-    rating: Rating
-    expected: Expectation = Expectation(None, None, None)
-    probabilities: str | None = None
+NO_EXPECTATION = Expectation(None, None, None)
 
 
 def expectation_of(
-    form: Form, tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale
+    form: Form,
+    tokens: Sequence[Mapping[str, Any]] | None,
+    text: str,
+    at: int | None,
+    scale: Scale,
 ) -> Expectation:
-    """Return the expected value, as a number of ``scale``, of the rating or verdict at character ``at`` of ``text``.
+    """Return the expected value, as a number of ``scale``, of the rating or verdict in the answer ``text``.
 
     Args:
         tokens: ``logprobs.content`` as the endpoint sent it, not trusted; None if it sent none.
-        text: the answer.
-        at: position of the rating's first digit (or sign), or of the verdict.
+        at: the position of the rating or verdict, see :meth:`Form.place`.
     """
+    if at is None:
+        return Expectation(None, None, "unaligned")
     if not tokens:
         return Expectation(None, None, "no_logprobs")
     token = _token_at(tokens, text, at)

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from robin_cli.ask.decisions import read_decision
-from robin_cli.ask.expectation import TOP_LOGPROBS, Expectation, expectation_of
+from robin_cli.ask.answers import read_decision
+from robin_cli.ask.expectation import NO_EXPECTATION, TOP_LOGPROBS, expectation_of
 from robin_cli.ask.forms import Form
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.ask.verdicts import verdict_of
@@ -171,7 +171,7 @@ async def _seen(
     others = [await patient.ask(Question(each)) for each in swapped]
     answer = first.answers[0]
     came = several.answers if isinstance(several, Reply) else ()
-    rating, expected = _read(answer, scale, form), Expectation(None, None, None)
+    rating, expected = _read(answer, scale, form), NO_EXPECTATION
     if with_tokens and (tokens := with_tokens[0].tokens):
         text = with_tokens[0].text
         if (at := form.place(text)) is not None:

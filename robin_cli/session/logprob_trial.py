@@ -40,10 +40,8 @@ class LogprobTrial:
             if not answer.tokens:  # the request did not ask for them, or the endpoint sends none
                 continue
             at = self._form.place(answer.text)
-            known = at is not None and expectation_of(
-                self._form, answer.tokens, answer.text, at, scale
-            )
-            found.append(bool(known and known.value is not None))
+            known = expectation_of(self._form, answer.tokens, answer.text, at, scale)
+            found.append(known.value is not None)
             if len(found) == _ENOUGH and found.count(False) <= _MOST_WITHOUT:
                 self._recommend(judge)
 
