@@ -12,7 +12,7 @@ from typing import NamedTuple
 import orjson
 
 from robin_cli.ask.expectation import MOST_OFF_SCALE, NO_EXPECTATION, Expectation, expectation_of
-from robin_cli.ask.forms import Form
+from robin_cli.ask.kinds import Kind
 from robin_cli.model.exchange import Answer
 from robin_cli.model.records import Rating, Scale
 
@@ -29,33 +29,33 @@ class Reading(NamedTuple):
 
 
 def read_text(
-    form: Form, answer: Answer, scale: Scale, key: str = "", answers: str = "text"
+    kind: Kind, answer: Answer, scale: Scale, key: str = "", answers: str = "text"
 ) -> Reading:
     """Return the rating in the text of an answer."""
     ending, refusal = answer.finish_reason, answer.refusal
     return Reading(
-        form.parse(
+        kind.parse(
             answer.text, scale, answers=answers, finish_reason=ending, refusal=refusal, key=key
         )
     )
 
 
-def read_tokens(form: Form, answer: Answer, scale: Scale, key: str = "") -> Reading:
+def read_tokens(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Reading:
     """Return the rating in the text of an answer, and the expected one by the log probabilities of its tokens."""
-    reading = read_text(form, answer, scale, key)
+    reading = read_text(kind, answer, scale, key)
     if reading.rating.value is None:
         return reading
-    at = form.place(answer.text)
-    return reading._replace(expected=expectation_of(form, answer.tokens, answer.text, at, scale))
+    at = kind.place(answer.text)
+    return reading._replace(expected=expectation_of(kind, answer.tokens, answer.text, at, scale))
 
 
-def read_decision(form: Form, answer: Answer, scale: Scale, key: str = "") -> Reading:  # noqa: ARG001
+def read_decision(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Reading:  # noqa: ARG001
     """Return the likeliest value in the answer of a decision model to one question, the expected one, and the probabilities.
 
     The text is a JSON object as the endpoint sent it, which is not trusted. The endpoint numbers levels by their place, so only
     their labels count.
     """
-    points = {str(choice): value for choice, value in form.choices(scale).items()}
+    points = {str(choice): value for choice, value in kind.choices(scale).items()}
     shares: defaultdict[str, float] = defaultdict(float)
     with suppress(ValueError, TypeError, KeyError):
         for entry in orjson.loads(answer.text)["probabilities"]:
@@ -81,13 +81,13 @@ def read_decision(form: Form, answer: Answer, scale: Scale, key: str = "") -> Re
     return Reading(Rating(points[likeliest], None), expected, orjson.dumps(normalised).decode())
 
 
-READERS: Mapping[str, Callable[[Form, Answer, Scale, str], Reading]] = {
+READERS: Mapping[str, Callable[[Kind, Answer, Scale, str], Reading]] = {
     "text": read_text,
     "json": partial(read_text, answers="json"),
     "logprobs": read_tokens,
     "decisions": read_decision,
 }
-"""How an answer is read, by what --answers has. The form reads ratings, or verdicts.
+"""How an answer is read, by what --answers has. The kind reads ratings, or verdicts.
 
 The last argument is the value's name in an object with several; "" if there is one.
 """

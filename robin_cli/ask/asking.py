@@ -6,12 +6,13 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from robin_cli.ask.answers import READERS
-from robin_cli.ask.forms import ending_of
+from robin_cli.ask.kinds import ending_of
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
-from robin_cli.model.records import UNREADABLE, Judgment, Pair
+from robin_cli.model.records import UNREADABLE, Judgment, Pair, Status
 from robin_cli.model.space import ArmSpace
 
 
@@ -63,8 +64,8 @@ class Interview:
     def judgments(self, arm: int, draw: int, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, numbered from ``draw``, or the one that records a failure."""
         if isinstance(outcome, Failure):
-            blank = self._blank(arm, draw, outcome)
-            return [replace(blank, reason=outcome.reason, text=outcome.detail)]
+            reason, text = outcome.reason, outcome.detail
+            return [self._judgment(arm, draw, outcome, "failed", reason=reason, text=text)]
         unrated = self.unread(arm, draw, outcome)
         if outcome.again:  # it is paid for, and costs no unit of the budget
             return [replace(unrated[0], status="failed", reason="truncated")]
@@ -75,13 +76,14 @@ class Interview:
 
     def unread(self, arm: int, draw: int, reply: Reply) -> list[Judgment]:
         """Return the judgments of a reply without ratings, as they stay if :meth:`judgments` raises; the first has the cost."""
-        blank, judgments = self._blank(arm, draw, reply), []
+        judgments = []
         for position, answer in enumerate(reply.answers):
             usage = reply.usage.rest if position else reply.usage
-            judgment = replace(
-                blank,
-                draw=draw + position,
-                status="unparsed",
+            judgment = self._judgment(
+                arm,
+                draw + position,
+                reply,
+                "unparsed",
                 reason="missing",
                 text=answer.text,
                 model=reply.model,
@@ -98,15 +100,38 @@ class Interview:
             judgments.append(judgment)
         return judgments
 
+    def _judgment(
+        self, arm: int, draw: int, outcome: Reply | Failure, status: Status, **fields: Any
+    ) -> Judgment:
+        space, judge = self._space, self._space.judge_of(arm)
+        return Judgment(
+            **{"model": judge, **fields},
+            pair_id=space.pair_ids[space.pair.item(arm)],
+            attribute=space.asked_as(arm),
+            judge=judge,
+            draw=draw,
+            status=status,
+            latency_s=outcome.latency_s,
+            received_at=time.time(),
+        )
+
     def _rated(self, arm: int, judgment: Judgment, answer: Answer) -> Judgment:
-        space, scale = self._space, self._space.scale_of(arm)
-        answers = self._answers[space.judge.item(arm)]
+        """Return ``judgment`` with the rating in ``answer``. Reports a judge whose answer is not JSON, as was asked."""
+        space, kind, scale = self._space, self._kind, self._space.scale_of(arm)
+        judge, answers = space.judge_of(arm), self._answers[space.judge.item(arm)]
         key = space.attribute_of(arm) if self._prompts.asks_all else ""
-        reading = READERS[answers](self._kind.form, answer, scale, key)
-        if answers == "json":
-            self._check_format(space.judge_of(arm), answer)
+        reading = READERS[answers](kind, answer, scale, key)
+        is_cut = ending_of(answer.finish_reason) != "complete"
+        if answers == "json" and not (
+            is_cut or judge in self._ignoring or kind.holds_json(answer.text)
+        ):
+            self._ignoring.add(judge)
+            who = f"{judge}: " if len(space.judges) > 1 else ""
+            self._notify(
+                f"{who}answers are not held to --answers json: the endpoint ignores it; they are read as they are"
+            )
         rating, expected = reading.rating.value, reading.expected.value
-        if self._kind.turned[space.variant.item(arm)]:
+        if kind.turned[space.variant.item(arm)]:
             # the answer rates the response shown first, and the judgment rates A
             rating = None if rating is None else scale.low + scale.high - rating
             expected = None if expected is None else scale.low + scale.high - expected
@@ -121,27 +146,4 @@ class Interview:
             off_scale_mass=reading.expected.off_scale,
             text_because=reading.expected.why,
             probabilities=reading.probabilities,
-        )
-
-    def _check_format(self, judge: str, answer: Answer) -> None:
-        is_complete = ending_of(answer.finish_reason) == "complete"
-        if judge in self._ignoring or not is_complete or self._kind.form.holds_json(answer.text):
-            return
-        self._ignoring.add(judge)
-        who = f"{judge}: " if len(self._space.judges) > 1 else ""
-        self._notify(
-            f"{who}answers are not held to --answers json: the endpoint ignores it; they are read as they are"
-        )
-
-    def _blank(self, arm: int, draw: int, outcome: Reply | Failure) -> Judgment:
-        space, judge = self._space, self._space.judge_of(arm)
-        return Judgment(
-            pair_id=space.pair_ids[space.pair.item(arm)],
-            attribute=space.asked_as(arm),
-            judge=judge,
-            draw=draw,
-            status="failed",
-            model=judge,
-            latency_s=outcome.latency_s,
-            received_at=time.time(),
         )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from robin_cli.model.records import Scale
 
 if TYPE_CHECKING:
-    from robin_cli.ask.forms import Form
+    from robin_cli.ask.kinds import Kind
 
 TOP_LOGPROBS = 20
 """Tokens requested for each place: the most that OpenAI and vLLM return."""
@@ -58,7 +58,7 @@ NO_EXPECTATION = Expectation(None, None, None)
 
 
 def expectation_of(
-    form: Form,
+    kind: Kind,
     tokens: Sequence[Mapping[str, Any]] | None,
     text: str,
     at: int | None,
@@ -68,7 +68,7 @@ def expectation_of(
 
     Args:
         tokens: ``logprobs.content`` as the endpoint sent it, not trusted; None if it sent none.
-        at: the position of the rating or verdict, see :meth:`Form.place`.
+        at: the position of the rating or verdict, see :meth:`Kind.place`.
     """
     if at is None:
         return Expectation(None, None, "unaligned")
@@ -77,7 +77,7 @@ def expectation_of(
     token = _token_at(tokens, text, at)
     if token is None or re.match(r"0\d", text[at:]):  # the token 0 of "03" is no rating of its own
         return Expectation(None, None, "unaligned")
-    decided, why = form.decided(_distribution(token), scale)
+    decided, why = kind.decided(_distribution(token), scale)
     mass = sum(decided.values())
     off_scale = max(0.0, 1.0 - mass)
     if off_scale > MOST_OFF_SCALE:

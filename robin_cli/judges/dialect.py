@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robin_cli.ask.expectation import TOP_LOGPROBS
-from robin_cli.ask.forms import RESPONSE_FORMAT
+from robin_cli.ask.kinds import RESPONSE_FORMAT
 from robin_cli.ask.reasoning import without_reasoning
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.metering import most_tokens

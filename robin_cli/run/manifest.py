@@ -17,8 +17,9 @@ import orjson
 from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
-from robin_cli.ask.kinds import Kind, kind_of
+from robin_cli.ask.kinds import Kind
 from robin_cli.ask.rubrics import MOST_LEVELS, Rubric
+from robin_cli.ask.verdicts import kind_of
 from robin_cli.data.local import whole_file
 from robin_cli.model.decision import Decision
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing

@@ -37,7 +37,7 @@ class RunDesk:
     def __init__(
         self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
     ) -> None:
-        manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
+        manifest, space, noun = store.manifest, store.space, prompts.kind.noun
         self._asks_together = list(map(prompts.asks_together, manifest.answers))
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
@@ -46,7 +46,7 @@ class RunDesk:
         )
         self._trial = None
         if manifest.may_use_logprobs:
-            self._trial = LogprobTrial(space, prompts.kind.form, manifest.budget, notify)
+            self._trial = LogprobTrial(space, prompts.kind, manifest.budget, notify)
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from robin_cli.ask.asking import Interview
 from robin_cli.ask.expectation import expectation_of
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
 from robin_cli.ask.prompts import load_prompts
-from robin_cli.ask.verdicts import VERDICT
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE, VERDICT
 from robin_cli.model.exchange import Answer, Reply
 from robin_cli.model.records import Scale, Usage
 from robin_cli.model.space import ArmSpace
