@@ -17,8 +17,9 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.run.manifest import read_manifest
 from robin_cli.run.pair_files import StoredPairs, read_pair_batches, read_pair_names
-from robin_cli.run.reader import distinct_judgments, read_run
+from robin_cli.run.reader import read_run
 from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import read_judgments
 
 _COLUMNS = ("pair_id", "attribute", "rating", "judge")
 
@@ -130,7 +131,7 @@ def _has_verdicts(run: Path) -> bool:
 def _ratings(run: Path) -> pa.Table:
     """Return pair_id, attribute and rating of a run's judgments; with several judges, attributes become JUDGE/ATTRIBUTE."""
     schema = pa.schema([JUDGMENTS.field(name) for name in _COLUMNS])
-    table = pa.concat_tables([schema.empty_table(), *distinct_judgments(run, _COLUMNS)])
+    table = pa.concat_tables([schema.empty_table(), *read_judgments(run, _COLUMNS)])
     table = table.filter(pc.is_valid(table["rating"]))
     if not table.num_rows:
         raise InputError(f"{run}: holds no ratings; judge more of it, or name another run or file")

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.fold import counts_by_scale
-from robin_cli.run.named import Named
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decided import Decided, decide
 from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
-from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from robin_cli.stats.moderated import likely_intervals, skewed
+from robin_cli.stats.named import Named
 from robin_cli.stats.row_scores import row_scores
 
 
