@@ -19,10 +19,9 @@ import orjson
 from robin_cli import __version__
 from robin_cli.ask.kinds import Kind, kind_of
 from robin_cli.data.local import whole_file
-from robin_cli.model.decision import Decision
+from robin_cli.model.decision import Decision, decision_by, target_wrong_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
 from robin_cli.model.records import Ends, Scale
-from robin_cli.run.decide import decision_by, target_wrong_of
 from robin_cli.run.layout import MANIFEST, SEGMENTS
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
