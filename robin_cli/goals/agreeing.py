@@ -286,7 +286,7 @@ def disagreements_table(ran: Found, view: View) -> Table:
         parts.append((np.full(len(known), place), each.pair[known], each.score[known], label))
     attribute, pair, score, label = (np.concatenate(column) for column in zip(*parts, strict=True))
     width = np.array(
-        [scale.high - scale.low for scale in run.manifest.told_scales], dtype=np.float64
+        [scale.high - scale.low for scale in run.manifest.score_scales], dtype=np.float64
     )
     order = np.argsort(-np.abs(score - label) / width[attribute], kind="stable")[
         : _MOST_SHOWN if view.n is None else view.n

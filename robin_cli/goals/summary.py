@@ -57,13 +57,13 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
     scales = {
         name: scale
         for run in runs
-        for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
+        for name, scale in zip(run.manifest.attributes, run.manifest.score_scales, strict=True)
     }
     verdicts = {
         name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes
     }
     ids = frozenset().union(*(run.space.pair_ids for run in runs))
-    prefixes = [each for run in runs for each in run.manifest.id_prefixes]
+    prefixes = [each for run in runs for each in run.manifest.data.get("id_prefixes", ())]
     return load_labels(labels, ids, scales, called="labels", verdicts=verdicts, prefixes=prefixes)
 
 

@@ -121,7 +121,7 @@ class Manifest:
         )
 
     @property
-    def told_scales(self) -> tuple[Scale, ...]:
+    def score_scales(self) -> tuple[Scale, ...]:
         """The scales of reported scores, in order: 0 to 1 for preferences, whatever verdicts are worth."""
         return (
             self.scales
@@ -130,14 +130,9 @@ class Manifest:
         )
 
     @property
-    def id_prefixes(self) -> Sequence[str]:
-        """What ids of a run of scores may have before those of the files' rows: the systems, or the files."""
-        return list(self.data.get("id_prefixes", ()))
-
-    @property
     def known_ends(self) -> tuple[Ends, ...]:
         """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
-        return tuple(each.ends for each in self.told_scales)
+        return tuple(each.ends for each in self.score_scales)
 
     @property
     def run_id(self) -> str:
@@ -176,11 +171,6 @@ class Manifest:
     def error_rate(self) -> float:
         """The most that may be wrong of all that is certified, on average, as a share."""
         return float(self.own_settings["error_rate"])
-
-    @property
-    def certifies(self) -> bool:
-        """Whether decisions are certified."""
-        return bool(self.own_settings["certify"])
 
     @property
     def target_wrong(self) -> float:
@@ -238,22 +228,17 @@ class Manifest:
     def own_settings(self) -> dict[str, Any]:
         """The settings of the run by name; one that is not recorded has its default."""
         of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
-        return of_run | checked(
-            {name: value for name, value in self.settings.items() if name in of_run}, "settings"
-        )
+        own = {name: value for name, value in self.settings.items() if name in of_run}
+        return of_run | checked(own, "settings")
 
     @property
     def last_session(self) -> dict[str, Any]:
         """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
-        session = self.sessions[-1] if self.sessions else {}
-        taken_over = {
-            name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept
-        }
-        before = {"base_url": self.settings["base_url"], "model": self.settings["model"]}
-        return checked(
-            before | {name: value for name, value in session.items() if name in taken_over},
-            "its last session",
-        )
+        last = self.sessions[-1] if self.sessions else {}
+        kept = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
+        before = {name: self.settings[name] for name in ("base_url", "model")}
+        taken_over = {name: value for name, value in last.items() if name in kept}
+        return checked(before | taken_over, "its last session")
 
     def says(self, session: Mapping[str, Any]) -> bool:
         """Return whether the last session had the settings of ``session`` that the next one would take over."""
@@ -265,12 +250,10 @@ class Manifest:
 
     def write(self, run: Path) -> None:
         """Write manifest.json to ``run``, in one step. StorageError if the disk refuses."""
+        content = asdict(self)
+        if self.budget_usd is None:
+            del content["budget_usd"]
         with writing(run / FILE), whole_file(run / FILE) as file:
-            content = {
-                name: value
-                for name, value in asdict(self).items()
-                if (name, value) != ("budget_usd", None)
-            }
             file.write(sealed(content))
 
     def with_session(self, **session: Any) -> Manifest:
@@ -293,8 +276,8 @@ class Manifest:
 
 def sealed(content: Mapping[str, Any]) -> bytes:
     """Return the file of a manifest's ``content``, with its checksum."""
-    sealed_content = {**content, CHECKSUM: _checksum(content)}
-    return orjson.dumps(sealed_content, option=orjson.OPT_INDENT_2) + b"\n"
+    whole = {**content, CHECKSUM: _checksum(content)}
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def _checksum(content: Mapping[str, Any]) -> int:
@@ -310,16 +293,13 @@ def read_manifest(run: Path) -> Manifest:
     path = run / FILE
     try:
         content = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         runs = [other.parent.name for other in run.parent.glob(f"*/{FILE}")]
         near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
-        raise RunError(
-            f"{run}: not a run directory (no {FILE}); name a folder that robin judge made{near}"
-        ) from None
-    except NotADirectoryError:
-        raise RunError(
-            f"{run}: a file, not a run directory; name a folder that robin judge made"
-        ) from None
+        what = (
+            "a file, not a run directory" if run.is_file() else f"not a run directory (no {FILE})"
+        )
+        raise RunError(f"{run}: {what}; name a folder that robin judge made{near}") from None
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror})") from error
     except orjson.JSONDecodeError as error:
