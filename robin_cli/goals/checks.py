@@ -159,7 +159,7 @@ def check_view(*, wide: bool) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Wanted(Inquiry):
     """The wanted settings beside the pairs of the data. InputError if the pairs do not allow them.
 

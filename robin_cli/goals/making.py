@@ -52,7 +52,7 @@ def goal_of(source: Inquiry) -> Goal:
 
 def goal_of_run(run: RunData | RunStore) -> Goal:
     """Return the goal of a run that was read, or is open. StorageError if its data cannot be read."""
-    return goal_of(run.inquiry)
+    return goal_of(run)
 
 
 def table_of(path: Path, what: str, view: View) -> Table:

@@ -260,7 +260,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
-    whole = by is not None or several or run.inquiry.wants_best
+    whole = by is not None or several or run.wants_best
     found = wanted_labels(run, values, labels, n, whole=whole)
     names, texts = (
         np.array(run.manifest.attributes, dtype=object)[found.attribute],

@@ -13,7 +13,6 @@ from robin_cli.data.pair_table import PairTable
 from robin_cli.data.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, Decision, decision_by, is_of_systems, target_wrong_of
-from robin_cli.model.errors import StorageError
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches, matches_of
@@ -21,7 +20,7 @@ from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.policies.task import Task
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Inquiry:
     """The settings of a run, and its pairs as the goals need them, read on first use.
 
@@ -30,14 +29,12 @@ class Inquiry:
     Attributes:
         own: the run's own settings, by name.
         seed: of the run; it gives the random order of prompts and comparisons.
-        named: number of systems compared, if a manifest has it.
     """
 
     own: Mapping[str, Any]
     space: ArmSpace
     pairs: Iterable[Pair]
     seed: int | None
-    named: int | None = None
 
     @cached_property
     def table(self) -> PairTable:
@@ -102,7 +99,7 @@ class Inquiry:
         """The comparisons of a pairwise run."""
         table = self.table
         responses = chain(table.texts("response"), table.texts(OTHER_COLUMN))
-        found = matches_of(
+        return matches_of(
             self.space,
             numbers_of(table.texts("prompt")),
             numbers_of(responses).reshape(2, -1).T,
@@ -110,8 +107,3 @@ class Inquiry:
             self.seed,
             wants_best=self.own["decide"] is not None,
         )
-        if self.named not in {None, len(found.names)}:
-            raise StorageError(
-                f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"
-            )
-        return found

@@ -15,8 +15,6 @@ from robin_cli.data.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import as_text
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.matches import Matches
-from robin_cli.policies.task import Task
 from robin_cli.run.fold import COUNTED, RATED, Fold
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.layout import name_of
@@ -34,7 +32,7 @@ from robin_cli.run.segments import judgments_by_arm, read_judgments
 _TEXTS = {"prompt", "response", *OPTIONAL_TEXTS}
 
 
-class StoredRun:
+class StoredRun(Inquiry):
     """A run in the folder ``path``: its manifest and its files, each read when it is first needed.
 
     Attributes raise StorageError if their file cannot be read.
@@ -42,6 +40,7 @@ class StoredRun:
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
+        self.own, self.seed = manifest.own_settings, manifest.seed
 
     @property
     def name(self) -> str:
@@ -49,21 +48,14 @@ class StoredRun:
         return name_of(self.path)
 
     @cached_property
-    def pairs(self) -> StoredPairs:
+    def pairs(self) -> StoredPairs:  # type: ignore[override]  # read on first use
         """The run's pairs, whose texts are read when they are needed."""
         return StoredPairs(self.path)
 
     @cached_property
-    def space(self) -> ArmSpace:
+    def space(self) -> ArmSpace:  # type: ignore[override]  # likewise
         """The run's arms by pair, attribute and judge."""
         return space_of(self.manifest, self.pairs.ids)
-
-    @cached_property
-    def inquiry(self) -> Inquiry:
-        """The run's inquiry about its pairs."""
-        manifest = self.manifest
-        systems = manifest.data.get("systems")
-        return Inquiry(manifest.own_settings, self.space, self.pairs, manifest.seed, systems)
 
 
 class RunData(StoredRun):
@@ -80,30 +72,19 @@ class RunData(StoredRun):
         self,
         path: Path,
         manifest: Manifest,
-        space: ArmSpace,
         human: Mapping[str, FloatArray],
         arm: IntArray,
         judgments: pa.Table,
         fold: Fold,
     ) -> None:
         super().__init__(path, manifest)
-        self.space, self.human = space, human
+        self.space, self.human = fold.space, human
         self.arm, self.judgments, self.fold = arm, judgments, fold
 
     @property
     def pair_ids(self) -> Sequence[str]:
         """The ids of the pairs, in the order of the data."""
         return self.space.pair_ids
-
-    @property
-    def task(self) -> Task | None:
-        """The decision to make about the pairs; None without one, and in a pairwise run."""
-        return self.inquiry.task
-
-    @property
-    def matches(self) -> Matches:
-        """The prompts and systems of a pairwise run's comparisons. StorageError if they cannot be read."""
-        return self.inquiry.matches
 
     @cached_property
     def prompts(self) -> IntArray:
@@ -167,9 +148,7 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
         parts.append(judgments.select(kept))
     fold.fitted = None  # only needed to go on with the run
     give_back()
-    return RunData(
-        path, manifest, space, human, np.concatenate(arms), pa.concat_tables(parts), fold
-    )
+    return RunData(path, manifest, human, np.concatenate(arms), pa.concat_tables(parts), fold)
 
 
 def read_ratings(path: Path, space: ArmSpace) -> tuple[IntArray, pa.Table]:

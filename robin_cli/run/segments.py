@@ -16,7 +16,7 @@ from robin_cli.model.errors import StorageError, shown
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.journal import JournalContent, read_journal
-from robin_cli.run.layout import JOURNAL, RESTORE, segment_count, segment_path
+from robin_cli.run.layout import COLUMNS, JOURNAL, RESTORE, segment_count, segment_path
 from robin_cli.run.lookup import ArmLookup
 from robin_cli.run.manifest import Manifest, read_manifest
 from robin_cli.run.schema import JUDGMENTS, judgments_table
@@ -104,6 +104,8 @@ def read_whole(path: Path, manifest: Manifest) -> tuple[int, JournalContent, lis
     needed = max(sealed, content.segment - 1 if content else 0)
     if needed > segments:
         raise StorageError(f"{segment_path(path, needed)} is missing. {RESTORE}")
+    if manifest.data.get("has_columns") and not (path / COLUMNS).exists():
+        raise StorageError(f"{path / COLUMNS} is missing; restore it from a copy")
     if content is None:
         raise StorageError(f"{journal} is missing, or has no first line. {RESTORE}")
     if content.run_id != manifest.run_id:

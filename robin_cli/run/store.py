@@ -113,10 +113,11 @@ class RunStore(StoredRun):
             undone.callback(lock.release)
             with writing(path):
                 _remove_remains(path)
-                manifest = manifest.with_data(run_id=new_run_id())
+                table, run_id = PairTable.of(pairs), new_run_id()
+                has_columns = bool(table.columns.num_columns)
+                manifest = manifest.with_data(run_id=run_id, has_columns=has_columns)
                 if register is not None:
-                    register(manifest.run_id)
-                table = PairTable.of(pairs)
+                    register(run_id)
                 write_data(path, table, variances)
                 Journal.create(path / JOURNAL, manifest.run_id, 1).close()
                 store = cls(path, manifest, lock)

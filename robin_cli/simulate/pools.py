@@ -32,7 +32,7 @@ _NOT_OF_VERDICTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Recorded(Inquiry):
     """A pool in the form that goals are made from. InputError for a decision that it cannot have.
 

@@ -76,7 +76,7 @@ def run_ranking(run: RunData) -> Ranking:
 
 def _were_chosen(run: RunData) -> bool:
     """Return whether earlier verdicts chose which systems were compared: errors of a ranking are then larger than they look."""
-    matches = run.inquiry.matches
+    matches = run.matches
     return run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
 
 

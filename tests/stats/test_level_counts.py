@@ -29,9 +29,7 @@ def run_with(rows: list[Judgment], scales: list[Scale]) -> RunData:
     attributes = tuple(f"a{number}" for number in range(len(scales)))
     made = manifest(attributes=attributes, scale=ends_of(attributes, scales))
     space, table = space_of(made, ["p0", "p1", "p2"]), judgments_table(rows)
-    return RunData(
-        Path("run"), made, space, {}, ArmLookup(space).arms_of(table), table, Fold(space)
-    )
+    return RunData(Path("run"), made, {}, ArmLookup(space).arms_of(table), table, Fold(space))
 
 
 @given(scales=st.tuples(ENDS, ENDS), answers=ANSWERS, split=st.integers(0, 20))
