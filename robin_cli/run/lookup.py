@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +21,7 @@ class ArmLookup:
 
     def __init__(self, space: ArmSpace) -> None:
         self._space = space
-        self._ids = _column(space.pair_ids)
+        self._ids = Texts.of(space.pair_ids).column.combine_chunks()
 
     def arms_of(self, judgments: pa.Table) -> IntArray:
         """Return the arm of each judgment, shape (rows,).
@@ -34,8 +33,8 @@ class ArmLookup:
             return np.empty(0, dtype=np.int64)
         space = self._space
         pairs = self._pairs_of(judgments["pair_id"].cast(pa.large_string()).combine_chunks())
-        asked = _places(judgments["attribute"], space.asked)
-        judge = _places(judgments["judge"], space.judges)
+        asked = _places(judgments["attribute"], pa.array(space.asked, pa.large_string()))
+        judge = _places(judgments["judge"], pa.array(space.judges, pa.large_string()))
         attribute, variant = (asked, 0) if len(space.variants) == 1 else (0, asked)
         return space.arm_at(pairs, attribute, judge, variant)
 
@@ -62,22 +61,12 @@ def _hashed(ids: pa.Array) -> IntArray:
     return np.fromiter((hash(text) for part in parts for text in part), np.int64, len(ids))
 
 
-def _places(names: pa.ChunkedArray | pa.Array, known: Sequence[str] | pa.Array) -> IntArray:
+def _places(names: pa.ChunkedArray | pa.Array, known: pa.Array) -> IntArray:
     """Return the place of each name among the ``known`` ones. StorageError for an unknown name."""
-    places = pc.index_in(names.cast(pa.large_string()), value_set=_column(known))
+    places = pc.index_in(names.cast(pa.large_string()), value_set=known)
     if places.null_count:
         raise StorageError(
             "the run's judgments name a pair, an attribute or a judge that its pairs.parquet and manifest.json do not "
             "have; these files are not of one run"
         )
     return np.asarray(places.to_numpy(), dtype=np.int64)
-
-
-def _column(names: Sequence[str] | pa.Array) -> pa.Array:
-    if isinstance(names, pa.Array):
-        return names
-    return (
-        names.column.combine_chunks()
-        if isinstance(names, Texts)
-        else pa.array(names, pa.large_string())
-    )

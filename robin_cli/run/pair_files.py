@@ -32,7 +32,8 @@ def write_data(run: Path, pairs: PairTable, variances: FloatArray | None) -> Non
     (run / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
     _write_batches(run / PAIRS, pairs.schema, pairs.batches())
     give_back()  # the memory of their pages, which is much if texts are long
-    (run / COLUMNS).unlink(missing_ok=True)  # of an earlier run without answers
+    for name in (COLUMNS, VARIANCES):  # of an earlier run without answers
+        (run / name).unlink(missing_ok=True)
     if pairs.columns.num_columns:
         _write_batches(run / COLUMNS, pairs.columns.schema, pairs.columns.to_batches())
     if variances is not None:

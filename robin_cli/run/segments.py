@@ -135,14 +135,12 @@ def judgments_by_arm(
     *,
     after: int = 0,
     journal: bool = True,
-    gather: bool = True,
 ) -> Iterator[tuple[IntArray, pa.Table]]:
     """Yield the arms and the judgments of the run at ``path`` in the order they came, in parts.
 
     Args:
         columns: the columns to read.
         after, journal: as for :func:`read_judgments`.
-        gather: whether to join segments to larger tables.
 
     Raises:
         StorageError: files are damaged, or the judgments are not of these arms.
@@ -150,8 +148,7 @@ def judgments_by_arm(
     lookup = ArmLookup(space)
     read = [name for name in JUDGMENTS.names if name in {"pair_id", "attribute", "judge", *columns}]
     wanted = [name for name in read if name in columns]
-    tables = read_judgments(path, read, after=after, journal=journal)
-    for table in gathered(tables) if gather else tables:
+    for table in gathered(read_judgments(path, read, after=after, journal=journal)):
         yield lookup.arms_of(table), table.select(wanted)
 
 

@@ -48,8 +48,8 @@ SEGMENT_BYTES = 32 * 1024 * 1024
 STATE_EVERY = 100_000
 """A running session rewrites its snapshot after this many judgments, or a quarter of the number of arms if that is more."""
 
-_FILES = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, BATCHES, LOCK})
-"""The files of a run without answers, except its manifest and its state."""
+_FILES = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, STATE, BATCHES, LOCK})
+"""The files of a run without answers, except its manifest."""
 
 
 class RunStore(StoredRun):
@@ -273,9 +273,7 @@ class RunStore(StoredRun):
         self.close()
         with writing(self.path):
             shutil.rmtree(self.path / BATCHES, ignore_errors=True)  # no batch was answered
-            # the manifest last: it makes a folder a run
-            for name in (STATE, VARIANCES, COLUMNS, MANIFEST):
-                (self.path / name).unlink(missing_ok=True)
+            (self.path / MANIFEST).unlink()  # it makes a folder a run
 
     def __enter__(self) -> RunStore:
         return self
@@ -284,7 +282,7 @@ class RunStore(StoredRun):
         try:
             is_nothing = isinstance(error, EndpointError) and self.never_reached
             self.close()
-            if is_nothing and {MANIFEST, STATE}.issuperset(_foreign_in(self.path)):
+            if is_nothing and _foreign_in(self.path) == [MANIFEST]:
                 with writing(self.path):
                     shutil.rmtree(self.path)
         except RunError:
