@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from robin_cli.data.images import named
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, distinct_judgments
+from robin_cli.run.reader import RunData
 from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import read_judgments
 from robin_cli.stats.run_compare import Compared
 from robin_cli.stats.side_by_side import shared_pairs
 
@@ -159,7 +160,7 @@ class Judged:
 def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
     """Return the answers for the judgments ``mine``, shape (rows,); others may have come since."""
     start = 0
-    for table in distinct_judgments(path, _SAID):
+    for table in read_judgments(path, _SAID):
         there = mine[start : start + len(table)]
         start += len(table)
         yield table.slice(0, len(there)).filter(pa.array(there))
