@@ -30,7 +30,7 @@ Came = tuple[int, Call, Completion | Problem]
 """A row, its call, and what the service says about it."""
 
 
-class Reading:
+class Intake:
     """One reading of a batch's files. The first completion of a call counts; a problem only if no completion comes.
 
     Args:

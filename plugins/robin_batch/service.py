@@ -24,7 +24,7 @@ from robin_batch.lines import URL
 from robin_cli.data.local import whole_file
 from robin_cli.judges.bodies import TooLong, Unreadable, read_json
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.problems import Stop, classify, error_in
+from robin_cli.judges.problems import Fatal, classify, error_in
 from robin_cli.judges.transport import Endpoint, Request, Response, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
@@ -366,7 +366,7 @@ class OpenAIBatches:
                     f"{self.base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
                 )
         problem = classify(status, body, response.headers)
-        if isinstance(problem, Stop):
+        if isinstance(problem, Fatal):
             return self._transport.ended(problem)
         detail = self._transport.redacted(problem.detail)
         if isinstance(problem, Failure) and not problem.refused:

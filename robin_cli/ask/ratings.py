@@ -61,7 +61,7 @@ _COUNT = re.compile(
 _TOKEN = re.compile(around(r"([-−]?\d{1,9})"))
 
 
-class Ratings(Kind):
+class RatingKind(Kind):
     """How good a response is: ratings on a scale."""
 
     name = "rate"
@@ -155,7 +155,7 @@ class Ratings(Kind):
         return decided, "split_numbers" if is_split else "off_scale"
 
 
-RATING = Ratings()
+RATING = RatingKind()
 
 
 def _begins_another(number: int, scale: Scale) -> bool:

@@ -82,7 +82,7 @@ _TOKEN = re.compile(around(r"(?:(?P<letter>[AB])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
 _TIED = re.compile(r"\b(?:both(?:\s++(?:answers|responses))?|equal\w*+)\b", re.IGNORECASE)
 
 
-class Verdicts(Kind):
+class VerdictKind(Kind):
     """Which of two responses is better: verdicts.
 
     The value is that of the response shown first, A: ``scale.high`` if it is better, ``scale.low`` if B is, and between them
@@ -189,7 +189,7 @@ class Verdicts(Kind):
         return self.choices(scale).get(TIE if plain == TIE else plain.upper())
 
 
-VERDICT = Verdicts()
+VERDICT = VerdictKind()
 
 
 def _adds_judgement(rest: str, name: str) -> bool:

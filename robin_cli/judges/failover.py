@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 
 from robin_cli.judges.judge import Judge
-from robin_cli.judges.limiter import UNTIL_ONE_ENDS, Limiter, Line, Permit, Sleep
+from robin_cli.judges.limiter import UNTIL_ONE_ENDS, Limiter, Permit, PermitLine, Sleep
 from robin_cli.judges.retrying import Retrying
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -30,7 +30,7 @@ class Failover(Judge):
         self._addresses = {address.limiter: address for address in addresses}
         self._judges = [address.judge for address in addresses]
         self.limiters = list(self._addresses)
-        self._line = Line(self.take, sleep)
+        self._line = PermitLine(self.take, sleep)
         for limiter in self.limiters:
             limiter.watchers.append(self._line.look_again)
 
@@ -46,7 +46,7 @@ class Failover(Judge):
         return sum(limiter.under_way for limiter in self.limiters)
 
     def take(self) -> Permit | float:
-        """Return a permit to begin a call, or how long to wait, see :class:`Line`."""
+        """Return a permit to begin a call, or how long to wait, see :class:`PermitLine`."""
         wait_s = UNTIL_ONE_ENDS
         for address in sorted(
             self._addresses.values(), key=lambda address: address.limiter.under_way / address.bears

@@ -38,17 +38,13 @@ class Completion:
     fingerprint: str | None = None
 
 
-Outcome = Completion | Problem
-"""What came of one request."""
-
-
 def read_completion(
     body: Body,
     headers: Mapping[str, str],
     limit: int = MOST_REPLY_BYTES,
     content: object = None,
     status: int = 200,
-) -> Outcome:
+) -> Completion | Problem:
     """Return the completion in the body of a success, or its problem: an error in place of choices, HTML, half a JSON text.
 
     Args:

@@ -23,7 +23,7 @@ from robin_cli.judges.bodies import (
     read_body,
 )
 from robin_cli.judges.judge import Options
-from robin_cli.judges.problems import Stop
+from robin_cli.judges.problems import Fatal
 from robin_cli.judges.redaction import Redactor
 from robin_cli.model.errors import EndpointError
 
@@ -166,10 +166,12 @@ class Transport:
         """Return the beginning of an endpoint's error, without the key."""
         return self.redactor.error(text)[:500]
 
-    def ended(self, stop: Stop) -> EndpointError:
+    def ended(self, problem: Fatal) -> EndpointError:
         """Return the error for a problem of every request to this endpoint."""
-        unkeyed = stop.unkeyed if self._endpoint.api_key == "none" else ""
-        return EndpointError(f"{self._endpoint.base_url}: {self.redacted(unkeyed or stop.detail)}")
+        unkeyed = problem.unkeyed if self._endpoint.api_key == "none" else ""
+        return EndpointError(
+            f"{self._endpoint.base_url}: {self.redacted(unkeyed or problem.detail)}"
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
