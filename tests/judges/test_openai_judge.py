@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from robin_cli.judges import sdk
+from robin_cli.judges import sdk, transport
 from robin_cli.judges.limiter import MAX_HOLD_S
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -488,6 +489,16 @@ def test_says_that_a_server_does_not_speak_https() -> None:
     with serving(lambda *_: completion()) as wire:
         address = wire.url.replace("http:", "https:")
         refuses(EndpointError, "does not speak https; write http://", ask, address)
+
+
+def test_asks_whether_a_server_speaks_https_that_never_greets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "_CONNECT_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        (outcome,) = ask(f"https://127.0.0.1:{port}/v1", max_retries=0).outcomes
+    assert "does it speak https? If not, write http:// in --base-url" in failure(outcome).detail
 
 
 def test_follows_a_redirect_at_the_same_host_but_to_no_other() -> None:
