@@ -110,7 +110,7 @@ class Dialect:
             if name in features:
                 self.never_send(name)
             return name in features
-        if name == IMAGES and any("images" in message for message in body["messages"]):
+        if name == IMAGES and any("images" in message for message in body.get("messages", ())):
             raise EndpointError(
                 f"{endpoint.base_url}: the model {endpoint.model} does not accept images ({detail}); "
                 "name one that does with --model, or leave the rows with images out"

@@ -15,6 +15,8 @@ from aiohttp import web
 
 from robin_cli.judges import sdk, transport
 from robin_cli.judges.limiter import MAX_HOLD_S
+from robin_cli.judges.openai_decisions import DecisionsJudge
+from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from tests.conftest import free_port, refuses
@@ -489,6 +491,20 @@ def test_says_that_a_server_does_not_speak_https() -> None:
     with serving(lambda *_: completion()) as wire:
         address = wire.url.replace("http:", "https:")
         refuses(EndpointError, "does not speak https; write http://", ask, address)
+
+
+def test_a_decision_model_that_takes_no_images_refuses_the_request() -> None:
+    async def talk(url: str) -> Reply | Failure:
+        endpoint = Endpoint(model="m", base_url=url, api_key="none", decisions=True)
+        judge = DecisionsJudge(endpoint, notify=lambda _: None)
+        try:
+            return await judge.ask(Question(QUESTION.messages, structure={"questions": []}))
+        finally:
+            await judge.aclose()
+
+    with serving(lambda *_: error(400, "image input is not supported by this model")) as wire:
+        outcome = failure(asyncio.run(talk(wire.url)))
+    assert (outcome.reason, outcome.adapted, len(wire.bodies)) == ("bad_request", False, 1)
 
 
 def test_asks_whether_a_server_speaks_https_that_never_greets(
