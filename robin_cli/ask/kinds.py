@@ -108,7 +108,6 @@ class Kind(ABC):
         """Return the question for decision models."""
 
     def in_words(self, points: float, scale: Scale) -> str:  # noqa: ARG002
-        """Return points of a scale in words."""
         return f"{points:g}"
 
     @abstractmethod

@@ -222,5 +222,4 @@ def verdict_rubric(criterion: Rubric | None, *, ties: bool) -> Rubric:
 
 
 def kind_of(*, pairwise: bool) -> Kind:
-    """Return the kind of question that a run asks."""
     return VERDICT if pairwise else RATING

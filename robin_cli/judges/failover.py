@@ -42,7 +42,6 @@ class Failover(Judge):
 
     @property
     def under_way(self) -> int:
-        """The number of requests under way."""
         return sum(limiter.under_way for limiter in self.limiters)
 
     def take(self) -> Permit | float:
@@ -117,18 +116,14 @@ class Failover(Judge):
 
     @property
     def most_samples(self) -> int:
-        """The most ratings of one request, whichever address it goes to."""
         return min(judge.most_samples for judge in self._judges)
 
     def tokens(self, question: Question) -> int:
-        """Return about how many tokens asking takes."""
         return max(judge.tokens(question) for judge in self._judges)
 
     def most_cost(self, question: Question) -> float:
-        """Return the most that asking may cost, in US dollars, whichever address answers."""
         return max(judge.most_cost(question) for judge in self._judges)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for judge in self._judges:
             await judge.aclose()

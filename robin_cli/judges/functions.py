@@ -177,7 +177,6 @@ class Checked(Judge):
         return self._judge.most_samples
 
     def tokens(self, question: Question) -> int:
-        """Return the estimated tokens of the question and the most of its answers."""
         prompt = self._meter.prompt_tokens(question.messages)
         return prompt + self._options.max_tokens * question.samples
 

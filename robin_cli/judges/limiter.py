@@ -40,7 +40,6 @@ class Permit:
     tokens: int | None = None
 
     def release(self, *, is_made: bool = True) -> None:
-        """Release it: the request is over, or is not made after all."""
         self.limiter.release(self, is_made=is_made)
 
 
@@ -60,7 +59,6 @@ class PermitLine:
         self._news: asyncio.Future[None] | None = None
 
     async def acquire(self) -> Permit:
-        """Wait for a permit."""
         self.waiting += 1
         try:
             async with self._turn:

@@ -162,7 +162,6 @@ class Meter:
         )
 
     def prompt_tokens(self, messages: Sequence[Message]) -> int:
-        """Return about how many tokens these messages are."""
         return self.tokens(sum(len(message["content"]) for message in messages))
 
     def tokens(self, characters: int) -> int:

@@ -70,7 +70,6 @@ class OpenAIJudge(Judge):
         return self._last.decode("utf-8", "replace")
 
     def tokens(self, question: Question) -> int:
-        """Return the estimated tokens of the question and the most of its answers."""
         prompt = self._meter.prompt_tokens(self._charged(question))
         return prompt + self._most_tokens * question.samples
 
@@ -194,7 +193,6 @@ class OpenAIJudge(Judge):
         return self.dialect.body(question, limit if is_paid else usual)
 
     def _sent(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a body as it is sent, with its images."""
         return {**body, "messages": with_parts(body["messages"])}
 
     def _charged(self, question: Question) -> Sequence[Message]:

@@ -53,7 +53,6 @@ class Redactor:
             self._of_errors = key, hashlib.sha256(key.encode()).hexdigest()  # litellm's name of it
 
     def text(self, text: str) -> str:
-        """Return ``text`` without the key."""
         for form in self._forms:
             text = text.replace(form, "[key]")
         return text

@@ -29,8 +29,6 @@ _MOST_CHOICES = 128
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A well-formed chat completion."""
-
     answers: tuple[Answer, ...]
     model: str
     usage: Usage

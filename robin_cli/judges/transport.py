@@ -90,7 +90,6 @@ class Response:
 
     @property
     def is_good(self) -> bool:
-        """Whether the status is a success."""
         return 200 <= self.status < 300
 
 
@@ -105,8 +104,6 @@ class Request:
 
 
 class Transport:
-    """The connections to one endpoint."""
-
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
@@ -174,7 +171,6 @@ class Transport:
         )
 
     async def aclose(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -185,11 +181,9 @@ class Transport:
         return self._endpoint.timeout_s
 
     def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
-        """Return the content of a request, and its headers."""
         return request.body or None, self._headers
 
     async def _read_body(self, request: Request, response: aiohttp.ClientResponse) -> bytearray:  # noqa: ARG002
-        """Read the body of a good answer."""
         return await read_body(response.content.iter_any(), self._large)
 
     # ── one exchange ──────────────────────────────────────────────────────────────────────────────
@@ -279,7 +273,6 @@ class Transport:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
