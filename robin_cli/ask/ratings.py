@@ -119,15 +119,19 @@ class RatingKind(Kind):
         rest = _SCALE.sub("", behind)
         stated = list(_SCALE.finditer(behind)) or _NOTE.finditer(head["note"] or "")
         ends = [[float(end) for end in re.findall(r"\d+", match["ends"])] for match in stated]
-        own_ends = ([abs(scale.high)], [abs(scale.low), abs(scale.high)])
+        known = ([abs(scale.high)], [abs(scale.low), abs(scale.high)])
         value = float(("-" if number["minus"] else "") + (number["whole"] or "0"))
-        fraction = number["fraction"] or "0"  # 4,0 is none: a comma may mark decimals or thousands
-        is_point = number["point"] in {None, "."} and number["whole"] != ""
+        # 4.0 is an integer; 4,0 is none, for a comma may mark decimals or thousands.
+        is_integral = (
+            not float(number["fraction"] or "0")
+            and number["point"] in {None, "."}
+            and number["whole"] != ""
+        )
         if is_doubtful(rest) or _COUNT.match(behind):
             reason = "ambiguous"
-        elif not all(each in own_ends for each in ends):
+        elif any(numbers not in known for numbers in ends):
             reason = "out_of_range"
-        elif float(fraction) or not is_point or _GLUED.match(rest):
+        elif not is_integral or _GLUED.match(rest):
             reason = "not_an_integer"
         elif not scale.low <= value <= scale.high:
             reason = "out_of_range"

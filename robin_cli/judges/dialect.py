@@ -76,7 +76,7 @@ class Dialect:
             "n": samples if samples > 1 else None,
             **question.structure,
         }
-        is_trial = self.trials > 0 and not any("images" in each for each in question.messages)
+        is_trial = self.trials > 0 and not any("images" in message for message in question.messages)
         if (endpoint.logprobs or is_trial) and "logprobs" not in self._without:
             wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         parameters = {

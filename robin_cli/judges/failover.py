@@ -37,8 +37,8 @@ class Failover(Judge):
     @property
     def bears(self) -> int:
         """The most requests that may be under way now, at addresses whose circuit is not open; at least 1."""
-        addresses = self._addresses.values()
-        return max(1, sum(each.bears for each in addresses if not each.breaker.open_s))
+        able = [address for address in self._addresses.values() if not address.breaker.open_s]
+        return max(1, sum(address.bears for address in able))
 
     @property
     def under_way(self) -> int:

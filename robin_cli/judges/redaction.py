@@ -68,9 +68,11 @@ class Redactor:
         """Return answers without the key, also if parts of an answer formed it together."""
         return tuple(
             replace(
-                each, text=self.text(each.text), refusal=each.refusal and self.text(each.refusal)
+                answer,
+                text=self.text(answer.text),
+                refusal=answer.refusal and self.text(answer.refusal),
             )
-            for each in answers
+            for answer in answers
         )
 
     def error(self, text: str) -> str:
