@@ -101,10 +101,8 @@ class OpenAIJudge(Judge):
                 break
             feature, body = other
             outcome = await self._send(body)
-            if isinstance(
-                outcome, Completion
-            ):  # other features may be refused too: the next request shows it
-                dialect.never_send(feature)
+            if isinstance(outcome, Completion):
+                dialect.never_send(feature)  # others may be refused too: the next request shows it
             read = self.read(question, body, outcome, time.monotonic() - started)
         if isinstance(read, Reply) and self._look is None:
             self._look = asyncio.create_task(self._look_around())
