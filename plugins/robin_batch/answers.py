@@ -121,8 +121,8 @@ class Intake:
         return self._books.judgments(call, read)
 
     def _note_failure(self, row: int, call: Call, failure: Failure, judge: OpenAIJudge) -> None:
-        is_several = failure.refused and call.ticket.calls > 1 and judge.dialect.refuses_several()
-        if is_several:
+        if failure.refused and call.ticket.calls > 1 and not judge.dialect.gives_several:
+            judge.dialect.never_send("n")
             self.lessons += 1  # the others go out one by one
         elif not failure.throttled:
             self._failures.append((row, failure))
