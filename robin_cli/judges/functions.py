@@ -226,9 +226,7 @@ class Checked(Judge):
         """Return ``reply`` with texts that can be stored, and sound numbers: others would spoil the budget."""
         answers = tuple(
             replace(
-                answer,
-                text=clean_text(answer.text),
-                refusal=clean_text(answer.refusal) or None,
+                answer, text=clean_text(answer.text), refusal=clean_text(answer.refusal) or None
             )
             for answer in reply.answers
         )

@@ -14,14 +14,7 @@ import aiohttp
 from yarl import URL
 
 from robin_cli.judges import sdk
-from robin_cli.judges.bodies import (
-    MOST_LARGE,
-    Body,
-    Unreadable,
-    beginning,
-    decoded,
-    read_body,
-)
+from robin_cli.judges.bodies import MOST_LARGE, Body, Unreadable, beginning, decoded, read_body
 from robin_cli.judges.judge import Options
 from robin_cli.judges.problems import Fatal
 from robin_cli.judges.redaction import Redactor
