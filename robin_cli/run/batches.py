@@ -71,9 +71,9 @@ def read_batches(run: Path) -> dict[int, Submission]:
     Raises:
         StorageError: robin did not write one of the files.
     """
-    found = {}
+    batches = {}
     paths = (run / BATCHES).glob("*.json")
-    for path in sorted(each for each in paths if _NUMBER.fullmatch(each.stem)):
+    for path in sorted(path for path in paths if _NUMBER.fullmatch(path.stem)):
         try:
             batch = msgspec.json.decode(path.read_bytes(), type=Submission)
         except (*UNREADABLE, msgspec.MsgspecError) as error:
@@ -82,8 +82,8 @@ def read_batches(run: Path) -> dict[int, Submission]:
             raise StorageError(
                 f"{path}: its content is batch {batch.number}; restore it from a copy"
             )
-        found[batch.number] = batch
-    return dict(sorted(found.items()))
+        batches[batch.number] = batch
+    return dict(sorted(batches.items()))
 
 
 def write_batch(run: Path, batch: Submission) -> None:
@@ -95,4 +95,4 @@ def write_batch(run: Path, batch: Submission) -> None:
 
 def has_open_batches(run: Path) -> bool:
     """Return whether a run has batches that may still be answered. StorageError as :func:`read_batches`."""
-    return any(each.is_open for each in read_batches(run).values())
+    return any(batch.is_open for batch in read_batches(run).values())

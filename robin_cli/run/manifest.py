@@ -38,6 +38,9 @@ CHECKSUM = "crc32"
 REACHED = "max_cost_reached"
 """The key in a session's entry for the limit of money that ended it."""
 
+_DEFAULTS = {name: row.default for name, row in TABLE.items() if row.scope is Scope.RUN}
+_TAKEN_OVER = {name for name, row in TABLE.items() if row.scope is Scope.SESSION and row.kept}
+
 
 def now() -> str:
     """Return the time, UTC, ISO 8601, to the second."""
@@ -51,7 +54,7 @@ UNKNOWN_SCALES = "unknown_scales"
 
 def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, tuple[int, int]]:
     """Return the ends of each attribute's scale, as a manifest has them."""
-    return {name: (each.low, each.high) for name, each in zip(attributes, scales, strict=True)}
+    return {name: (scale.low, scale.high) for name, scale in zip(attributes, scales, strict=True)}
 
 
 def new_run_id() -> str:
@@ -132,7 +135,7 @@ class Manifest:
     @property
     def known_ends(self) -> tuple[Ends, ...]:
         """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
-        return tuple(each.ends for each in self.score_scales)
+        return tuple(scale.ends for scale in self.score_scales)
 
     @property
     def run_id(self) -> str:
@@ -185,7 +188,7 @@ class Manifest:
     @property
     def expected(self) -> tuple[bool, ...]:
         """Whether the ratings of each judge are expectations."""
-        return tuple(each in {"logprobs", "decisions"} for each in self.answers)
+        return tuple(answers in {"logprobs", "decisions"} for answers in self.answers)
 
     @property
     def has_levels_of_digits(self) -> bool:
@@ -227,17 +230,15 @@ class Manifest:
     @property
     def own_settings(self) -> dict[str, Any]:
         """The settings of the run by name; one that is not recorded has its default."""
-        of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
-        own = {name: value for name, value in self.settings.items() if name in of_run}
-        return of_run | checked(own, "settings")
+        recorded = {name: value for name, value in self.settings.items() if name in _DEFAULTS}
+        return _DEFAULTS | checked(recorded, "settings")
 
     @property
     def last_session(self) -> dict[str, Any]:
         """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
         last = self.sessions[-1] if self.sessions else {}
-        kept = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
         before = {name: self.settings[name] for name in ("base_url", "model")}
-        taken_over = {name: value for name, value in last.items() if name in kept}
+        taken_over = {name: value for name, value in last.items() if name in _TAKEN_OVER}
         return checked(before | taken_over, "its last session")
 
     def says(self, session: Mapping[str, Any]) -> bool:
@@ -245,7 +246,7 @@ class Manifest:
         last = self.last_session
         kept = {name: value for name, value in session.items() if TABLE[name].kept}
         return bool(self.sessions) and all(
-            last.get(name, TABLE[name].default) == each for name, each in kept.items()
+            last.get(name, TABLE[name].default) == value for name, value in kept.items()
         )
 
     def write(self, run: Path) -> None:
@@ -388,7 +389,7 @@ def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
 def _identity(manifest: Manifest) -> dict[str, Any]:
     """Return the facts that identify a run, by name."""
     return {  # addresses may differ from session to session
-        **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
+        **_DEFAULTS,
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},
         "model": ", ".join(manifest.judges),
         "answers": ", ".join(manifest.own_settings["answers"]),

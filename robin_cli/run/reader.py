@@ -40,7 +40,7 @@ class StoredRun(Inquiry):
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
-        self.own, self.seed = manifest.own_settings, manifest.seed
+        self.run_settings, self.seed = manifest.own_settings, manifest.seed
 
     @property
     def name(self) -> str:
