@@ -27,6 +27,7 @@ from robin_cli.run.journal import Journal, read_journal
 from robin_cli.run.manifest import Manifest, differences, ends_of, read_manifest
 from robin_cli.run.reader import read_run
 from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import write_segment
 from robin_cli.run.store import RunStore
 from tests.conftest import refuses, robin
 
@@ -278,6 +279,29 @@ def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path:
     assert ids(tmp_path / "r") == ["r0", "r1", "r2", "r3"]
     store.close()
     assert ids(tmp_path / "r") == ["r0", "r1", "r2", "r3"]
+
+
+def test_writes_again_what_the_journal_refused_while_a_segment_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+
+    def refuse(_: object) -> None:
+        raise StorageError("full")
+
+    def seal(*args: Any) -> None:
+        write_segment(*args)
+        with monkeypatch.context() as patch:
+            patch.setattr(store._journal, "write", refuse)
+            store.write([judgment(2)])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "SEGMENT_ROWS", 2)
+        patch.setattr(store_module, "write_segment", seal)
+        store.append([judgment(0), judgment(1)])
+    store.sync()
+    assert ids(tmp_path / "r") == ["r0", "r1", "r2"]
+    store.close()
 
 
 def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
