@@ -307,7 +307,13 @@ def read_manifest(run: Path) -> Manifest:
         raise RunError(f"{path}: damaged ({error}); restore the file from a copy") from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise RunError(f"{path}: not a manifest that robin wrote")
-    _check_version(path, content)
+    made_by = shown(dict(content.get("versions") or {}).get("robin"), 20)
+    release = tuple(int(part) for part in made_by.split(".")[:2] if part.isdecimal())
+    if content["format"] != FORMAT or release < _FIRST:
+        raise RunError(
+            f"{path}: made by robin {made_by} in format {content['format']}, which robin {__version__} does not read: upgrade "
+            f'robin, or judge anew. Its ratings: pd.read_parquet("{run / SEGMENTS}")'
+        )
     if content.pop(CHECKSUM, None) != _checksum(content):
         raise RunError(
             f"{path}: damaged or changed (its checksum is of other content); restore the file from a copy"
@@ -318,25 +324,6 @@ def read_manifest(run: Path) -> Manifest:
         raise RunError(
             f"{path}: a field is missing or not known ({error}); restore the file from a copy"
         ) from None
-
-
-def _check_version(path: Path, content: Mapping[str, Any]) -> None:
-    """Raise RunError for a run of an unreleased version, or of a newer one."""
-    made_by = str(dict(content.get("versions") or {}).get("robin"))
-    if content["format"] == FORMAT and _release(made_by) >= _FIRST:
-        return
-    if _release(made_by) > _release(__version__):
-        raise RunError(
-            f"{path}: format {content['format']}, made by robin {shown(made_by, 20)}; this is {__version__}: upgrade robin"
-        )
-    raise RunError(
-        f"{path}: made by robin {shown(made_by, 20)} in a format that was never released, which robin {__version__} does not "
-        f'read. Its ratings: pd.read_parquet("{path.parent / SEGMENTS}")'
-    )
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
 def _manifest_of(content: Mapping[str, Any]) -> Manifest:

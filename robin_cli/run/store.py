@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -108,27 +108,21 @@ class RunStore(StoredRun):
             raise RunError(
                 f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
             )
-        with ExitStack() as undone:
-            lock = RunLock(path)
-            undone.callback(lock.release)
-            with writing(path):
-                _remove_remains(path)
-                table, run_id = PairTable.of(pairs), new_run_id()
-                has_columns = bool(table.columns.num_columns)
-                manifest = manifest.with_data(run_id=run_id, has_columns=has_columns)
-                if register is not None:
-                    register(run_id)
-                write_data(path, table, variances)
-                Journal.create(path / JOURNAL, manifest.run_id, 1).close()
-                store = cls(path, manifest, lock)
-                store.pairs = table  # type: ignore[assignment]  # a new run's pairs are not read back
-                undone.callback(store._journal.close)
-                if session is None:
-                    manifest.write(path)
-                else:
-                    store.announce(session)
-            undone.pop_all()
-        return store
+        with _locked(path) as lock:
+            table, run_id = PairTable.of(pairs), new_run_id()
+            has_columns = bool(table.columns.num_columns)
+            manifest = manifest.with_data(run_id=run_id, has_columns=has_columns)
+            if register is not None:
+                register(run_id)
+            write_data(path, table, variances)
+            Journal.create(path / JOURNAL, run_id, 1).close()
+            store = cls(path, manifest, lock)
+            store.pairs = table  # type: ignore[assignment]  # a new run's pairs are not read back
+            if session is None:
+                manifest.write(path)
+            else:
+                store.announce(session)
+            return store
 
     @classmethod
     def open(cls, path: Path) -> RunStore:
@@ -139,16 +133,10 @@ class RunStore(StoredRun):
             StorageError: its files are damaged.
         """
         read_manifest(path)  # RunError if the folder is not a run: do not lock it then
-        with ExitStack() as undone:
-            lock = RunLock(path)
-            undone.callback(lock.release)
-            with writing(path):
-                _remove_remains(path)
-                # git does not copy empty folders
-                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-                store = cls(path, read_manifest(path), lock)
-            undone.pop_all()
-        return store
+        with _locked(path) as lock:
+            # git does not copy empty folders
+            (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+            return cls(path, read_manifest(path), lock)
 
     @property
     def variances(self) -> FloatArray | None:
@@ -314,14 +302,26 @@ class RunStore(StoredRun):
         self._sealed_since_state = 0
 
 
+@contextmanager
+def _locked(run: Path) -> Iterator[RunLock]:
+    """Lock a run, and remove the temporary files of killed processes. The lock stays unless the body fails.
+
+    Raises:
+        RunError: another robin is at work on it. StorageError: the disk refuses.
+    """
+    lock = RunLock(run)
+    try:
+        with writing(run):
+            for folder in (run, run / SEGMENTS, run / BATCHES):
+                for path in folder.glob(TEMPORARY):
+                    path.unlink()
+            yield lock
+    except BaseException:
+        lock.release()
+        raise
+
+
 def _foreign_in(run: Path) -> list[str]:
     """Return the sorted names in a folder that neither a run nor a killed robin left there. OSError if it cannot be listed."""
     names = sorted(file.name for file in run.iterdir())
     return [name for name in names if name not in _FILES and not fnmatch(name, TEMPORARY)]
-
-
-def _remove_remains(run: Path) -> None:
-    """Remove the temporary files of killed processes. The caller must have the run's lock."""
-    for folder in (run, run / SEGMENTS, run / BATCHES):
-        for path in folder.glob(TEMPORARY):
-            path.unlink()
