@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def library_versions() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """All facts about a run except its pairs and its answers; never a key.
 
@@ -165,7 +166,7 @@ class Manifest:
         """The names of the judges."""
         return tuple(map(judge_name, self.models))
 
-    @property
+    @cached_property
     def decision(self) -> Decision | None:
         """The decision to make; None without one."""
         return decision_by(self.own_settings, self.attributes, self.scales)
@@ -227,13 +228,13 @@ class Manifest:
         criterion = self.prompt.get("criterion")
         return (str(criterion["attribute"]),) if criterion else ()
 
-    @property
+    @cached_property
     def own_settings(self) -> dict[str, Any]:
         """The settings of the run by name; one that is not recorded has its default."""
         recorded = {name: value for name, value in self.settings.items() if name in _DEFAULTS}
         return _DEFAULTS | checked(recorded, "settings")
 
-    @property
+    @cached_property
     def last_session(self) -> dict[str, Any]:
         """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
         last = self.sessions[-1] if self.sessions else {}
