@@ -86,7 +86,7 @@ class RunStore(StoredRun):
     ) -> RunStore:
         """Make a new run at ``path``, a folder that does not exist or is empty.
 
-        The manifest is written last: a folder without one holds no answers and may be made anew.
+        The manifest is written last: a folder that a killed robin left without one is made anew.
 
         Args:
             variances: the variances that the scheduler starts with, shape (K,).
@@ -100,6 +100,7 @@ class RunStore(StoredRun):
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             foreign = _foreign_in(path)
+            journal = (path / JOURNAL).read_bytes() if (path / JOURNAL).exists() else b""
         except OSError as error:
             raise RunError(
                 f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
@@ -107,6 +108,10 @@ class RunStore(StoredRun):
         if foreign:
             raise RunError(
                 f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
+            )
+        if any((path / SEGMENTS).glob("*.parquet")) or journal.count(b"\n") > 1:
+            raise RunError(
+                f"{path}: holds answers, and no {MANIFEST}; restore it from a copy, or name another folder with --run"
             )
         with _locked(path) as lock:
             table, run_id = PairTable.of(pairs), new_run_id()

@@ -371,6 +371,22 @@ def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -
     assert ids(tmp_path / "r") == ["r0"]
 
 
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_writes_no_new_run_over_answers_whose_manifest_is_lost(
+    tmp_path: Path, *, is_sealed: bool
+) -> None:
+    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    store.append([judgment(0)])
+    if is_sealed:
+        store.close()
+    else:  # as a crash does
+        store._journal.close()
+        store._lock.release()
+    (tmp_path / "r" / "manifest.json").unlink()
+    lost = r"holds answers, and no manifest\.json; restore it from a copy"
+    refuses(RunError, lost, RunStore.create, tmp_path / "r", manifest(), PAIRS)
+
+
 def test_lists_what_differs_between_two_runs_of_which_one_may_go_on_elsewhere() -> None:
     other = manifest(settings={**SETTINGS, "model": "other"}, seed=5, budget=7)
     assert differences(manifest(), other) == [
