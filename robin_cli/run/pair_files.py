@@ -20,7 +20,14 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
 from robin_cli.model.records import Value
 from robin_cli.run.layout import COLUMNS, PAIRS, SEGMENTS, VARIANCES, name_of
-from robin_cli.run.tables import count_rows, opened_table, read_table, table_writer, write_table
+from robin_cli.run.tables import (
+    column_names,
+    count_rows,
+    opened_table,
+    read_table,
+    table_writer,
+    write_table,
+)
 
 PAIRS_AT_A_TIME = 10_000
 GROUP_BYTES = 2**25
@@ -75,12 +82,12 @@ class StoredPairs(PairTable):
     @cached_property
     def ids(self) -> Texts:
         """The ids, shape (pairs,), in memory."""
-        return read_pair_ids(self.run)
+        return Texts(read_table_of_pairs(self.run, "pair_id".__eq__)["pair_id"])
 
     @cached_property
     def has(self) -> frozenset[str]:
         """The OPTIONAL_TEXTS that any pair has."""
-        return frozenset(OPTIONAL_TEXTS.keys() & read_pair_names(self.run))
+        return frozenset(OPTIONAL_TEXTS.keys() & column_names(self.run / PAIRS))
 
     def texts(self, name: str) -> Iterator[pa.Array]:
         """Yield the column ``name``, one of TEXTS, in parts."""
@@ -105,12 +112,6 @@ class StoredPairs(PairTable):
         return values
 
 
-def read_pair_names(path: Path) -> list[str]:
-    """Return the names of the columns in pairs.parquet of the run at ``path``. StorageError if they cannot be read."""
-    with opened_table(path / PAIRS) as (_, schema):
-        return list(schema.names)
-
-
 def read_pair_batches(
     path: Path, wanted: Callable[[str], bool] = lambda _: True
 ) -> Iterator[pa.RecordBatch]:
@@ -122,11 +123,6 @@ def read_pair_batches(
 def read_table_of_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
     """Return the wanted columns of the pairs of the run at ``path``. StorageError if they cannot be read."""
     return pa.Table.from_batches(list(read_pair_batches(path, wanted))).combine_chunks()
-
-
-def read_pair_ids(path: Path) -> Texts:
-    """Return the ids of the pairs of the run at ``path``. StorageError if they cannot be read."""
-    return Texts(read_table_of_pairs(path, "pair_id".__eq__)["pair_id"])
 
 
 def read_pairs(path: Path) -> PairTable:
@@ -169,10 +165,7 @@ def count_empty_responses(path: Path) -> int:
 
 def read_column_names(path: Path) -> list[str]:
     """Return the names of the further columns of the run at ``path``. StorageError if they cannot be read."""
-    if not (path / COLUMNS).exists():
-        return []
-    with opened_table(path / COLUMNS) as (_, schema):
-        return list(schema.names)
+    return column_names(path / COLUMNS) if (path / COLUMNS).exists() else []
 
 
 def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
