@@ -139,6 +139,11 @@ class Manifest:
         return tuple(scale.ends for scale in self.score_scales)
 
     @property
+    def file_of_scores(self) -> str:
+        """The file that a temporary run was made of; "" for a run that a judge was asked for."""
+        return str(self.data.get("file_of_scores", ""))
+
+    @property
     def run_id(self) -> str:
         """The unique id of the run; "" before it is made."""
         return str(self.data.get("run_id", ""))
@@ -348,6 +353,11 @@ def _manifest_of(content: Mapping[str, Any]) -> Manifest:
         raise ValueError("data: run_id is none")
     _ = manifest.own_settings, manifest.last_session, manifest.decision  # these check the settings
     return manifest
+
+
+def name_of(run: Path) -> str:
+    """Return the name of the run for users: its path, or the file of scores that it was made of."""
+    return read_manifest(run).file_of_scores or str(run)
 
 
 def newest_run() -> Path:

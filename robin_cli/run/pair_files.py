@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from robin_cli.data.parquet_tables import batches
 from robin_cli.data.spool import Spool
 from robin_cli.data.texts import Texts, give_back, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
+from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Value
-from robin_cli.run.layout import COLUMNS, PAIRS, SEGMENTS, VARIANCES, name_of
+from robin_cli.run.layout import COLUMNS, PAIRS, SEGMENTS, VARIANCES
 from robin_cli.run.tables import (
     column_names,
     count_rows,
@@ -168,35 +168,21 @@ def read_column_names(path: Path) -> list[str]:
     return column_names(path / COLUMNS) if (path / COLUMNS).exists() else []
 
 
-def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
+def read_columns(path: Path, names: Sequence[str] | None = None) -> pa.Table:
     """Return further columns of the run at ``path``, a row per pair: int64, double, bool or large_string.
 
     Args:
-        names: the columns to read; None for all.
+        names: the columns to read, which the run has; None for all.
 
     Raises:
-        InputError: the run has no such column. StorageError: they cannot be read.
+        StorageError: they cannot be read.
     """
-    known = read_column_names(path)
-    for name in names or ():
-        if name not in known:
-            raise InputError(f"{name_of(path)}: {_no_column(name, known)}")
-    pairs = count_rows(path / PAIRS)
+    pairs, known = count_rows(path / PAIRS), read_column_names(path)
     if not known:
         return pa.table({})
-    table = read_table(path / COLUMNS, [name for name in known if names is None or name in names])
+    table = read_table(path / COLUMNS, known if names is None else names)
     if len(table) != pairs:
         raise StorageError(
             f"{path / COLUMNS} has {len(table):,} rows, and {PAIRS} {pairs:,}; restore it from a copy"
         )
     return table.replace_schema_metadata(None)
-
-
-def _no_column(name: str, known: Sequence[str]) -> str:
-    if not known:
-        return (
-            f'no column "{shown(name)}": its data had only prompts, responses and human ratings; make a new run from data '
-            "that have the column"
-        )
-    listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
-    return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'

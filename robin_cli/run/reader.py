@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from robin_cli.data.pair_table import OPTIONAL_TEXTS
 from robin_cli.data.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import COUNTED, RATED, Fold
 from robin_cli.run.inquiry import Inquiry
-from robin_cli.run.layout import name_of
 from robin_cli.run.manifest import Manifest, read_manifest
 from robin_cli.run.pair_files import (
     StoredPairs,
@@ -45,7 +45,7 @@ class StoredRun(Inquiry):
     @property
     def name(self) -> str:
         """The run's name for users."""
-        return name_of(self.path)
+        return self.manifest.file_of_scores or str(self.path)
 
     @cached_property
     def pairs(self) -> StoredPairs:  # type: ignore[override]  # read on first use
@@ -112,6 +112,8 @@ class RunData(StoredRun):
         Raises:
             InputError: there is no such column. StorageError: it cannot be read.
         """
+        if name not in self.column_names:
+            raise InputError(f"{self.name}: {_no_column(name, self.column_names)}")
         values = read_columns(self.path, [name])[name].to_pylist()
         return [None if value is None else as_text(value) for value in values]
 
@@ -172,3 +174,13 @@ def count_answers(path: Path) -> tuple[int, int]:
         spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
         ratings += len(table) - table["rating"].null_count
     return spent, ratings
+
+
+def _no_column(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return (
+            f'no column "{shown(name)}": its data had only prompts, responses and human ratings; make a new run from data '
+            "that have the column"
+        )
+    listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
+    return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'

@@ -18,7 +18,7 @@ from robin_cli.data.scored import Reading, Scored
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
 from robin_cli.run.journal import Journal
-from robin_cli.run.layout import CALLED, JOURNAL
+from robin_cli.run.layout import JOURNAL
 from robin_cli.run.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of, new_run_id
 from robin_cli.run.pair_files import write_data
 from robin_cli.run.schema import judgments_table
@@ -75,13 +75,8 @@ def as_runs(
                 raise InputError(
                     f"{path}: no scores are on a scale; name others with --columns score=NAME"
                 )
-            _write(places[path], found, mine, [name for name in mine if name in unknown])
-            CALLED[places[path]] = str(path)
-        try:
-            yield [places.get(path, path) for path in paths]
-        finally:
-            for place in places.values():
-                CALLED.pop(place, None)
+            _write(places[path], path, found, mine, [name for name in mine if name in unknown])
+        yield [places.get(path, path) for path in paths]
 
 
 def _scales(
@@ -116,8 +111,10 @@ def _scales(
     return found, unknown
 
 
-def _write(run: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[str]) -> None:
-    """Write a finished run in which every score of ``found`` is a judgment; ``unknown``: attributes without a scale."""
+def _write(
+    run: Path, file: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[str]
+) -> None:
+    """Write a finished run in which every score of ``file`` is a judgment; ``unknown``: attributes without a scale."""
     run.mkdir(mode=0o700)
     judgments = [each for name in scales for each in _judgments(name, found)]
     write_data(run, PairTable.of(found.pairs.values()), None)
@@ -126,6 +123,7 @@ def _write(run: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[
     Journal.create(run / JOURNAL, run_id, 2).close()
     own = Settings(judge=JUDGE, scheduler="uniform")
     data = {
+        "file_of_scores": str(file),
         "source": ", ".join(found.files[:_NAMED]),
         "sha256": "",
         "pairs": len(found.pairs),
