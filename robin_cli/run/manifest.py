@@ -18,7 +18,8 @@ from zlib import crc32
 import orjson
 
 from robin_cli import __version__
-from robin_cli.ask.kinds import Kind, kind_of
+from robin_cli.ask.kinds import Kind
+from robin_cli.ask.verdicts import kind_of
 from robin_cli.data.local import whole_file
 from robin_cli.model.decision import Decision, decision_by, target_wrong_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.data.pools import Pool
 from robin_cli.goals.checks import check_groups, check_verdicts
 from robin_cli.goals.making import goal_of

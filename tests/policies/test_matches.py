@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Pair, Scale
 from robin_cli.model.space import ArmSpace
