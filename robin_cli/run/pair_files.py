@@ -82,7 +82,7 @@ class StoredPairs(PairTable):
     @cached_property
     def ids(self) -> Texts:
         """The ids, shape (pairs,), in memory."""
-        return Texts(read_table_of_pairs(self.run, "pair_id".__eq__)["pair_id"])
+        return Texts(read_table(self.run / PAIRS, ["pair_id"]).combine_chunks()["pair_id"])
 
     @cached_property
     def has(self) -> frozenset[str]:
@@ -118,11 +118,6 @@ def read_pair_batches(
     """Yield the wanted columns of the pairs of the run at ``path``, in batches. StorageError if they cannot be read."""
     with opened_table(path / PAIRS) as (file, schema):
         yield from batches(file, str(path / PAIRS), list(filter(wanted, schema.names)))
-
-
-def read_table_of_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
-    """Return the wanted columns of the pairs of the run at ``path``. StorageError if they cannot be read."""
-    return pa.Table.from_batches(list(read_pair_batches(path, wanted))).combine_chunks()
 
 
 def read_pairs(path: Path) -> PairTable:

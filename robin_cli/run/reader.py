@@ -18,16 +18,17 @@ from robin_cli.model.records import as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import COUNTED, RATED, Fold
 from robin_cli.run.inquiry import Inquiry
+from robin_cli.run.layout import PAIRS
 from robin_cli.run.manifest import Manifest, read_manifest
 from robin_cli.run.pair_files import (
     StoredPairs,
     read_column_names,
     read_columns,
     read_numbers,
-    read_table_of_pairs,
 )
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.segments import judgments_by_arm, read_judgments
+from robin_cli.run.tables import column_names, read_table
 
 _TEXTS = {"prompt", "response", *OPTIONAL_TEXTS}
 
@@ -135,13 +136,10 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
         StorageError: its files are damaged, or not of one run.
     """
     manifest = read_manifest(path)
-    table = read_table_of_pairs(path, lambda name: name not in _TEXTS)
-    human = {
-        name: table[name].fill_null(np.nan).to_numpy()
-        for name in table.column_names
-        if name != "pair_id"
-    }
+    names = [name for name in column_names(path / PAIRS) if name not in _TEXTS]
+    table = read_table(path / PAIRS, names).combine_chunks()
     space = space_of(manifest, Texts(table["pair_id"]))
+    human = {name: table[name].fill_null(np.nan).to_numpy() for name in names if name != "pair_id"}
     kept = [name for name in JUDGMENTS.names if name in {*RATED, *columns}]
     fold, arms, parts = Fold(space), [np.empty(0, np.int64)], [_no_judgments(kept)]
     for arm, judgments in judgments_by_arm(path, space, {*COUNTED, *kept}):
