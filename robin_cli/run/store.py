@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -305,6 +305,19 @@ class RunStore(StoredRun):
         if not segments or covered < segments:
             write_state(self.path, fold, run_id, segments)
         self._sealed_since_state = 0
+
+
+def write_run(
+    path: Path, manifest: Manifest, pairs: Iterable[Pair], judgments: Sequence[Mapping[str, Any]]
+) -> None:
+    """Make a finished run of judgments that are all known. OSError or StorageError if the disk refuses."""
+    path.mkdir(mode=0o700)
+    run_id = new_run_id()
+    write_data(path, PairTable.of(pairs), None)
+    write_segment(journal_table(path, judgments), path, run_id, 1)
+    Journal.create(path / JOURNAL, run_id, 2).close()
+    finished = manifest.with_data(run_id=run_id).with_session(in_flight=0).with_session_end()
+    finished.write(path)
 
 
 @contextmanager
