@@ -12,7 +12,7 @@ from robin_cli.data.groups import numbered
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision, decision_by, is_of_systems, target_wrong_of
+from robin_cli.model.decision import BEST, Decision, decision_by, target_wrong_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches, matches_of
@@ -67,11 +67,6 @@ class Inquiry:
         if self.is_pairwise or self.decision is None:
             return None
         return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
-
-    @property
-    def compares_systems(self) -> bool:
-        """Whether the run compares the means of systems, and asks whatever an arm's own ratings are."""
-        return is_of_systems(self.run_settings["decide"])
 
     @property
     def wants_best(self) -> bool:

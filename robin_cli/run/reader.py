@@ -93,16 +93,6 @@ class RunData(StoredRun):
         return read_numbers([self.path], "prompt")
 
     @cached_property
-    def responses(self) -> IntArray:
-        """The number of each pair's response, shape (pairs,), as :attr:`prompts`."""
-        return read_numbers([self.path], "response")
-
-    @cached_property
-    def columns(self) -> pa.Table:
-        """All further columns of the data, a row per pair. StorageError if they cannot be read."""
-        return self.pairs.columns
-
-    @cached_property
     def column_names(self) -> Sequence[str]:
         """The names of the further columns of the data, in order. StorageError if they cannot be read."""
         return read_column_names(self.path)

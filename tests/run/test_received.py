@@ -194,7 +194,7 @@ def test_notices_every_bit_of_a_table_that_is_not_as_it_was_written(
 
     def read() -> list[object]:
         data = read_run(run, JUDGMENTS.names)
-        return [data.judgments, data.fold.arms.total.tolist(), list(data.pairs), data.columns]
+        return [data.judgments, data.fold.arms.total.tolist(), list(data.pairs), data.pairs.columns]
 
     good, data, noticed = read(), (run / name).read_bytes(), 0
     for _ in range(60):
