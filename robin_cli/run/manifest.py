@@ -235,13 +235,13 @@ class Manifest:
         return (str(criterion["attribute"]),) if criterion else ()
 
     @cached_property
-    def own_settings(self) -> dict[str, Any]:
+    def own_settings(self) -> Mapping[str, Any]:
         """The settings of the run by name; one that is not recorded has its default."""
         recorded = {name: value for name, value in self.settings.items() if name in _DEFAULTS}
         return _DEFAULTS | checked(recorded, "settings")
 
     @cached_property
-    def last_session(self) -> dict[str, Any]:
+    def last_session(self) -> Mapping[str, Any]:
         """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
         last = self.sessions[-1] if self.sessions else {}
         before = {name: self.settings[name] for name in ("base_url", "model")}
