@@ -97,22 +97,7 @@ class RunStore(StoredRun):
             RunError: the folder holds something else, or another robin is at work in it.
             StorageError: the disk refuses.
         """
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            foreign = _foreign_in(path)
-            journal = (path / JOURNAL).read_bytes() if (path / JOURNAL).exists() else b""
-        except OSError as error:
-            raise RunError(
-                f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
-            ) from error
-        if foreign:
-            raise RunError(
-                f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
-            )
-        if any((path / SEGMENTS).glob("*.parquet")) or journal.count(b"\n") > 1:
-            raise RunError(
-                f"{path}: holds answers, and no {MANIFEST}; restore it from a copy, or name another folder with --run"
-            )
+        _make_folder(path)
         with _locked(path) as lock:
             table, run_id = PairTable.of(pairs), new_run_id()
             has_columns = bool(table.columns.num_columns)
@@ -318,6 +303,26 @@ def write_run(
     Journal.create(path / JOURNAL, run_id, 2).close()
     finished = manifest.with_data(run_id=run_id).with_session(in_flight=0).with_session_end()
     finished.write(path)
+
+
+def _make_folder(path: Path) -> None:
+    """Make the folder of a new run. RunError if it holds more than what a killed robin left before its first answer."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        foreign = _foreign_in(path)
+        journal = (path / JOURNAL).read_bytes() if (path / JOURNAL).exists() else b""
+    except OSError as error:
+        raise RunError(
+            f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
+        ) from error
+    if foreign:
+        raise RunError(
+            f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
+        )
+    if any((path / SEGMENTS).glob("*.parquet")) or journal.count(b"\n") > 1:
+        raise RunError(
+            f"{path}: holds answers, and no {MANIFEST}; restore it from a copy, or name another folder with --run"
+        )
 
 
 @contextmanager
