@@ -8,7 +8,7 @@ import resource
 import stat
 import threading
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,10 @@ def judgment(
 def ids(path: Path) -> list[str]:
     found: list[str] = read_run(path, JUDGMENTS.names).judgments["request_id"].to_pylist()
     return found
+
+
+def test_has_a_column_for_each_field_of_a_judgment() -> None:
+    assert {field.name for field in fields(Judgment)} == set(JUDGMENTS.names)
 
 
 def test_keeps_what_it_was_given_in_order(tmp_path: Path) -> None:
