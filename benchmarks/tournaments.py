@@ -147,9 +147,8 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
     planner = Planner(arms, policy, budget=budgets[-1], first_fit=space.first_fit)
     luck = rng.random((budgets[-1], 3)).tolist()
     for call, (by_place, tied, by_quality) in enumerate(luck, 1):
-        if not (planned := planner.plan()):
+        if (ticket := planner.plan()) is None:
             break
-        (ticket,) = planned
         comparison, order = divmod(ticket.arm, 2)
         rating = 2.0 * (by_quality < p[comparison])
         if by_place < 2.0 * abs(world.effect):

@@ -215,15 +215,15 @@ class Books:
         Args:
             judges: by number, as the desk has them.
             keeps_question: keep the question in the call, which is made soon.
-            held: judges that take no more calls now.
+            held: see :meth:`Planner.plan`.
         """
-        planned = self.planner.plan(1, longest, held)
-        if not planned:
+        ticket = self.planner.plan(longest, held)
+        if ticket is None:
             return Idle.EXHAUSTED if self.planner.is_over else Idle.WAIT
-        call = Call(planned, self.desk.judge_of(planned[0].arm))
-        arms, judge = self.along(call.ticket.arm), judges[call.judge]
+        call = Call([ticket], self.desk.judge_of(ticket.arm))
+        arms, judge = self.along(ticket.arm), judges[call.judge]
         try:
-            tickets = self.planner.along(call.ticket, arms)
+            tickets = self.planner.along(ticket, arms)
             call.hold(tickets, 1 if len(arms) > 1 else judge.most_samples)
             most = self._prepare(call, judge, keeps_question=keeps_question)
         except Exception:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -36,9 +37,7 @@ class Engine(Carrier):
     """Asks ``judges``, at least one, call by call.
 
     With one judge, a call is chosen once there is a permit for it, so that the choice uses the newest answers. With several
-    judges, the planner chooses the judge too: otherwise a quick judge would take calls from a slow one's arms. So a call is
-    chosen first, and then waits for a permit of its judge. A judge that has as many calls as it takes is left out, so that the
-    others go on.
+    judges the planner chooses the judge too. So a call is chosen first, and its judge is held until it has a permit.
     """
 
     def __init__(self, books: Books, judges: Sequence[Failover]) -> None:
@@ -63,9 +62,9 @@ class Engine(Carrier):
         fixed = sum({each.together[0]: each.fixed or 0 for each in limiters}.values())
         self._enough = max(planner.enough, fixed)
         self._calls: set[asyncio.Task[None]] = set()
-        self._begun = [0] * len(judges)  # calls without an outcome
-        self._prompts = 0  # bytes of their prompts
-        self._in_line = 0  # calls of begun visits that wait for a permit
+        self._begun = 0  # calls without an outcome
+        self._prompts = 0  # bytes of the prompts of calls without an outcome
+        self._in_line = Counter[int]()  # calls that wait for a permit of each judge
         self._is_at_one = len(limiters) == 1
         self._thinking: set[asyncio.Task[None]] = set()  # the planner's work in threads
         planner.elsewhere = self._elsewhere
@@ -121,21 +120,13 @@ class Engine(Carrier):
                 permit = taken
 
     def _must_wait(self) -> bool:
-        room = self._alone or len(self._full) < len(self._judges)
         unwritten = self._books.unwritten
         return (
             unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
-            or (self._in_line > 0 and self._is_at_one)  # first, as their prompt is in the cache
-            or (self._in_turn and bool(any(self._begun) or unwritten or self._thinking))
-            or not room
+            or len(self._held) == len(self._judges)
+            or (self._in_turn and bool(self._begun or unwritten or self._thinking))
         )
-
-    @property
-    def _full(self) -> frozenset[int]:
-        """The judges that have as many calls as they take, those that wait included."""
-        begun = enumerate(zip(self._begun, self._judges, strict=True))
-        return frozenset(number for number, (calls, judge) in begun if calls >= judge.bears)
 
     def _elsewhere(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
         """Do ``work`` in a thread: a fit of a thousand systems, or a look at a million arms, would delay the answers."""
@@ -156,13 +147,13 @@ class Engine(Carrier):
         """Choose a call for ``permit``, which is released if there is none. Errors end the run."""
         books, found = self._books, Idle.WAIT
         try:
-            held = () if self._alone else self._full
             # With one call a request, permits limit the calls under way; the rest of a visit waits for its first.
             takes_several = any(judge.most_samples > 1 for judge in self._judges)
             books.planner.enough = self._enough if takes_several else NO_END
-            call = books.choose(self._judges, books.longest, held=held)
+            call = books.choose(self._judges, books.longest, held=self._held)
             if isinstance(call, Call):
-                call.permit, permit = permit, None
+                taken = permit or self._judges[call.judge].take()
+                call.permit, permit = taken if isinstance(taken, Permit) else None, None
                 self._count(call)
                 return call
             if isinstance(call, Idle):
@@ -180,11 +171,23 @@ class Engine(Carrier):
 
     def _count(self, call: Call) -> None:
         call.size = self._size(call.question)
-        self._begun[call.judge] += 1
+        self._begun += 1
         self._prompts += call.size
+        self._in_line[call.judge] += self._holds(call)
+
+    def _holds(self, call: Call) -> bool:
+        """Return whether no other call of its judge is chosen before this one has a permit.
+
+        The rest of a visit goes first too, as its prompt is in the cache, unless there are other addresses to go on at.
+        """
+        return call.permit is None and (call.at is None or self._is_at_one)
+
+    @property
+    def _held(self) -> Collection[int]:
+        return [judge for judge, calls in self._in_line.items() if calls]
 
     def _discount(self, call: Call) -> None:
-        self._begun[call.judge] -= 1
+        self._begun -= 1
         self._prompts -= call.size
         self._books.changed.set()
 
@@ -223,15 +226,10 @@ class Engine(Carrier):
             await self._see_through(call, self._make(call))
             if is_long:
                 give_back()
-            if (
-                not self._alone
-                or self._is_over
-                or self._books.stop.requested.is_set()
-                or self._must_wait()
-            ):
+            if self._is_over or self._books.stop.requested.is_set() or self._must_wait():
                 return
-            permit = self._judges[0].take()
-            following = self._next(permit) if isinstance(permit, Permit) else Idle.WAIT
+            permit = self._judges[0].take() if self._alone else None
+            following = Idle.WAIT if isinstance(permit, float) else self._next(permit)
             if isinstance(following, Idle):
                 return
             call = following
@@ -258,10 +256,10 @@ class Engine(Carrier):
     async def _permit(self, call: Call) -> Permit | None:
         """Wait for a call's permit; return None, and the call, if the run is over by then."""
         if call.permit is None:
-            call.permit = await self._judges[call.judge].acquire(call.at)
-            if call.at is not None:
-                self._in_line -= 1
-                self._books.changed.set()
+            permit = await self._judges[call.judge].acquire(call.at)
+            self._in_line[call.judge] -= self._holds(call)
+            call.permit = permit
+            self._books.changed.set()
             if self._is_over:
                 call.permit.release()
                 self._books.withdraw(call)
@@ -295,7 +293,6 @@ class Engine(Carrier):
                 call.tickets = [ticket._replace(calls=answered)]
                 call.rest = [ticket._replace(draw=ticket.draw + answered, calls=left)]
             for other in self._books.others(call, self._judges):
-                self._in_line += other.at is not None
                 self._count(other)
                 self._carry(other)
         self._books.drop_rest(call)
@@ -328,7 +325,7 @@ class Engine(Carrier):
             return outcome
         stats.failed[outcome.reason] += 1
         if len(self._judges) > 1 and not self._is_over:
-            # Wait: no other judge runs ahead, so the planner would only choose more of this judge's arms.
+            # No other judge runs ahead: without this wait the planner would choose more of this judge's arms.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._books.stop.requested.wait(), health.pause_s())
         return None

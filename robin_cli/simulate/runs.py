@@ -27,10 +27,9 @@ from robin_cli.session.stopping import LOOK_GROWTH, TEST_GROWTH, next_look, next
 from robin_cli.session.urgency import (
     IN_WARM_UP,
     NEVER,
-    Front,
     block_of,
-    most_urgent,
-    shared,
+    most_urgent_of_runs,
+    turns_of_runs,
     urgency_by,
 )
 from robin_cli.stats.court import Court, Snapshot
@@ -152,7 +151,6 @@ class _State:
         self._spent = np.zeros(runs, dtype=np.int64)
         self._urgency: FloatArray | None = None
         self._nearness = np.empty(0)
-        self._fronts = [(Front(), Front()) for _ in range(runs)]
         self._policy = policy
         self._first_fit = self._pairs if first_fit is None else first_fit
         self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
@@ -290,9 +288,9 @@ class _State:
         """Return the next block of pairs of each run, shape (runs, pairs)."""
         urgency = self._urgencies()
         if self._court is None or self._court.seen is None:
-            return most_urgent(urgency, self._block)
+            return most_urgent_of_runs(urgency, self._block)
         part = self._court.seen.part
-        return shared(self._fronts, urgency, self._nearness, self._block, self._made, part)
+        return turns_of_runs(urgency, self._nearness, self._block, self._made, part)
 
     def _urgencies(self) -> FloatArray:
         """Return the urgency of each pair of each run, shape (runs, pairs)."""

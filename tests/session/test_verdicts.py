@@ -23,7 +23,7 @@ from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.stopping import last_look, next_look
 from robin_cli.stats.decisions import Evidence, RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts
-from tests.session.played import by_turns, work
+from tests.session.played import by_turns, next_of, work
 
 SHORT, LONG = Scale(0, 4), Scale(0, 10)
 
@@ -111,18 +111,18 @@ def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made
 
 
 def test_decides_elsewhere_where_there_are_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner_module, "_FEW_ARMS", 0)
+    monkeypatch.setattr(planner_module, "FEW_ARMS", 0)
     task = task_over([3, 3], best=True, judges=1, attributes=1)
     _, planner = planner_for(task, 100, "uniform", each=3)
     begun: list[Callable[[], None]] = []
     planner.elsewhere = lambda work, then: begun.append(lambda: then(work()))
 
-    assert planner.plan() == []  # what was rated before is not looked at in the event loop
+    assert planner.plan() is None  # what was rated before is not looked at in the event loop
     assert not planner.is_over
     begun.pop()()
-    assert planner.plan() == []
+    assert planner.plan() is None
     begun.pop()()  # nor is a block chosen there
-    (ticket,) = planner.plan()
+    ticket = next_of(planner)
     planner.tell(ticket, [3.0])  # few calls as there are, the next look is due
     assert len(begun) == 1
 
