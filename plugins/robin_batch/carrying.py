@@ -14,7 +14,7 @@ from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import InputError
 from robin_cli.run.store import RunStore
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import as_raised, endpoint_at
 from robin_cli.session.desk import judged_calls
 from robin_cli.session.money import prices_of

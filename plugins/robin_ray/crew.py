@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from robin_cli.model.errors import ClusterLost, EndpointError, InputError
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray.wire import Came, Group, Posed, Run, Texts
 from robin_ray.worker import GROUP
 

@@ -9,7 +9,7 @@ import orjson
 
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.store import RunStore
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.resolve import Resolved

@@ -33,7 +33,7 @@ from robin_cli import __version__
 from robin_cli.data.local import temporary_folder
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.plugins import install
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
 from robin_ray.wire import Run
 

@@ -21,7 +21,7 @@ from robin_cli.model.errors import RobinError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.session.elsewhere import Target, asked_here
+from robin_cli.session.targets import Target, asked_here
 from robin_ray.texts import PairTexts, texts_at
 from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
 

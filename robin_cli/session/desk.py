@@ -9,7 +9,6 @@ import numpy as np
 
 from robin_cli.ask.answers import AnswerReader
 from robin_cli.ask.asking import Questions
-from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace
@@ -18,6 +17,7 @@ from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.store import RunStore
 from robin_cli.session.diagnostics import Diagnostics
 from robin_cli.session.health import Fuse
+from robin_cli.session.inputs import recorded_prompts
 from robin_cli.session.logprob_trial import LogprobTrial
 from robin_cli.session.planner import Ticket
 
@@ -35,10 +35,10 @@ class RunDesk:
         names: the judges' names for messages; [""] for a single judge.
     """
 
-    def __init__(
-        self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
-    ) -> None:
-        manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
+    def __init__(self, store: RunStore, fold: Fold, notify: Callable[[str], None]) -> None:
+        manifest, space = store.manifest, store.space
+        prompts = recorded_prompts(manifest)
+        noun = prompts.kind.form.name
         self._asks_together = list(map(prompts.asks_together, manifest.answers))
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating

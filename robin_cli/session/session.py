@@ -10,11 +10,11 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.run_judges import repeats_of
 from robin_cli.run.fold import Spending
 from robin_cli.run.store import RunStore
-from robin_cli.session.books import Books, Stats, Under
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.carriers import Carrying, Under
+from robin_cli.session.counters import Stats
 from robin_cli.session.desk import RunDesk
 from robin_cli.session.health import STALL_S, Health
-from robin_cli.session.inputs import recorded_prompts
+from robin_cli.session.ledger import Ledger
 from robin_cli.session.money import lost_before, money_of, relative_prices, spent_before
 from robin_cli.session.scheduling import planner_of
 from robin_cli.session.stop import Stop
@@ -86,7 +86,6 @@ class Session:
             stop,
         )
         self.noun, self.pairs = self.goal.noun, store.pairs
-        prompts = recorded_prompts(manifest)
         self.arms = fold.arms
         self._before = fold.spending()
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
@@ -113,9 +112,9 @@ class Session:
             may_end_early=resolved.max_cost is not None,
         )
         self.budget = self.planner.budget
-        self._desk = RunDesk(store, fold, prompts, notify)
+        self._desk = RunDesk(store, fold, notify)
         stall_s, at_endpoint = max(STALL_S, 2 * resolved.timeout_s), resolved.at_endpoints
-        books = Books(
+        ledger = Ledger(
             self._desk,
             self.planner,
             self.money,
@@ -133,8 +132,8 @@ class Session:
         if (
             carrying.rounds is None and resolved.ray is None
         ):  # these ask for each attribute by itself
-            books.along = self._desk.asked_along
-        self.stats, self._carrier = books.stats, carrying.begin(books)
+            ledger.along = self._desk.asked_along
+        self.stats, self._carrier = ledger.stats, carrying.begin(ledger)
 
     @property
     def under(self) -> Under | None:

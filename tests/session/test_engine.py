@@ -24,10 +24,10 @@ from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
 from robin_cli.policies.base import Policy
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.session import stop as stopping
-from robin_cli.session.books import Books
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk
 from robin_cli.session.engine import Engine
+from robin_cli.session.ledger import Ledger
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.stop import Stop
 from tests.conftest import refuses
@@ -99,9 +99,9 @@ class Desk(RunDesk):
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
-        books = Books(self, self.planner, self.money, self.stop, longest=self.samples)
-        working = Engine(books, [limited(self.judge, self._concurrency)])
-        self.stats = books.stats
+        ledger = Ledger(self, self.planner, self.money, self.stop, longest=self.samples)
+        working = Engine(ledger, [limited(self.judge, self._concurrency)])
+        self.stats = ledger.stats
         if during is not None:
             asyncio.get_running_loop().call_later(0.05, during, self)
         await working.run()
@@ -401,8 +401,8 @@ def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one()
         desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
         judge = limited(desk.judge, 3)
         desk.stop = Stop()
-        books = Books(desk, desk.planner, desk.money, desk.stop)
-        working = asyncio.create_task(Engine(books, [judge]).run())
+        ledger = Ledger(desk, desk.planner, desk.money, desk.stop)
+        working = asyncio.create_task(Engine(ledger, [judge]).run())
         await asyncio.sleep(1.0)  # three calls are under way, and the next waits for its permit
         assert judge.under_way == 3
         desk.stop.request()

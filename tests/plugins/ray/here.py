@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray.crew import Cluster, Hand, Hired, Lost, Node
 from robin_ray.wire import Group, Posed, Run
 from robin_ray.worker import Worker

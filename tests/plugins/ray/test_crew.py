@@ -20,7 +20,7 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Pair, Scale
 from robin_cli.run.store import RunStore
 from robin_cli.session import engine
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray import crew as crews
 from robin_ray import groups, on_cluster
 from robin_ray.crew import shared_out
