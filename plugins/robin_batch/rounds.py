@@ -60,6 +60,8 @@ class Rounds(Carrier):
         batches: the run's batches.
         sender: takes requests away, and brings answers.
         is_judged: returns whether a call, by arm and draw, has a judgment on disk.
+        calls: the calls in the budget; for a budget of money, about as many as it pays for.
+        least: calls before there is a result.
         rounds: the number of rounds for the whole budget; 0 to begin none, and only see through batches under way.
         notify: gets lines for the user.
     """
@@ -72,6 +74,8 @@ class Rounds(Carrier):
         sender: Sender,
         *,
         is_judged: Callable[[int, int], bool],
+        calls: int,
+        least: int,
         rounds: int,
         notify: Callable[[str], None],
     ) -> None:
@@ -80,6 +84,7 @@ class Rounds(Carrier):
         self.ledger, self.stop, self.batches, self.notify = ledger, ledger.stop, batches, notify
         self._names, self._judges = list(judges), list(judges.values())
         ledger.judges, ledger.keeps_questions = self._judges, False  # a round is large
+        self._calls, self._least = calls, least
         self._sender, self._is_judged, self._rounds = sender, is_judged, rounds
         self._waiting: dict[int, dict[int, Call]] = {}  # calls without an answer, by batch and row
         self._reading = asyncio.Lock()
@@ -150,8 +155,8 @@ class Rounds(Carrier):
         if not self._rounds:
             return []
         ledger = self.ledger
-        arms, depth, least = len(ledger.planner.arms), ledger.at_first, ledger.least
-        ends = round_ends(ledger.calls, arms, self._rounds, depth=depth, least=least)
+        arms, depth = len(ledger.planner.arms), ledger.planner.round_depth
+        ends = round_ends(self._calls, arms, self._rounds, depth=depth, least=self._least)
         number = self._next_round(ends)
         is_last = number == len(ends)
         chosen = self._choose(ledger.planner.budget.total if is_last else ends[number - 1])
@@ -211,7 +216,7 @@ class Rounds(Carrier):
             )
         requests = [call for of_judge in chosen.values() for call in of_judge]
         calls = sum(call.ticket.calls for call in requests)
-        if calls and (not self.batches.by_number or calls >= _WORTH * self.ledger.calls):
+        if calls and (not self.batches.by_number or calls >= _WORTH * self._calls):
             return chosen
         for call in requests:
             self.ledger.withdraw(call)

@@ -16,10 +16,11 @@ from robin_cli.run.fold import Fold
 from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.store import RunStore
 from robin_cli.session.diagnostics import Diagnostics
-from robin_cli.session.health import Fuse
+from robin_cli.session.health import STALL_S, Health
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.session.logprob_trial import LogprobTrial
 from robin_cli.session.planner import Ticket
+from robin_cli.settings.resolve import Resolved
 
 _MOST_DRAWS = 2**31
 
@@ -56,16 +57,24 @@ class RunDesk:
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
+                name,
                 # a decision model draws nothing: its answers may be equal
                 temperature=manifest.settings["temperature"] * (answers != "decisions"),
                 arms=int((space.judge == 0).sum()),
-                notify=lambda line, who=f"{name}: " if name else "": notify(who + line),  # type: ignore[misc]
+                notify=notify,
                 run=store.path,
                 noun=noun,
             )
             for name, answers in zip(names, manifest.answers, strict=True)
         ]
-        self._fuses = [Fuse(name, noun) for name in names]
+
+    def health(self, resolved: Resolved) -> list[Health]:
+        """Return the health of each judge at the begin of a session."""
+        stall_s, pairs = max(STALL_S, 2 * resolved.timeout_s), len(self._store.pairs)
+        return [
+            Health(name, at_endpoint=resolved.at_endpoints, stall_s=stall_s, pairs=pairs)
+            for name in self.names
+        ]
 
     def judge_of(self, arm: int) -> int:
         """Return the number of an arm's judge."""
@@ -121,10 +130,7 @@ class RunDesk:
             self._reasons[arm] = reason
         if reason == "truncated" and not judgments[-1].counts:
             self._record_longer(judgments[-1].judge)
-        for judgment in judgments:
-            self._diagnostics[judge].look(arm, judgment)
-        if self._fuses:
-            self._fuses[judge].look(judgments)
+        self._diagnostics[judge].look(arm, judgments)
 
     def _record_longer(self, judge: str) -> None:
         """Make later sessions allow longer answers from the start."""

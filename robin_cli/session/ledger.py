@@ -87,8 +87,6 @@ class Ledger:
         notify: gets lines about a full disk for the user.
 
     Attributes:
-        calls: the calls in the budget; for a budget of money, about as many as it pays for.
-        at_first: ratings per arm that are asked before any are looked at; ``least``: calls before there is a result.
         judges: by number, as the desk has them; a carrier sets them.
         keeps_questions: whether a call keeps its question, because it is made soon.
         ask: makes the question of a ticket.
@@ -107,14 +105,11 @@ class Ledger:
         stop: Stop,
         *,
         longest: int = 1,
-        calls: int = 0,
-        at_first: int = 1,
-        least: int = 1,
         health: Sequence[Health] = (),
         notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.desk, self.planner, self.money, self.stop = desk, planner, money, stop
-        self.longest, self.calls, self.at_first, self.least = longest, calls, at_first, least
+        self.longest = longest
         self.health = health or [Health(name) for name in desk.names]
         self.stats = Stats()
         self.judges: Sequence[Judge] = ()

@@ -16,9 +16,7 @@ from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import Fold, Spending
-from robin_cli.run.manifest import Manifest
 from robin_cli.run.store import RunStore
-from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.resolve import Resolved
 
@@ -132,15 +130,6 @@ def calls_paid_for(
             f"alone); raise it to ${fewest * usually:.2g} or more, or take fewer pairs with --limit"
         )
     return max(fewest, int(min(limit / usually, 1e9)))
-
-
-def money_of(
-    manifest: Manifest, max_cost: float | None, spent: float, *, in_rounds: bool = False
-) -> MoneyBudget:
-    """Return the money for a session: the run's budget if that is of money, else ``--max-cost``."""
-    budget = manifest.budget_usd
-    limit = max_cost if budget is None else budget
-    return MoneyBudget(limit, spent, is_budget=budget is not None, first_alone=not in_rounds)
 
 
 def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:

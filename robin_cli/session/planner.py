@@ -88,6 +88,7 @@ class Planner:
         block: arms chosen at once.
         enough: calls under way after which visits of several calls wait: they would be chosen on old knowledge.
         elsewhere: does long work; until a fit is done, the previous one chooses.
+        round_depth: see above; 0 if answers come meanwhile.
         is_even: whether only the number of calls of each arm matters, not their order.
         warming_up: whether the last planned call belongs to a warm-up.
     """
@@ -121,11 +122,8 @@ class Planner:
         self._decides = decides or verdicts is not None
         self._repeats = repeats
         self._limits = None if repeats is None else repeats.limits(self.arms)
-        self._in_rounds, self._together, self._first_visit = (
-            round_depth is not None,
-            together,
-            first_visit,
-        )
+        self._in_rounds, self.round_depth = round_depth is not None, round_depth or 0
+        self._together, self._first_visit = together, first_visit
         self._sets = policy.contests  # arms whose urgencies are computed together
         if self._sets is None and together > 1:
             self._sets = np.arange(count).reshape(-1, together)
@@ -152,7 +150,7 @@ class Planner:
         self._visits = self.budget.spent  # planned so far; those of earlier sessions count as calls
         self._is_thinking = self._is_idle = False
 
-        self._warm_up = max(policy.warm_up, round_depth or 0)
+        self._warm_up = max(policy.warm_up, self.round_depth)
         self._is_warmed_up = not self._warm_up
         self._share = self._warm_up  # calls of an arm in its warm-up that the budget allows
         self._even = self.budget.total // max(1, count)  # calls of an arm in an even spread

@@ -50,7 +50,7 @@ def planner_of(
     prices: FloatArray | None,
     *,
     may_end_early: bool = False,
-) -> tuple[Planner, int]:
+) -> Planner:
     """Make the planner of a session.
 
     Args:
@@ -58,41 +58,31 @@ def planner_of(
         prices: of the judges, see :class:`Setup`.
         may_end_early: see :class:`Planner`.
 
-    Returns:
-        The planner, and the number of ratings per arm that are asked before any are looked at: in rounds, in the first.
-
     Raises:
         RunError: more is spent than the budget.
     """
-    manifest, space = store.manifest, store.space
-    by_money = manifest.budget_usd is not None
+    manifest, space, repeats = store.manifest, store.space, watch.repeats
     check_spent(store.path, manifest, fold.arms.spent)
     reopen_arms(fold.writable, space.judge, fold.set_aside)
     policy = goal.policy(manifest, store.variances, prices)
-    if (
-        policy.refits and fold.fitted
-    ):  # on the ratings of its last fit, as in a run that never stopped
+    if policy.refits and fold.fitted:  # on the ratings of its last fit, as if it never stopped
         policy = policy.fitted(*fold.fitted)
-    looked = (
-        0
-        if watch.verdicts is None or rounds is not None
-        else look_again(store, fold, goal, watch.verdicts)
-    )
-    # ratings that go out at once
-    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up
-    repeats = watch.repeats
+    looked, depth = 0, None
     if rounds is not None:
-        count, most = max(1, rounds), None if repeats is None else repeats.first
-        first = first_depth(manifest.budget, len(space), count, warm_up=first, most=most)
-    planner = Planner(
+        most = None if repeats is None else repeats.first
+        warm_up = 1 if policy.evenly and watch.may_end_early else policy.warm_up
+        depth = first_depth(manifest.budget, len(space), max(1, rounds), warm_up=warm_up, most=most)
+    elif watch.verdicts is not None:
+        looked = look_again(store, fold, goal, watch.verdicts)
+    return Planner(
         fold.writable,
         policy,
-        budget=None if by_money else manifest.budget,
+        budget=manifest.budget if manifest.budget_usd is None else None,
         judge=space.judge,
         stop=watch.stop,
         verdicts=watch.verdicts,
         decides=watch.decides,
-        round_depth=None if rounds is None else first,
+        round_depth=depth,
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,
@@ -100,4 +90,3 @@ def planner_of(
         first_visit=1 if any(manifest.expected) else goal.first_visit,
         repeats=repeats,
     )
-    return planner, first

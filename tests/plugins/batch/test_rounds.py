@@ -193,11 +193,13 @@ def session(
     )
     money = MoneyBudget(None, first_alone=False)
     return Rounds(
-        Ledger(desk, scheduler, money, Stop(), longest=samples, calls=budget),
+        Ledger(desk, scheduler, money, Stop(), longest=samples),
         {"m": OpenAIJudge(endpoint, notify=lambda _: None)},
         Batches(run, RUN_ID, PAIRS),
         carrier,
         is_judged=lambda arm, draw: (arm, draw) in judged,
+        calls=budget,
+        least=1,
         rounds=number,
         notify=lambda _: None,
     )
