@@ -23,7 +23,7 @@ from robin_cli.policies.systems import Systems
 from robin_cli.policies.task import Task
 
 Number = FloatArray
-"""The name of a column in policies of other packages."""
+"""A column of numbers, an entry for each arm."""
 
 MODES = ("practice", "theory")
 
@@ -144,12 +144,7 @@ class Policy:
         return None
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the value of a call of each arm: the largest is asked first. All arguments have one shape.
 
@@ -252,12 +247,7 @@ class Estimating(Policy):
         raise NotImplementedError
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        _arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, _arm: IntArray
     ) -> FloatArray:
         """Return the estimate over n + pending: the error variance that one more call would reduce."""
         return self.estimate(n, total, total_sq) / (n + pending)

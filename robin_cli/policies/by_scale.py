@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Number, Policy, Setup
 from robin_cli.policies.registry import DEFAULT, make_policy
 
 _EVIDENCE = 8.0
@@ -44,12 +44,7 @@ class ByScale(Policy):
         return self.policies[0].full_name
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the priority by the arm's own policy, over w².
 

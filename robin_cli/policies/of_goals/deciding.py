@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.policies.base import (
     WARM_UP,
+    Number,
     Policy,
     Seen,
     Setup,
@@ -119,12 +120,7 @@ class Deciding(Policy):
         raise NotImplementedError
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the priority of :meth:`course`."""
         own = arm % len(self.low)
@@ -134,13 +130,7 @@ class Deciding(Policy):
         return np.where(self.task.starts[own] & (n + pending < 1), _FIRST, found)
 
     def priorities(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
-        seen: Seen,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray, seen: Seen
     ) -> tuple[FloatArray, FloatArray]:
         """Return the priority, and 1 / calls left until a decision is settled; −inf if by its course it is."""
         own = arm if seen.log.ndim == 1 else arm % len(self.low)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.base import (
+    Number,
     Policy,
     Setup,
     flat_variance,
@@ -86,12 +87,7 @@ class Duels(Policy):
         return self.rivals.members
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return error / ahead² of the leader's comparisons, shared among arms by the gain of a call."""
         made = n + pending

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
+from robin_cli.policies.base import Number, Policy, Setup, of_arms, pooled_variance
 from robin_cli.policies.bradley_terry import (
     PRIOR,
     fit,
@@ -79,12 +79,7 @@ class Tournament(Policy):
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        _total: FloatArray,
-        _total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, _total: Number, _total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the priority of the last fit, falling with the calls of the arm."""
         made = n + pending
