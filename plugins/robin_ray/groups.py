@@ -50,7 +50,7 @@ class Groups(Engine):
     Args:
         run: the details of the run for the workers.
         place: returns an arm's pair by position, and the arm's index within the pair.
-        texts: returns a pair's texts by its position.
+        texts: see :class:`Crew`.
         notify: called with each line for the user.
     """
 
@@ -62,7 +62,7 @@ class Groups(Engine):
         cluster: Cluster,
         run: Run,
         place: Callable[[int], tuple[int, int]],
-        texts: Callable[[int], Texts],
+        texts: Callable[[int], Texts] | None,
         notify: Callable[[str], None],
     ) -> None:
         super().__init__(ledger, judges)
