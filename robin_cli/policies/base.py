@@ -162,29 +162,22 @@ class Policy:
         raise NotImplementedError
 
     def priorities(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
-        seen: Seen,  # noqa: ARG002
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray, seen: Seen
     ) -> tuple[FloatArray, FloatArray]:
         """Return the priority of each arm, and how near its decision is to certain; some calls go by each.
 
-        Only policies with :meth:`sight` get this call. The arguments are those of :meth:`priority`; nearness is −inf for an arm
-        that no such call should go to.
+        Only policies with :meth:`sight` have it. The arguments are those of :meth:`priority`; nearness is −inf for an arm that
+        no such call should go to.
         """
-        found = self.priority(n, pending, total, total_sq, arm)
-        return found, np.full(found.shape, -np.inf)
+        raise NotImplementedError
 
     def sight(
         self,
-        log: FloatArray,  # noqa: ARG002
-        level: FloatArray,  # noqa: ARG002
-        sums: tuple[FloatArray, FloatArray, FloatArray],  # noqa: ARG002
-        spent: FloatArray,  # noqa: ARG002
-        before: Seen | None = None,  # noqa: ARG002
+        log: FloatArray,
+        level: FloatArray,
+        sums: tuple[FloatArray, FloatArray, FloatArray],
+        spent: FloatArray,
+        before: Seen | None = None,
     ) -> Seen | None:
         """Return what the policy keeps of a look at the decisions; None if no call goes to those nearest to certain.
 
@@ -195,6 +188,7 @@ class Policy:
             spent: calls, shape (…, 1).
             before: the result of the previous look; it may save time, and must not change the result.
         """
+        del log, level, sums, spent, before
         return None
 
     @property

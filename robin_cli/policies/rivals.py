@@ -6,6 +6,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.matches import Matches
+from robin_cli.policies.task import members_of
 
 
 class Rivals:
@@ -25,18 +26,13 @@ class Rivals:
     def __init__(self, matches: Matches) -> None:
         self.matches = matches
         prompts, self.of = np.unique(matches.prompt, return_inverse=True)
-        order = np.argsort(self.of, kind="stable")
-        sizes = np.bincount(self.of)
-        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         arms = matches.space.by_pair(np.arange(len(matches.space)))
-        self.members = np.full((len(prompts), int(sizes.max()), arms.shape[1]), -1, dtype=np.int64)
-        self.members[self.of[order], place] = arms[order]
-        self.rows = np.full(self.members.shape[:2], -1, dtype=np.int64)
-        self.rows[self.of[order], place] = order
-        self.side = np.full((*self.members.shape[:2], 2), -1, dtype=np.int64)
         _, first = np.unique(matches.response, return_index=True)
         own = _numbers_within(np.repeat(self.of, 2), matches.response.ravel()).reshape(-1, 2)
-        self.side[self.of[order], place] = own[order]
+        self.rows = members_of(self.of)
+        is_there = self.rows[..., None] >= 0
+        self.members = np.where(is_there, arms[self.rows], -1)
+        self.side = np.where(is_there, own[self.rows], -1)
         responses = own.max(initial=0) + 1
         count = np.bincount(np.repeat(self.of, 2)[first], minlength=len(prompts))
         there = np.arange(responses) < count[:, None]

@@ -61,9 +61,7 @@ class Task:
                 f"{(len(self.group) - sizes.max()) / (len(sizes) - 1):.1f} on average: too unequal to be compared in "
                 "one run; judge the largest in a run of its own"
             )
-        by_group = np.argsort(self.group, kind="stable")
-        pairs = np.full((len(sizes), sizes.max(initial=1)), -1, dtype=np.int64)
-        pairs[np.arange(pairs.shape[1]) < sizes[:, None]] = by_group
+        pairs = members_of(self.group)
         pairs = pairs[np.argsort(sizes < 2, kind="stable")]
         attributes = np.arange(len(space.attributes))
         arms = space.arm_at(pairs[:, None, :, None], attributes[:, None, None]) + raters
@@ -119,6 +117,14 @@ class Task:
 def sampled_of(pairs: int) -> int:
     """Return how many of so many pairs all judges rate, if groups do not make it more."""
     return min(pairs, max(_SAMPLED, -(-pairs // _SAMPLED_PART)))
+
+
+def members_of(group: IntArray) -> IntArray:
+    """Return the members of each group in rising order, a row for each, and −1 where it has fewer than others."""
+    sizes = np.bincount(group)
+    members = np.full((len(sizes), sizes.max(initial=1)), -1, dtype=np.int64)
+    members[np.arange(members.shape[1]) < sizes[:, None]] = np.argsort(group, kind="stable")
+    return members
 
 
 def contest_of(members: IntArray, arms: int) -> IntArray:

@@ -129,7 +129,7 @@ class Duels(Policy):
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """Return it with g from these ratings."""
         pooled = pooled_variance(n, total, total_sq, self.matches.space.scales[0].even_variance)
-        return replace(self, pooled=pooled if n.ndim > 1 else float(pooled))
+        return replace(self, pooled=pooled)
 
     def _seen(
         self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray

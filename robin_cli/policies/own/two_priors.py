@@ -99,12 +99,4 @@ class TwoPriors(Estimating):
             for each, of_even in zip((total, total_sq), self.scale.even_moments, strict=True)
         )
         second = np.maximum(second, first * first + _SMALLEST_POOLED * even)
-        if pooled.ndim == 0:
-            return replace(
-                self,
-                pooled=float(pooled),
-                alike=float(alike),
-                first=float(first),
-                second=float(second),
-            )
         return replace(self, pooled=pooled, alike=alike, first=first, second=second)
