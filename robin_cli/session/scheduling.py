@@ -11,7 +11,6 @@ from robin_cli.model.errors import InputError
 from robin_cli.policies.base import Choice
 from robin_cli.policies.registry import chosen, policy_named
 from robin_cli.run.fold import Fold
-from robin_cli.run.reader import check_spent
 from robin_cli.run.store import RunStore
 from robin_cli.session.asking import reopen_arms
 from robin_cli.session.looking_again import look_again
@@ -57,12 +56,8 @@ def planner_of(
         rounds: the number of rounds; None if each call is chosen by all answers so far.
         prices: of the judges, see :class:`Setup`.
         may_end_early: see :class:`Planner`.
-
-    Raises:
-        RunError: more is spent than the budget.
     """
     manifest, space, repeats = store.manifest, store.space, watch.repeats
-    check_spent(store.path, manifest, fold.arms.spent)
     reopen_arms(fold.writable, space.judge, fold.set_aside)
     policy = goal.policy(manifest, store.variances, prices)
     if policy.refits and fold.fitted:  # on the ratings of its last fit, as if it never stopped
