@@ -304,8 +304,8 @@ def pooled_variance(
 
 def per_arm(value: float | FloatArray, like: FloatArray) -> FloatArray:
     """Return a number of a run, or of each run, broadcast along the arms of ``like``, whose first axis is then the runs."""
-    found = np.asarray(value)
-    return found.reshape(-1, *[1] * (np.ndim(like) - 1)) if found.ndim else found
+    column = np.asarray(value)
+    return column.reshape(-1, *[1] * (np.ndim(like) - 1)) if column.ndim else column
 
 
 def of_arms(values: FloatArray, place: NDArray[np.integer]) -> FloatArray:

@@ -112,9 +112,9 @@ def matches_of(
     """
     names: list[str] = []
     system: IntArray = np.full(text.shape, -1, dtype=np.int64)
-    if all(value is not None for each in named for value in each):
+    if all(value is not None for row in named for value in row):
         numbers, names = numbered(
-            as_text(value) for each in named for value in each if value is not None
+            as_text(value) for row in named for value in row if value is not None
         )
         system = numbers.reshape(-1, 2)
     _, first, which = np.unique(text, return_index=True, return_inverse=True)

@@ -103,7 +103,9 @@ class Task:
     @cached_property
     def threshold(self) -> FloatArray:
         """τ of each arm, in points, shape (K,); nan for the best of a group."""
-        criteria = {each.attribute: each.threshold for each in self.decision.criteria}
+        criteria = {
+            criterion.attribute: criterion.threshold for criterion in self.decision.criteria
+        }
         return np.array([criteria.get(name, np.nan) for name in self.space.attributes])[
             self.space.attribute
         ]
@@ -129,7 +131,7 @@ def members_of(group: IntArray) -> IntArray:
 
 def contest_of(members: IntArray, arms: int) -> IntArray:
     """Return each arm's row in ``members``, such as :attr:`Task.contests`, shape (arms,)."""
-    there = members >= 0
-    found = np.empty(arms, dtype=np.int64)
-    found[members[there]] = np.nonzero(there)[0]
-    return found
+    is_there = members >= 0
+    contest = np.empty(arms, dtype=np.int64)
+    contest[members[is_there]] = np.nonzero(is_there)[0]
+    return contest

@@ -103,7 +103,7 @@ def carrier_of(resolved: Resolved) -> Plugin | None:
     name = "batch" if resolved.batch else "ray" if resolved.ray is not None else None
     if name is None:
         return None
-    found = plugins(GROUP).get(name)
-    if found is None:
+    package = plugins(GROUP).get(name)
+    if package is None:
         raise InputError(f"--{name}: its package is not installed. Install it: {install(name)}")
-    return found
+    return package

@@ -135,11 +135,11 @@ class RunDesk:
 
 def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
     """Return a function that tells whether a call, by arm and draw, has a judgment on disk."""
-    found = [
+    parts = [
         np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())
         for arm, judgments in judgments_by_arm(store.path, space, ["draw"])
     ]
-    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
     def is_judged(arm: int, draw: int) -> bool:
         at = int(np.searchsorted(keys, arm * _MOST_DRAWS + draw))

@@ -75,7 +75,9 @@ class Engine(Carrier):
         """See :meth:`Carrier.run`."""
         ledger = self._ledger
         working = asyncio.create_task(self._begin_calls())
-        ends = [asyncio.create_task(each.wait()) for each in (ledger.stop.requested, ledger.ended)]
+        ends = [
+            asyncio.create_task(event.wait()) for event in (ledger.stop.requested, ledger.ended)
+        ]
         try:
             await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -146,7 +148,7 @@ class Engine(Carrier):
 
     def _next(self, permit: Permit | None) -> Call | Idle:
         """Choose a call for ``permit``, which is released if there is none. Errors end the run."""
-        ledger, found = self._ledger, Idle.WAIT
+        ledger, idle = self._ledger, Idle.WAIT
         try:
             # With one call a request, permits limit the calls under way; the rest of a visit waits for its first.
             takes_several = any(judge.most_samples > 1 for judge in self._judges)
@@ -158,17 +160,17 @@ class Engine(Carrier):
                 self._count(call)
                 return call
             if isinstance(call, Idle):
-                found = call
+                idle = call
             elif (
                 not ledger.planner.budget.reserved
             ):  # else a call under way may cost less than the money set aside for it
-                found = ledger.end_of_money(call)
+                idle = ledger.end_of_money(call)
         except Exception as error:  # noqa: BLE001  # it ends the run
             ledger.end(error)
         finally:
             if permit is not None:
                 permit.release()
-        return found
+        return idle
 
     def _count(self, call: Call) -> None:
         call.size = self._size(call.question)
@@ -290,7 +292,7 @@ class Engine(Carrier):
         if answered and not self._is_over and not self._ledger.stop.requested.is_set():
             if answered < call.ticket.calls:  # the request was for more
                 (ticket,) = call.tickets
-                left = sum(each.calls for each in (ticket, *call.rest)) - answered
+                left = sum(part.calls for part in (ticket, *call.rest)) - answered
                 call.tickets = [ticket._replace(calls=answered)]
                 call.rest = [ticket._replace(draw=ticket.draw + answered, calls=left)]
             for other in self._ledger.others(call):

@@ -69,7 +69,7 @@ class Call:
 
     def hold(self, tickets: Sequence[Ticket], most: int) -> None:
         """Make this a request for up to ``most`` calls of each of ``tickets``, and the others the rest."""
-        self.tickets = [each._replace(calls=min(each.calls, most)) for each in tickets]
+        self.tickets = [ticket._replace(calls=min(ticket.calls, most)) for ticket in tickets]
         self.rest = [
             Ticket(arm, draw + most, calls - most) for arm, draw, calls in tickets if calls > most
         ]
@@ -151,7 +151,7 @@ class Ledger:
 
     def others(self, call: Call) -> list[Call]:
         """Reserve requests for the rest of the visit of ``call``; the money may suffice for some only."""
-        found: list[Call] = []
+        calls: list[Call] = []
         at = None if call.permit is None else call.permit.limiter
         rest, call.rest = call.rest, ()
         while rest:
@@ -160,8 +160,8 @@ class Ledger:
             if self._reserve(other) is not None:
                 break  # its rest is given back with it
             rest, other.rest = other.rest, ()
-            found.append(other)
-        return found
+            calls.append(other)
+        return calls
 
     def _reserve(self, call: Call) -> float | None:
         """Make the question of a call and reserve its money; if that is too much, unplan the call and return it."""
@@ -183,8 +183,8 @@ class Ledger:
     def join(self, call: Call, other: Call) -> None:
         """Make ``other``, the next calls of the same arm, a part of the request of ``call``."""
         call.tickets = [call.ticket._replace(calls=call.ticket.calls + other.ticket.calls)]
-        for each in (call, other):
-            self.money.settle(each.money, None, each.judge)
+        for part in (call, other):
+            self.money.settle(part.money, None, part.judge)
         call.money += other.money
         self.money.hold(call.money, call.judge)
 

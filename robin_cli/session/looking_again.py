@@ -28,7 +28,7 @@ def look_again(store: RunStore, fold: Fold, goal: Goal, verdicts: Verdicts) -> i
         return 0
     parts = list(judgments_by_arm(store.path, space, COUNTED))
     arm, judgments = (
-        np.concatenate([each for each, _ in parts]),
+        np.concatenate([arms for arms, _ in parts]),
         pa.concat_tables([table for _, table in parts]),
     )
     is_spent = pc.not_equal(judgments["status"], "failed").to_numpy()
@@ -41,8 +41,8 @@ def look_again(store: RunStore, fold: Fold, goal: Goal, verdicts: Verdicts) -> i
     verdicts.begin(space, counts_by_scale(space, arm[:until], before), then.arms, policy)
     since = judgments.slice(until)
     is_rated = since["rating"].is_valid().to_numpy()
-    for each, value, there in zip(
+    for place, value, has_rating in zip(
         arm[until:].tolist(), values_of(since).tolist(), is_rated.tolist(), strict=True
     ):
-        verdicts.add(each, (value,) if there else ())
+        verdicts.add(place, (value,) if has_rating else ())
     return looked

@@ -48,10 +48,10 @@ def prices_at(
     for url in judge.base_urls:
         price = price_of(judge.name, url, **judge.prices, batch=batch)
         if price is None and is_limited:
-            at, there = (" at its batch service", " there") if batch else ("", "")
+            at, where = (" at its batch service", " there") if batch else ("", "")
             raise InputError(
                 f'--max-cost: no price is known for "{judge.name}" at {url}{at}; give --price-in '
-                f"and --price-out (US dollars for a million tokens{there}), or leave --max-cost out"
+                f"and --price-out (US dollars for a million tokens{where}), or leave --max-cost out"
             )
         prices.append(price and replace(price, is_output_free=judge.answers == "decisions"))
     return prices
@@ -117,7 +117,9 @@ def calls_paid_for(
     space = goal.space
     prompt = tokens_of_prompt(space, pairs, prompts)
     shortest, usual = (0.0, usual_answer(longest)) if answer is None else (answer, answer)
-    least, usually = (dollars_of_call(prices, prompt, each) or 0.0 for each in (shortest, usual))
+    least, usually = (
+        dollars_of_call(prices, prompt, tokens) or 0.0 for tokens in (shortest, usual)
+    )
     if not usually:
         raise InputError(
             "--max-cost: calls cost nothing at these prices, so it would never be spent; give --budget"

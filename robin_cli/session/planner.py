@@ -389,9 +389,9 @@ class Planner:
         """Do ``work``, elsewhere if there are many arms; meanwhile nothing else is chosen or looked at."""
         self._is_thinking = True
 
-        def finish(found: Found) -> None:
+        def finish(result: Found) -> None:
             self._is_thinking = self._is_idle = False
-            then(found)
+            then(result)
 
         (_here if len(self._arms) <= FEW_ARMS else self.elsewhere)(work, finish)
 
@@ -485,14 +485,14 @@ class Planner:
         is_known, is_kept = n >= self._warm_up, streak < RETIRE_AFTER
         nearness = None
         if not (known := np.count_nonzero(is_known)):
-            found = WARM_UP - self._place_in_warm_up(some, made)
+            worth = WARM_UP - self._place_in_warm_up(some, made)
         else:
             by_policy, near = self._by_policy(policy, members)
-            found, nearness = by_policy[at].ravel(), None if near is None else near[at].ravel()
+            worth, nearness = by_policy[at].ravel(), None if near is None else near[at].ravel()
             if known < len(some):
-                found = np.where(is_known, found, WARM_UP - self._place_in_warm_up(some, made))
-            if not (is_finite := np.isfinite(found)).all():
-                self._check(policy, some[~is_finite], found[~is_finite])
+                worth = np.where(is_known, worth, WARM_UP - self._place_in_warm_up(some, made))
+            if not (is_finite := np.isfinite(worth)).all():
+                self._check(policy, some[~is_finite], worth[~is_finite])
         if self._in_rounds:
             most = asking.most_in_a_round(
                 n, streak, self._warm_up, self._share, decides=self._decides
@@ -504,7 +504,7 @@ class Planner:
             of_set = made.reshape(-1, self._together)
             if members.ndim == 1:  # else the policy says what completes a comparison
                 completes = (of_set == 0) & (of_set > 0).any(axis=1, keepdims=True)
-                found[completes.ravel() & is_known] = FIRST
+                worth[completes.ravel() & is_known] = FIRST
             is_ahead = of_set > of_set.min(axis=1, keepdims=True)
             is_left_out = is_ahead | ~is_kept.reshape(of_set.shape).all(axis=1, keepdims=True)
             may_be_asked &= ~is_left_out.ravel()
@@ -513,7 +513,7 @@ class Planner:
         is_needed = may_be_asked
         if self._verdicts is not None:
             is_needed = may_be_asked & ~(self._verdicts.settled[some] & is_known)
-        self._urgency[some] = np.where(is_needed, found, NEVER)
+        self._urgency[some] = np.where(is_needed, worth, NEVER)
         if self._nearness is not None:
             is_near = may_be_asked & is_known
             self._nearness[some] = NEVER if nearness is None else np.where(is_near, nearness, NEVER)
@@ -539,9 +539,9 @@ class Planner:
         arm = np.maximum(members, 0)
         return urgency.urgency_by(policy, seen, n, pending, total, total_sq, arm)
 
-    def _check(self, policy: Policy, some: IntArray, found: FloatArray) -> None:
+    def _check(self, policy: Policy, some: IntArray, priorities: FloatArray) -> None:
         """Raise InputError if a priority is not finite: going on would leave arms out, or never end."""
-        for arm, priority in zip(some.tolist(), found.tolist(), strict=True):
+        for arm, priority in zip(some.tolist(), priorities.tolist(), strict=True):
             if not self._is_stale[self._set_of[arm]]:  # else its columns may not fit together
                 raise InputError(
                     f"--scheduler: {policy.full_name} gives arm {arm} the priority {priority}, which is not a finite "

@@ -28,11 +28,11 @@ from robin_cli.settings.trust import NAMING, PRICES, Source, as_sequence
 # ── the settings of the next session ──────────────────────────────────────────────────────────────────────────────────
 
 
-def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
-    """Return the settings of the next session of the run at ``run``: its own, the ``given`` ones, else the last session's.
+def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
+    """Return the settings of the next session of the run at ``run``: its own, the ``wanted`` ones, else the last session's.
 
-    A ``model`` in ``given`` moves a judge to the address after its name; a judge without one stays where it was. Variables and
-    prices for each judge belong to the judges in the order of ``given``.
+    A ``model`` in ``wanted`` moves a judge to the address after its name; a judge without one stays where it was. Variables and
+    prices for each judge belong to the judges in the order of ``wanted``.
 
     Raises:
         InputError: the judges are not the run's; variables or prices do not match the judges; or as :func:`check_target`.
@@ -43,51 +43,51 @@ def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
         before = checked(manifest.last_session, "its last session")
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
-    own = manifest.own_settings
-    check_unit(manifest, given.get("budget"), None)
-    _check_goal_and_judge(run, own, given)
-    settings = {"max_cost": manifest.budget_usd, **own, **before, **given}
-    settings |= _of_judges(tuple(before["model"]), given)
+    of_run = manifest.own_settings
+    check_unit(manifest, wanted.get("budget"), None)
+    _check_goal_and_judge(run, of_run, wanted)
+    settings = {"max_cost": manifest.budget_usd, **of_run, **before, **wanted}
+    settings |= _of_judges(tuple(before["model"]), wanted)
     notes = []
-    prices = [name for name in PRICES if settings.get(name) and name not in given]
+    prices = [name for name in PRICES if settings.get(name) and name not in wanted]
     if prices and not is_made_here(manifest.run_id):
         settings |= dict.fromkeys(prices, ())
         notes.append(
             f"{run}: its prices do not count, because it was not made here; --price-in and --price-out set them"
         )
-    if not given.get("price_in"):
+    if not wanted.get("price_in"):
         # Recorded prices are for calls as they were made then; prices given now are for those of now.
-        was_batch = Settings(**{**own, **before}).batch
+        was_batch = Settings(**{**of_run, **before}).batch
         share = batch_share(was_batch=was_batch, batch=settings.get("batch", False))
         settings |= {
             name: tuple(share * price for price in settings.get(name, ())) for name in PRICES
         }
-    named = {name: as_sequence(given[name]) for name in NAMING if name in given}
+    named = {name: as_sequence(wanted[name]) for name in NAMING if name in wanted}
     source = Source(str(run), kept_sendings(manifest.run_id), named, notes)
-    if "price_in" not in given:
+    if "price_in" not in wanted:
         source = replace(source, prices=f"recorded in {run}, which was made here")
-    found = Settings(**settings, source=source)
-    check_target(found, manifest.scales)
-    return found
+    next_settings = Settings(**settings, source=source)
+    check_target(next_settings, manifest.scales)
+    return next_settings
 
 
-def _check_goal_and_judge(run: Path, own: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def _check_goal_and_judge(run: Path, of_run: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise InputError for a target that the run's goal has not, or for another judge."""
-    if given.get("target_error") is not None and is_of_systems(own["decide"]):
+    if wanted.get("target_error") is not None and is_of_systems(of_run["decide"]):
         raise InputError(
             "--target-error: this run compares systems, and ends with its budget, not at an error; leave it out, or start a "
             "new run"
         )
-    if given.get("target_error") is not None and own["decide"] is not None:
+    if wanted.get("target_error") is not None and of_run["decide"] is not None:
         raise InputError(
-            f"--target-error: this run decides {own['decide']}, and ends when few decisions are likely wrong, not at an error; "
-            "give --target-wrong X, or start a new run"
+            f"--target-error: this run decides {of_run['decide']}, and ends when few decisions are likely wrong, not at an "
+            "error; give --target-wrong X, or start a new run"
         )
-    if (judge := given.get("judge", own["judge"])) != own["judge"]:
+    if (judge := wanted.get("judge", of_run["judge"])) != of_run["judge"]:
         raise InputError(
-            f"--judge: this run's judge is {own['judge']}, not {judge}; for another judge start a new run"
+            f"--judge: this run's judge is {of_run['judge']}, not {judge}; for another judge start a new run"
         )
-    if judge.startswith(IN_PYTHON) and "judge" not in given:
+    if judge.startswith(IN_PYTHON) and "judge" not in wanted:
         function = judge.removeprefix(IN_PYTHON)
         last = function.rpartition(".")[2]
         raise InputError(
@@ -96,10 +96,10 @@ def _check_goal_and_judge(run: Path, own: Mapping[str, Any], given: Mapping[str,
         )
 
 
-def _of_judges(before: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def _of_judges(before: tuple[str, ...], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the models, and the variables and prices of several judges, in the order of the run's judges."""
     names = tuple(map(judge_name, before))
-    models = given.get("model", ())
+    models = wanted.get("model", ())
     order = [judge_name(model) for model in models] or list(names)
     if twice := next((name for name in order if order.count(name) > 1), None):
         raise InputError(
@@ -111,17 +111,17 @@ def _of_judges(before: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, A
             "(NAME@https://…). For other judges start a new run"
         )
     moved = {name: model for name, model in zip(order, models, strict=False) if model != name}
-    found = {"model": tuple(moved.get(judge_name(model), model) for model in before)}
+    of_judges = {"model": tuple(moved.get(judge_name(model), model) for model in before)}
     for name in ("api_key_env", *PRICES):
-        values = given.get(name, ())
+        values = wanted.get(name, ())
         if len(values) > 1:
             if len(values) != len(order) or set(order) != set(names):
                 raise InputError(
                     f"{TABLE[name].flag}: {len(values)} for {len(names)} judges; give one for each, and each judge's --model "
                     "in the same order"
                 )
-            found[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
-    return found
+            of_judges[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
+    return of_judges
 
 
 # ── an existing run is opened ─────────────────────────────────────────────────────────────────────────────────────────
@@ -183,12 +183,12 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunSt
 
 def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
     """Raise InputError for a budget of calls if the run has one of money, or the other way round."""
-    own = manifest.budget_usd
-    if own is not None and budget is not None:
+    recorded_usd = manifest.budget_usd
+    if recorded_usd is not None and budget is not None:
         raise InputError(
-            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --max-cost {2 * own:g}"
+            f"--budget {budget}: this run has a budget of money, ${recorded_usd:g}; raise that: --max-cost {2 * recorded_usd:g}"
         )
-    if own is None and budget_usd is not None:
+    if recorded_usd is None and budget_usd is not None:
         raise InputError(
             f"--max-cost {budget_usd:g}: this run has a budget of {manifest.budget:,} calls; give that too, or raise it: "
             f"--budget {manifest.budget}"

@@ -26,8 +26,12 @@ def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Setting
     Raises:
         InputError: settings that the scheduler refuses, or variances that it does not use.
     """
-    own = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN}
-    choice = chosen(settings.scheduler, goal.setup(own, budget))
+    of_run = {
+        name: getattr(settings, name)
+        for name, setting in TABLE.items()
+        if setting.scope is Scope.RUN
+    }
+    choice = chosen(settings.scheduler, goal.setup(of_run, budget))
     if policy_named(settings.scheduler).asks_on:
         settings = replace(settings, repeat_anyway=True)
     settings = settings if choice is None else replace(settings, scheduler=choice.name)

@@ -46,15 +46,15 @@ def urgency_by(
     try:
         with np.errstate(invalid="ignore", divide="ignore"):
             if seen is None:
-                found = policy.priority(n, pending, total, total_sq, arm)
+                priority = policy.priority(n, pending, total, total_sq, arm)
             else:
-                found, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
+                priority, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
     except SystemExit as error:
         raise exited(policy, error) from error
-    if np.count_nonzero(found) < found.size:
+    if np.count_nonzero(priority) < priority.size:
         # Without a warm-up, an arm without a call counts as having half a call.
-        found = found + SPREAD / np.maximum(n + pending, 0.5)
-    return rounded(found), None if nearness is None else rounded(nearness)
+        priority = priority + SPREAD / np.maximum(n + pending, 0.5)
+    return rounded(priority), None if nearness is None else rounded(nearness)
 
 
 def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: int) -> IntArray:
@@ -65,16 +65,16 @@ def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: in
         part: share of the turns for the nearest to certain, in 128ths: turn t is one if ⌊part · t⌋ grows.
     """
     queues, left = (iter(urgent.tolist()), iter(near.tolist())), len(urgent) + len(near)
-    found: dict[int, None] = {}
+    chosen: dict[int, None] = {}
     reached = int(made * part)
-    while left and len(found) < count:
+    while left and len(chosen) < count:
         made += 1
         is_near = int(made * part) > reached
         reached += is_near
         if (arm := next(queues[is_near], None)) is not None:
             left -= 1
-            found[arm] = None
-    return np.fromiter(found, np.int64, len(found))
+            chosen[arm] = None
+    return np.fromiter(chosen, np.int64, len(chosen))
 
 
 def most_urgent(urgency: FloatArray, count: int) -> IntArray:
@@ -107,10 +107,10 @@ def most_urgent_of_runs(urgency: FloatArray, count: int) -> IntArray:
         return np.asarray(urgency.argmax(axis=1))[:, None]
     rows = -urgency  # np.partition is slow on many equal values at the low end
     last = np.partition(rows, count - 1)[:, count - 1, None]
-    row, found = np.nonzero(rows <= last)
-    order = np.lexsort((rows[row, found], row))
+    row, arm = np.nonzero(rows <= last)
+    order = np.lexsort((rows[row, arm], row))
     starts = np.searchsorted(row, np.arange(len(rows)))[:, None]
-    return np.asarray(found[order[starts + np.arange(count)]])
+    return np.asarray(arm[order[starts + np.arange(count)]])
 
 
 def turns_of_runs(
@@ -139,5 +139,5 @@ def _one_of_runs(of_both: FloatArray, made: IntArray, part: FloatArray) -> IntAr
     turn = (np.floor((made + 1) * part) > np.floor(made * part)).astype(np.int64)
     may_be_asked = of_both.max(axis=2) > NEVER
     turn = np.where(np.take_along_axis(may_be_asked, turn, axis=1), turn, 1 - turn)
-    found = np.take_along_axis(of_both.argmax(axis=2), turn, axis=1)
-    return np.where(may_be_asked.any(axis=1, keepdims=True), found, 0)
+    chosen = np.take_along_axis(of_both.argmax(axis=2), turn, axis=1)
+    return np.where(may_be_asked.any(axis=1, keepdims=True), chosen, 0)

@@ -36,7 +36,10 @@ def earlier_variances(
             for pair_id, ratings in zip(pool.pair_ids, pool.ratings, strict=True):
                 if len(ratings) >= 2:
                     of_pair[pair_id].append(float(np.var(ratings)))
-        means = [np.mean(of_pair[each]) if each in of_pair else np.nan for each in space.pair_ids]
+        means = [
+            np.mean(of_pair[pair_id]) if pair_id in of_pair else np.nan
+            for pair_id in space.pair_ids
+        ]
         space.by_pair(variances)[:, place] = means
     unknown = int(np.isnan(variances).sum())
     if unknown == len(variances):
@@ -60,19 +63,19 @@ def known_counts(source: str | Path, space: ArmSpace) -> list[IntArray]:
     Raises:
         InputError: ``source`` cannot be read, has another scale, or has none of the pairs.
     """
-    found = []
+    counts_by_place = []
     for place, (pool, *_) in enumerate(_pools_of(source, space)):
         scale = space.scale_of(place)
         known = dict(zip(pool.pair_ids, pool.ratings, strict=True))
         nothing = np.empty(0, dtype=np.int64)
         ratings = [known.get(pair_id, nothing) - scale.low for pair_id in space.pair_ids]
-        counts = np.array([np.bincount(each, minlength=scale.levels) for each in ratings])
+        counts = np.array([np.bincount(of_pair, minlength=scale.levels) for of_pair in ratings])
         if not counts.any():
             raise InputError(
                 f"--variances {source}: has no ratings of these pairs; are they the same pairs?"
             )
-        found.append(counts)
-    return found
+        counts_by_place.append(counts)
+    return counts_by_place
 
 
 def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
@@ -91,7 +94,7 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
                     "on the same scale"
                 )
     pools = load_pools(source, grouped=False)
-    found = []
+    by_place = []
     for arm in space.arms_of_pair(0):
         attribute, scale = space.attribute_of(arm), space.scale_of(arm)
         names = (panel_pool(space.judge_of(arm), attribute), attribute)
@@ -109,5 +112,5 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
                 raise InputError(
                     f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}"
                 )
-        found.append(chosen)
-    return found
+        by_place.append(chosen)
+    return by_place

@@ -86,10 +86,10 @@ async def _session(
     try:
         session = Session(store, carrying, stop, resolved, note)
         already = session.outcome(worked=False)
-        given = None if finish_only else labels_at_start(store, resolved)
+        labels = None if finish_only else labels_at_start(store, resolved)
         if already.finished and not has_open_batches(store.path):
             _record_target(store, resolved)
-            keep_labels(store, given)
+            keep_labels(store, labels)
             return already
         for caution in () if finish_only else cautions(store, session.goal, resolved):
             note(caution)
@@ -103,7 +103,7 @@ async def _session(
                     f"${session.lost_usd:.4f}"
                 )
         store.begin(resolved.session)
-        keep_labels(store, given)
+        keep_labels(store, labels)
         return await _worked(store, session, stop, around)
     finally:
         await _close(carrying.closing, note)
