@@ -268,6 +268,9 @@ class Planner:
         for arm, draw, calls in tickets:
             arms.pending[arm] += calls
             arms.next_draw[arm] = max(arms.next_draw[arm], draw + calls)
+            if self._judge is not None:
+                self._pending[self._judge.item(arm)] += calls
+                self._calls[self._judge.item(arm)] += calls
             self._note_change(arm)
 
     # ── the next arm ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -434,6 +434,17 @@ def test_judges_take_turns_and_wait_for_one_whose_arms_all_wait_for_answers() ->
     assert len(ahead) == 4, "the other judge has 20 calls, and answers to come"
 
 
+def test_calls_taken_up_belong_to_their_judges_turns() -> None:
+    planner = Planner(WritableArms(8), Uniform(), budget=40, judge=beside(4, 2), round_depth=5)
+    before = [Ticket(arm, 0, 4) for arm in (0, 2)]  # of the first judge
+    planner.take_up(before)
+    assert {ticket.arm % 2 for ticket in plans(planner, 8)} == {1}
+    for ticket in before:
+        planner.tell(ticket, [2.0] * 4)
+    assert planner._calls == [8, 8]
+    assert planner._pending == [0, 8]
+
+
 def test_a_judge_that_is_away_gets_its_turn_again_before_the_other_runs_ahead() -> None:
     arms = rated(*[[1.0, 3.0] * 10] * 4)
     planner = Planner(arms, make_policy("two-priors", Setup(4, 1000, SCALE)), judge=beside(2, 2))
