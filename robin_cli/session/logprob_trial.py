@@ -9,7 +9,7 @@ from robin_cli.ask.kinds import Kind
 from robin_cli.judges.openai_http import TRIED
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.space import ArmSpace
-from robin_cli.session.repeats import FEWEST
+from robin_cli.stats.repeats import FEWEST
 
 _ENOUGH, _MOST_WITHOUT = TRIED - 4, 1
 """Answers with log probabilities that decide, as some of those asked for may fail; and those of them without a rating."""

@@ -15,19 +15,20 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from robin_cli.goals.stopping import StoppingRule
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.model.space import Coordinates
 from robin_cli.policies.base import WARM_UP, Policy, exited
-from robin_cli.policies.refits import next_refit
+from robin_cli.policies.milestones import fits_from, looks_at
 from robin_cli.policies.task import contest_of
 from robin_cli.session import asking, urgency
 from robin_cli.session.budget import CallBudget
-from robin_cli.session.repeats import Repeats
-from robin_cli.session.stopping import StoppingRule, Verdicts, next_look
 from robin_cli.session.urgency import FIRST, IN_WARM_UP, NEVER, most_urgent
+from robin_cli.stats.decisions import RunVerdicts
+from robin_cli.stats.repeats import Repeats
 
 Found = TypeVar("Found")
 
@@ -101,7 +102,7 @@ class Planner:
         budget: int | None = None,
         judge: Coordinates | None = None,
         stop: StoppingRule | None = None,
-        verdicts: Verdicts | None = None,
+        verdicts: RunVerdicts | None = None,
         decides: bool = False,
         may_end_early: bool = False,
         first_visit: int = 1,
@@ -158,11 +159,15 @@ class Planner:
 
         self._rated = int(arms.columns.n.sum())
         self._rated_before = -1  # ratings at the begin of the last round
-        self._first_fit = count if first_fit is None else first_fit
-        self._refit_at = np.inf
+        self._fits, self._looks = (
+            fits_from(count if first_fit is None else first_fit),
+            looks_at(count),
+        )
+        self._refit_at = self._looks_at = np.inf
         if policy.refits and not self._in_rounds:
-            self._refit_at = next_refit(self._rated, self._first_fit)
-        self._looks_at = np.inf if verdicts is None else next_look(looked, count)
+            self._refit_at = self._fits.after(self._rated)
+        if verdicts is not None:
+            self._looks_at = self._looks.after(looked)
         self._has_news = 0 < looked < self.budget.spent  # answers after the last look
 
     @property
@@ -556,7 +561,7 @@ class Planner:
     def _begin_round(self) -> None:
         """Decide and fit by all answers so far, so that their order has no effect on the next choice."""
         self._clear()
-        if self._policy.refits and self._rated >= max(self._first_fit, self._rated_before + 1):
+        if self._policy.refits and self._rated >= max(self._fits.first, self._rated_before + 1):
             self._rated_before = self._rated
             self._refit()
         if self._has_news:
@@ -568,8 +573,7 @@ class Planner:
         if verdicts is None or self._is_thinking:
             return
         self._has_news = False
-        while self._looks_at <= self.budget.spent:
-            self._looks_at = next_look(int(self._looks_at), len(self._arms))
+        self._looks_at = self._looks.after(self.budget.spent)
         self._think(lambda: verdicts.look(self.arms, self._policy), self._take_look)
 
     def _take_look(self, changed: IntArray) -> None:
@@ -597,7 +601,7 @@ class Planner:
         self._is_stale[:] = self._has_changed = True
         self._clear()
         if not self._in_rounds:
-            self._refit_at = next_refit(self._rated, self._first_fit)
+            self._refit_at = self._fits.after(self._rated)
 
 
 def _first_or_later(chosen: IntArray, column: FloatArray) -> IntArray:

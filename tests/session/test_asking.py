@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robin_cli.goals.stopping import Progress, reached
 from robin_cli.model.arms import Arms, FloatArray, WritableArms
 from robin_cli.policies.base import WARM_UP
+from robin_cli.policies.milestones import Milestones, fits_from
 from robin_cli.policies.own.robin import Robin
-from robin_cli.policies.refits import last_refit, next_refit
 from robin_cli.session.asking import (
     most_in_a_round,
     most_under_way,
@@ -23,7 +24,6 @@ from robin_cli.session.asking import (
 )
 from robin_cli.session.budget import CallBudget
 from robin_cli.session.planner import Planner
-from robin_cli.session.stopping import Standing, next_test, reached
 from robin_cli.session.urgency import (
     IN_WARM_UP,
     NEVER,
@@ -120,7 +120,7 @@ def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_var
     assert (every > IN_WARM_UP).tolist() == [True, True, False, False]
 
 
-def at(budget: CallBudget) -> Standing:
+def at(budget: CallBudget) -> Progress:
     """A run, as a stopping rule sees it."""
     return SimpleNamespace(arms=WritableArms(1), budget=budget)
 
@@ -152,7 +152,7 @@ def test_is_over_when_its_goal_is_reached_and_looks_whenever_the_calls_have_grow
 
 
 def test_looks_again_when_the_calls_under_way_are_in() -> None:
-    budget, holds = CallBudget(2000, next_test(1000, 1, 1.01)), True
+    budget, holds = CallBudget(2000, Milestones(1, 1.01).after(1000)), True
     looks: list[int] = []
 
     def goal(_: Arms) -> bool:
@@ -174,10 +174,11 @@ def test_looks_again_when_the_calls_under_way_are_in() -> None:
 
 @given(st.integers(1, 40), st.integers(0, 3000))
 def test_fits_again_when_the_ratings_have_grown_by_a_tenth(arms: int, rated: int) -> None:
-    last, coming = last_refit(rated, arms), next_refit(rated, arms)
+    fits = fits_from(arms)
+    last, coming = fits.until(rated), fits.after(rated)
     assert last <= rated < coming
-    assert last_refit(int(coming) - 1, arms) == last
-    assert last_refit(int(coming), arms) == next_refit(last, arms) == coming
+    assert fits.until(coming - 1) == last
+    assert fits.until(coming) == fits.after(last) == coming
     if rated < arms:
         assert (last, coming) == (0, arms)
     else:

@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robin_cli.goals.stopping import reached
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.policies.base import Policy, Setup, rounded
+from robin_cli.policies.milestones import fits_from
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
 from robin_cli.policies.own.uniform import Uniform
-from robin_cli.policies.refits import last_refit
 from robin_cli.policies.registry import make_policy
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.stopping import reached
 from robin_cli.session.urgency import block_of
 from robin_cli.simulate.runs import Ratings, simulate
 from tests.session.played import SCALE, by_turns, next_of, plans, play, rated, work
@@ -501,8 +501,10 @@ def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -
     list(
         itertools.islice(work(planner, lambda _: [None] if next(numbers) % 7 == 3 else [1.0]), 151)
     )
-    points = {last_refit(rated, 4) for rated in range(before + 1, int(arms.columns.n.sum()) + 1)}
-    assert policy.seen == sorted(points - {0, last_refit(before, 4)})
+    points = {
+        fits_from(4).until(rated) for rated in range(before + 1, int(arms.columns.n.sum()) + 1)
+    }
+    assert policy.seen == sorted(points - {0, fits_from(4).until(before)})
 
 
 class Odd(Policy):

@@ -15,12 +15,11 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.refits import last_refit
+from robin_cli.policies.milestones import fits_from, looks_at
 from robin_cli.policies.registry import chosen
 from robin_cli.policies.task import Task
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.stopping import last_look, next_look
 from robin_cli.stats.decisions import Evidence, RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts
 from tests.session.played import by_turns, next_of, work
@@ -148,9 +147,10 @@ def test_takes_turns_between_the_least_clear_and_the_nearest_to_certain_whatever
 
 
 def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
-    assert next_look(0, 100) == 200  # two a pair
-    assert next_look(1_000, 100) == 1_010
-    assert next_look(10_000_000, 200_000) == 10_004_000
+    looks = looks_at(200_000)
+    assert [looks.after(0), looks.after(400_000)] == [400_000, 404_000]  # two a pair first
+    assert looks.after(10_000_000) - looks.until(10_000_000) == 4_000
+    assert looks_at(100).after(200) == 202
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
         )
         found = [[answers[arm][history[:place].count(arm)]] for place, arm in enumerate(history)]
         ratings = [[each for each in one if each is not None] for one in found]
-        fit = last_refit(sum(map(len, ratings)), space.first_fit)
+        fit = fits_from(space.first_fit).until(sum(map(len, ratings)))
         for arm, one, rated in zip(history, found, ratings, strict=True):
             arms.add(arm, one)
             arms.next_draw[arm] += 1
@@ -200,7 +200,7 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
 
     def gone_on(history: list[int], calls: int | None = None) -> list[int]:
         arms, _, policy, ratings = told(history)
-        looked = last_look(len(history), len(space))
+        looked = looks_at(len(space)).until(len(history))
         then, counted, fitted, _ = told(history[:looked])
         verdicts = RunVerdicts(Evidence(task), LevelCounts(space))
         if looked:
