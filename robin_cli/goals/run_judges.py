@@ -10,8 +10,8 @@ import numpy as np
 
 from robin_cli.model.records import number_of
 from robin_cli.run.fold import Spending
-from robin_cli.session.repeats import Repeats
 from robin_cli.show.words import cost, significant
+from robin_cli.stats.repeats import Repeats
 
 if TYPE_CHECKING:
     from robin_cli.goals.base import Goal

@@ -65,12 +65,13 @@ def as_runs(
     scales, unknown = _scales(read.values(), scale, notify)
     with temporary_folder() as folder:
         places = {path: folder / str(at) for at, path in enumerate(read)}
-        for path, found in read.items():
-            if not (mine := {name: scales[name] for name in found.scores if name in scales}):
+        for path, scored in read.items():
+            if not (of_file := {name: scales[name] for name in scored.scores if name in scales}):
                 raise InputError(
                     f"{path}: no scores are on a scale; name others with --columns score=NAME"
                 )
-            _write(places[path], path, found, mine, [name for name in mine if name in unknown])
+            unknown_here = [name for name in of_file if name in unknown]
+            _write(places[path], path, scored, of_file, unknown_here)
         yield [places.get(path, path) for path in paths]
 
 
@@ -81,19 +82,19 @@ def _scales(
 
     Notify of these, and of attributes that no levels hold.
     """
-    found, unknown = dict[str, Scale](), set[str]()
-    for name in dict.fromkeys(name for each in read for name in each.scores):
-        scores = [score for each in read for _, score in each.scores.get(name, ())]
+    known_scales, unknown = dict[str, Scale](), set[str]()
+    for name in dict.fromkeys(name for scored in read for name in scored.scores):
+        scores = [score for scored in read for _, score in scored.scores.get(name, ())]
         low, high = min(scores), max(scores)
         between = f"{shown(name)}: scores lie from {low:g} to {high:g}"
         if scale is not None and not scale.low <= low <= high <= scale.high:
             raise InputError(f"--scale {scale}: {between}; name a scale that holds them")
-        by_files = {each.scales.get(name) for each in read if name in each.scores}
+        by_files = {scored.scales.get(name) for scored in read if name in scored.scores}
         known = scale or (by_files.pop() if len(by_files) == 1 else None)
         if known is not None and known.low <= low <= high <= known.high:
-            found[name] = known
+            known_scales[name] = known
         elif ceil(high) - floor(low) < MOST_LEVELS and max(-low, high) < _FARTHEST:
-            found[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
+            known_scales[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
             unknown.add(name)
             notify(
                 f"{between}, on a scale that is not known: intervals and verdicts are by Student's t alone; "
@@ -103,37 +104,37 @@ def _scales(
             notify(
                 f"{between}, and a scale has at most {MOST_LEVELS - 1} points: left out. Divide them, say by 100"
             )
-    return found, unknown
+    return known_scales, unknown
 
 
 def _write(
-    run: Path, file: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[str]
+    run: Path, file: Path, scored: Scored, scales: Mapping[str, Scale], unknown: list[str]
 ) -> None:
     """Write a finished run in which every score of ``file`` is a judgment; ``unknown``: attributes without a scale."""
-    judgments = [each for name in scales for each in _judgments(name, found)]
-    own = Settings(judge=JUDGE, scheduler="uniform")
+    judgments = [each for name in scales for each in _judgments(name, scored)]
+    settings = Settings(judge=JUDGE, scheduler="uniform")
     data = {
         "file_of_scores": str(file),
-        "source": ", ".join(found.files[:_NAMED]),
+        "source": ", ".join(scored.files[:_NAMED]),
         "sha256": "",
-        "pairs": len(found.pairs),
+        "pairs": len(scored.pairs),
         UNKNOWN_SCALES: unknown,
-        NO_PROMPTS: not found.has_prompts,
-        "id_prefixes": list(found.prefixes),
+        NO_PROMPTS: not scored.has_prompts,
+        "id_prefixes": list(scored.prefixes),
     }
     manifest = Manifest(
-        settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},
+        settings={"base_url": [], "model": JUDGE, **recorded(settings, Scope.RUN)},
         budget=len(judgments),
         attributes=tuple(scales),
         scale=ends_of(tuple(scales), tuple(scales.values())),
-        data={**data, "files": [(name, "") for name in found.files]},
+        data={**data, "files": [(name, "") for name in scored.files]},
         prompt={"sha256": ""},
         seed=0,
     )
-    write_run(run, manifest, found.pairs.values(), judgments)
+    write_run(run, manifest, scored.pairs.values(), judgments)
 
 
-def _judgments(attribute: str, found: Scored) -> Iterator[dict[str, Any]]:
+def _judgments(attribute: str, scored: Scored) -> Iterator[dict[str, Any]]:
     """Yield the scores of an attribute as judgments; a pair without a score gets one without a rating."""
     common: dict[str, Any] = {
         "attribute": attribute,
@@ -145,9 +146,9 @@ def _judgments(attribute: str, found: Scored) -> Iterator[dict[str, Any]]:
     }
     common |= dict.fromkeys(("judge", "model", "scoring"), JUDGE)
     draws: Counter[str] = Counter()
-    for pair_id, score in found.scores[attribute]:
+    for pair_id, score in scored.scores[attribute]:
         value = {"rating": round(score), "expected_rating": None if score.is_integer() else score}
         yield {**common, "pair_id": pair_id, "draw": draws[pair_id], "status": "ok", **value}
         draws[pair_id] += 1
-    for pair_id in (each for each in found.pairs if each not in draws):
+    for pair_id in (pair_id for pair_id in scored.pairs if pair_id not in draws):
         yield {**common, "pair_id": pair_id, "draw": 0, "status": "unparsed", "reason": "unscored"}
