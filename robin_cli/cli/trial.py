@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from robin_cli.model.arms import FloatArray
     from robin_cli.settings.table import Settings
     from robin_cli.show.messages import Messages
-
-_STAGES = ((10, 2), (30, 1), (None, 1))
-"""Prompts, counted from the first, up to which each judge makes so many calls a pair: the second shows its noise."""
+    from robin_cli.show.trial import Trial
 
 _PROMPTS = 50
 """Prompts without --limit or --budget."""
+
+_TWICE = 40
+"""Pairs that each judge rates twice, to show its noise."""
 
 _PER_JUDGE = ("model", "api_key_env", "answers", "price_in", "price_out", "price_cached")
 _TRIED = (
@@ -74,10 +75,10 @@ def trial(
     found = pairs_of(replace(tried[0], limit=None), prompts, messages.note)
     dataset = checked_data(found, tried[0], prompts, messages.note)
     truth = _truth(settings, dataset, prompts.attributes[0], prompts.scales[0])
-    table, lines = _tried(tried, dataset, truth, messages)
+    done = _tried(tried, dataset, truth, messages)
     given = settings_of_rows(ctx)
-    show([table], given, messages.note, for_people=is_for_people(given))
-    for line in lines:
+    show([done.table()], given, messages.note, for_people=is_for_people(given))
+    for line in done.suggestion():
         messages.note(line)
 
 
@@ -122,12 +123,10 @@ def _truth(settings: Settings, dataset: Dataset, attribute: str, scale: Any) -> 
 
 def _tried(
     wordings: Sequence[Settings], dataset: Dataset, truth: FloatArray | None, messages: Messages
-) -> tuple[Any, list[str]]:
-    """Ask every judge with every wording, in stages, and return the table and the suggestion."""
-    import numpy as np
-
+) -> Trial:
+    """Ask every judge with every wording: about the first prompts, and then those that are not worse about the others."""
     from robin_cli.settings.addresses import judge_name
-    from robin_cli.show.trial import Configuration, Ratings, suggestion, trial_table
+    from robin_cli.show.trial import Configuration, Trial
     from robin_cli.stats.choosing import FEWEST_PROMPTS
 
     chosen = [
@@ -135,66 +134,54 @@ def _tried(
         for each in wordings
         for judge in map(judge_name, each.model)
     ]
-    prompt = dataset.pairs.groups
-    ratings = Ratings(chosen, {pair_id: place for place, pair_id in enumerate(dataset.pairs.ids)})
-    found = None
-    is_kept = np.ones((len(wordings), len(wordings[0].model)), dtype=bool)
+    places = {pair_id: place for place, pair_id in enumerate(dataset.pairs.ids)}
+    found = Trial(chosen, places, truth, dataset.pairs.groups)
     folder = Path(wordings[0].run or Path("runs") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-try")
-    for number, (pairs, calls) in enumerate(_stages(dataset, truth, wordings[0], len(chosen)), 1):
+    for number, (pairs, more) in enumerate(_stages(dataset, truth, wordings[0], len(chosen)), 1):
         for at, settings in enumerate(wordings):
-            judges = np.flatnonzero(is_kept[at]).tolist()
+            every = range(at * len(settings.model), (at + 1) * len(settings.model))
+            judges = [judge for judge in every if found.is_kept[judge]]
             if judges:
-                run, budget = folder / f"{number}-{at + 1}", calls * len(judges) * len(pairs.pairs)
-                _judge(_with_judges(settings, judges, budget, run), pairs, messages)
-                ratings.add(run, [at * is_kept.shape[1] + judge for judge in judges])
-        found = ratings.agreement(truth, prompt)
-        if truth is not None and found.prompts >= FEWEST_PROMPTS:
-            worse = found.is_worse.reshape(is_kept.shape) & is_kept
-            for place in np.flatnonzero(worse):
-                better = chosen[found.order[0]].text
-                messages.note(
-                    f"dropped: {chosen[place].text} agrees less with people than {better}"
-                )
-            is_kept &= ~worse
-    assert found is not None  # noqa: S101  # there is a stage
+                run, budget = folder / f"{number}-{at + 1}", len(judges) * (len(pairs.pairs) + more)
+                own = [judge - every.start for judge in judges]
+                _judge(_with_judges(settings, own, budget, run), pairs, messages)
+                found.add(run, judges)
+        for line in found.look(FEWEST_PROMPTS):
+            messages.note(line)
     messages.note(f"runs: {folder}")
-    lines = suggestion(ratings, found, has_labels=truth is not None)
-    return trial_table(ratings, found, truth, prompt), lines
+    return found
 
 
 def _stages(
-    dataset: Dataset, truth: FloatArray | None, settings: Settings, count: int
+    dataset: Dataset, truth: FloatArray | None, settings: Settings, judges: int
 ) -> Iterator[tuple[Dataset, int]]:
-    """Yield the pairs of each stage with the calls of each by each judge: prompts with labels come first."""
+    """Yield the first prompts' pairs, then the others', and how many are rated twice; labelled prompts come first."""
     import numpy as np
 
     from robin_cli.data.pair_table import PairTable
     from robin_cli.model.errors import InputError
+    from robin_cli.stats.choosing import FEWEST_PROMPTS
 
     prompt = dataset.pairs.groups
-    is_unlabelled = np.ones(int(prompt.max()) + 1, dtype=bool)
-    if truth is not None:
-        is_unlabelled[prompt[~np.isnan(truth)]] = False
-    order = np.lexsort((prompt, is_unlabelled[prompt]))
-    _, first = np.unique(prompt[order], return_index=True)
-    rank = np.searchsorted(np.sort(first), np.arange(len(order)), side="right") - 1
-    calls = np.where(rank < _STAGES[0][0], _STAGES[0][1], 1)
-    is_wanted = np.arange(len(order)) < (settings.limit or len(order))
+    is_labelled = np.zeros(int(prompt.max()) + 1, dtype=bool)
+    is_labelled[prompt[~np.isnan(truth)] if truth is not None else prompt] = True
+    order = np.lexsort((prompt, ~is_labelled[prompt]))
+    rank = np.cumsum(np.diff(prompt[order], prepend=-1) != 0)  # of each pair's prompt, from 1
+    count = settings.limit or len(order)
     if settings.limit is settings.budget is None:
-        is_wanted = rank < _PROMPTS
+        count = int((rank <= _PROMPTS).sum())
+    twice = min(_TWICE, count)
     if settings.budget is not None:
-        is_wanted &= np.cumsum(calls) * count <= settings.budget
-    if not is_wanted.any():
+        count = min(count, settings.budget // judges - twice)
+    if count < 1:
         raise InputError(
-            f"--budget {settings.budget}: is too small; {count} judges and wordings rate a pair twice"
+            f"--budget {settings.budget}: is too small for {judges} judges and wordings"
         )
-    start = 0
-    for end, each in _STAGES:
-        of_stage = is_wanted & (rank >= start) & (rank < (end or len(rank)))
-        if of_stage.any():
-            pairs = PairTable.of(dataset.pairs[at] for at in order[of_stage].tolist())
-            yield replace(dataset, pairs=pairs), each
-        start = end or 0
+    first = int((rank[:count] <= FEWEST_PROMPTS).sum())
+    for places, more in ((order[:first], min(twice, first)), (order[first:count], 0)):
+        if len(places):
+            pairs = PairTable.of(dataset.pairs[at] for at in places.tolist())
+            yield replace(dataset, pairs=pairs), more
 
 
 def _with_judges(settings: Settings, judges: Sequence[int], budget: int, run: Path) -> Settings:

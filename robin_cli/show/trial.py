@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import ceil, inf, isnan, nan
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan, nan
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,173 +18,153 @@ from robin_cli.show.tables import Table
 from robin_cli.stats.choosing import (
     Agreement,
     agreement,
-    best_pair,
+    consensus_of_others,
     noise_of,
-    others,
     share_right,
 )
 
-_FEW, _MANY = 30, 10_000
-_FAMILIES = {
-    "gpt": ("chatgpt", "davinci", "o"),
-    "claude": ("haiku", "sonnet", "opus"),
-    "gemini": ("gemma",),
-    "mistral": ("mixtral", "ministral", "magistral", "codestral", "pixtral", "devstral"),
-    "qwen": ("qwq", "qvq"),
-    "llama": ("meta",),
+_MANY = 10_000
+_FAMILY_OF = {
+    **dict.fromkeys(("gpt", "chatgpt", "o"), "gpt"),
+    **dict.fromkeys(("claude", "haiku", "sonnet", "opus"), "claude"),
+    **dict.fromkeys(("gemini", "gemma"), "gemini"),
+    **dict.fromkeys(("mistral", "mixtral", "ministral", "magistral", "codestral"), "mistral"),
+    **dict.fromkeys(("qwen", "qwq"), "qwen"),
+    "llama": "llama",
 }
-_FAMILY_OF = {word: family for family, words in _FAMILIES.items() for word in (family, *words)}
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """A judge with a wording: ``template`` and ``rubric`` are the names of the user; "" for the default."""
+class Configuration(NamedTuple):
+    """A judge with a wording; ``template`` and ``rubric`` are as the user named them, "" for the default."""
 
     judge: str
     template: str = ""
     rubric: str = ""
 
-    @property
-    def text(self) -> str:
-        """The configuration in words."""
-        return " with ".join(filter(None, [self.judge, " and ".join(self.wording)]))
+    def __str__(self) -> str:
+        wording = " and ".join(Path(name).stem for name in self[1:] if name)
+        return f"{self.judge} with {wording}" if wording else self.judge
 
     @property
-    def wording(self) -> list[str]:
-        """The names of template and rubric, where they were named."""
-        return [Path(name).stem for name in (self.template, self.rubric) if name]
-
-    @property
-    def flags(self) -> str:
-        """The flags of robin judge for the wording."""
-        parts = (("--template", self.template), ("--rubric", self.rubric))
-        return "".join(f" {flag} {value}" for flag, value in parts if value)
+    def family(self) -> str:
+        """The model's family by its name: gpt for openai/gpt-5.4-mini, claude for claude-haiku-4-5."""
+        words = re.findall("[a-z]+", self.judge.lower().rpartition("/")[2])
+        return next((_FAMILY_OF[word] for word in words if word in _FAMILY_OF), "".join(words[:1]))
 
 
-@dataclass
-class Ratings:
-    """The ratings of configurations so far, by pair id.
+class Trial:
+    """The ratings of configurations so far.
+
+    Args:
+        places: of the pairs, by their ids.
+        truth: people's rating of each pair, nan for none; None to hold judges against those of other families.
+        prompt: the number of each pair's prompt.
 
     Attributes:
-        first, second: the first two ratings of each pair, shape (configurations, pairs); nan for none.
-        answered: answers, ``unparsed`` of them without a rating; ``cost_usd`` and ``latency_s`` of them all.
+        found: the agreement of each configuration.
+        is_kept: whether each is still asked.
     """
 
-    configurations: Sequence[Configuration]
-    ids: Mapping[str, int]
-    first: FloatArray = field(init=False)
-    second: FloatArray = field(init=False)
+    found: Agreement
 
-    def __post_init__(self) -> None:
-        count = len(self.configurations)
-        self.first, self.second = (np.full((count, len(self.ids)), nan) for _ in range(2))
-        self.answered, self.unparsed, self.cost_usd, self.latency_s = np.zeros((4, count))
+    def __init__(
+        self,
+        configurations: Sequence[Configuration],
+        places: Mapping[str, int],
+        truth: FloatArray | None,
+        prompt: IntArray,
+    ) -> None:
+        self.configurations, self.truth = configurations, truth
+        self._places, self._prompt = places, prompt
+        self._drawn = np.full((2, len(configurations), len(places)), nan)  # the first two ratings
+        # answers, those without a rating, their cost in US dollars and their latency in seconds
+        self._totals = np.zeros((4, len(configurations)))
+        self.is_kept = np.ones(len(configurations), dtype=np.bool_)
 
-    def add(self, path: Path, configurations: Sequence[int]) -> None:
-        """Add the ratings in the run at ``path``, whose judges are ``configurations``, in order."""
+    def add(self, path: Path, judges: Sequence[int]) -> None:
+        """Add the run at ``path``; ``judges`` are the numbers of its judges' configurations."""
         run = read_run(path, ["status", "draw", "cost_usd", "latency_s"])
-        place = np.array([self.ids[pair_id] for pair_id in run.pair_ids])
-        judged, space = run.judgments, run.space
-        judge = np.array(configurations)[space.judge[run.arm].astype(int)]
-        pair = place[space.pair[run.arm].astype(int)]
-        rating = judged["expected_rating"].to_numpy()
-        rating = np.where(np.isnan(rating), judged["rating"].to_numpy(), rating)
-        status = judged["status"].to_numpy(zero_copy_only=False)
-        is_answer = status != "failed"
-        draws = judged["draw"].to_numpy()
-        for at, target in enumerate((self.first, self.second)):
-            of_draw = is_answer & (draws == at)
-            target[judge[of_draw], pair[of_draw]] = rating[of_draw]
-        for total, values in (
-            (self.answered, is_answer),
-            (self.unparsed, status == "unparsed"),
-            (self.cost_usd, judged["cost_usd"].to_numpy()),
-            (self.latency_s, np.nan_to_num(judged["latency_s"].to_numpy())),
-        ):
-            np.add.at(total, judge[is_answer], values[is_answer])
+        answers = {name: run.judgments[name].to_numpy() for name in run.judgments.column_names}
+        pair = np.array([self._places[each] for each in run.pair_ids])[run.space.pair[run.arm]]
+        judge = np.array(judges)[run.space.judge[run.arm].astype(int)]
+        mean = answers["expected_rating"]
+        rating = np.where(np.isnan(mean), answers["rating"], mean)
+        is_answer = answers["status"] != "failed"
+        for draw, drawn in enumerate(self._drawn):
+            chosen = is_answer & (answers["draw"] == draw)
+            drawn[judge[chosen], pair[chosen]] = rating[chosen]
+        is_unparsed = answers["status"] == "unparsed"
+        values = (is_answer, is_unparsed, answers["cost_usd"], answers["latency_s"])
+        for total, value in zip(self._totals, values, strict=True):
+            np.add.at(total, judge[is_answer], value[is_answer].astype(float))
 
-    def agreement(self, truth: FloatArray | None, prompt: IntArray) -> Agreement:
-        """Return the agreement with people's ratings of the pairs, or else with judges of other families."""
-        families = [family_of(each.judge) for each in self.configurations]
-        is_asked = ~np.isnan(self.first).all(axis=0)
+    def look(self, fewest: float) -> Iterator[str]:
+        """Compute the agreement; drop who is worse from ``fewest`` labelled prompts on, and yield a line for each."""
+        truth, kept, first = self.truth, self.is_kept, self._drawn[0]
         if truth is None:
-            truth = others(self.first, families, prompt)
-        return agreement(self.first, np.where(is_asked, truth, nan), prompt)
+            families = [each.family for each in self.configurations]
+            truth = consensus_of_others(first, families, self._prompt)
+        is_asked = ~np.isnan(first).all(axis=0)
+        asked = np.where(kept[:, None], first, nan)
+        found = agreement(asked, np.where(is_asked, truth, nan), self._prompt)
+        self.found = found if kept.all() else found.with_earlier(self.found, ~kept)
+        if self.truth is not None and found.prompts >= fewest:
+            for place in np.flatnonzero(found.is_worse & kept).tolist():
+                dropped, best = (self.configurations[at] for at in (place, found.order[0]))
+                yield f"dropped: {dropped} agrees less with people than {best}"
+            self.is_kept = kept & ~found.is_worse
 
+    def table(self) -> Table:
+        """Return a row for each configuration, the best first."""
+        found, (first, second), order = self.found, self._drawn, self.found.order
+        answers, unparsed, cost, latency = self._totals
+        values = {
+            "n_pairs": (~np.isnan(first)).sum(axis=1),
+            "agreement": found.value,
+            "agreement_low": found.value - found.reach * found.error,
+            "agreement_high": np.minimum(1.0, found.value + found.reach * found.error),
+            "difference": found.difference,
+            "difference_low": found.difference - found.reach * found.difference_error,
+            "difference_high": found.difference + found.reach * found.difference_error,
+            "noise": noise_of(first, second),
+            "unparsed": unparsed / np.maximum(1, answers),
+            "usd_per_1000": 1000 * cost / np.maximum(1, answers),
+            "seconds_per_1000": 1000 * latency / np.maximum(1, answers),
+        }
+        if self.truth is not None:
+            values["right"] = share_right(first, self.truth, self._prompt)
+        rows = [self.configurations[at] for at in order]
+        names = {name: [getattr(row, name) for row in rows] for name in Configuration._fields}
+        names = {name: texts for name, texts in names.items() if any(texts)}
+        return TRIAL.of({**names, **{name: value[order] for name, value in values.items()}})
 
-def family_of(judge: str) -> str:
-    """Return the family of a model by its name: gpt for openai/gpt-5.4-mini, claude for claude-haiku-4-5."""
-    words = re.findall("[a-z]+", judge.lower().rpartition("/")[2])
-    return next((_FAMILY_OF[word] for word in words if word in _FAMILY_OF), "".join(words[:1]))
-
-
-def trial_table(
-    ratings: Ratings, found: Agreement, truth: FloatArray | None, prompt: IntArray
-) -> Table:
-    """Return a row for each configuration, the best first."""
-    order, chosen = found.order, ratings.configurations
-    answered = np.maximum(1, ratings.answered)
-    right = np.full(len(order), nan)
-    if truth is not None:
-        right = share_right(ratings.first, truth, prompt)
-    numbers = {
-        "agreement": found.value,
-        "agreement_low": found.low,
-        "agreement_high": found.high,
-        "difference": found.difference,
-        "difference_low": found.difference_low,
-        "difference_high": found.difference_high,
-        "right": right,
-        "noise": noise_of(ratings.first, ratings.second),
-        "unparsed": ratings.unparsed / answered,
-        "usd_per_1000": 1000 * ratings.cost_usd / answered,
-        "seconds_per_1000": 1000 * ratings.latency_s / answered,
-    }
-    texts = {
-        "judge": [chosen[at].judge for at in order],
-        "template": [chosen[at].template for at in order],
-        "rubric": [chosen[at].rubric for at in order],
-    }
-    rated = (~np.isnan(ratings.first)).sum(axis=1)
-    values = {**texts, "n_pairs": rated[order], **{k: v[order] for k, v in numbers.items()}}
-    left_out = {name for name in ("template", "rubric") if not any(texts[name])}
-    return TRIAL.of({name: each for name, each in values.items() if name not in left_out})
-
-
-def suggestion(ratings: Ratings, found: Agreement, *, has_labels: bool) -> list[str]:
-    """Return which judge to take, and which two for a second opinion, in a line each."""
-    order, chosen = found.order, ratings.configurations
-    best = order[0]
-    if isnan(found.value[best]):
-        what = "labels" if has_labels else "judges of another family"
-        return [f"no judge can be suggested: no ratings vary together with those of {what}"]
-    whom = "people" if has_labels else "the judges of other families"
-    over = f"over {number_of(found.prompts, 'prompt')}"
-    name, value = chosen[best].text, f"{found.value[best]:.2f}"
-    close = [at for at in order[1:] if found.difference_high[at] >= 0]
-    if not close:
-        first = f"take {name}: it agrees best with {whom} ({value} {over})"
-    else:
-        more = found.more_prompts(close[0])
-        tell = f"more than {_MANY:,}" if more > _MANY else f"about {_round(more):,}"
-        what = "labelled prompts" if has_labels else "prompts"
-        first = (
-            f"{name} agrees most with {whom} ({value} {over}), but {number_of(len(close), 'other')} may be as good: "
-            f"{tell} more {what} would tell it from {chosen[close[0]].text}"
-        )
-    pair = best_pair(found, [family_of(each.judge) for each in chosen])
-    if pair is None:
-        return [first, "for a second opinion, add a judge of another family"]
-    one, other = (chosen[at] for at in pair)
-    names = " and ".join(each.text for each in (one, other))
-    second = (
-        f"for a second opinion take two families, {names}: robin judge --decide best "
-        f"--model {one.judge} --model {other.judge}{one.flags}"
-    )
-    return [first, second]
-
-
-def _round(prompts: float) -> int:
-    """Return a number of prompts, up to two digits."""
-    step = 10 ** max(0, len(str(ceil(prompts))) - 2)
-    return 0 if prompts == inf else max(1, ceil(prompts / step) * step)
+    def suggestion(self) -> list[str]:
+        """Return which judge to take, and which two for a second opinion, in a line each."""
+        found, chosen = self.found, self.configurations
+        whom = "the judges of other families" if self.truth is None else "people"
+        best, *rest = (at for at in found.order if not isnan(found.value[at]))
+        over = f"{found.value[best]:.2f} over {number_of(found.prompts, 'prompt')}"
+        told = [found.more_prompts(at) for at in rest]
+        close = [(more, at) for more, at in zip(told, rest, strict=True) if more]
+        if close:
+            more, at = close[0]
+            needed = (
+                f"more than {_MANY:,}"
+                if more > _MANY
+                else f"about {max(1, round(more, 1 - len(str(int(more))))):,.0f}"
+            )
+            prompts = "more prompts" if self.truth is None else "more labelled prompts"
+            first = (
+                f"{chosen[best]} agrees most with {whom} ({over}), but {number_of(len(close), 'other')} may be as good: "
+                f"{needed} {prompts} would tell it from {chosen[at]}"
+            )
+        else:
+            first = f"take {chosen[best]}: it agrees best with {whom} ({over})"
+        other = next((at for at in rest if chosen[at].family != chosen[best].family), None)
+        if other is None:
+            return [first, "for a second opinion, add a judge of another family"]
+        judges = f"--model {chosen[best].judge} --model {chosen[other].judge}"
+        return [
+            first,
+            f"for a second opinion take {chosen[best]} and {chosen[other]}: robin judge --decide best {judges}",
+        ]

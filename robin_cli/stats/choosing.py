@@ -1,16 +1,14 @@
 """Which judge to take: how well each one's ratings of the same prompts agree with people, or with judges of other families.
 
-The agreement of a judge is the correlation of its ratings with people's. Where prompts have several responses it is taken
-within prompts: both are centred on their mean over the prompt. Prompts are the sample: the errors of agreements, and of
-differences between them, are those over bootstrap samples of whole prompts, the same samples for all judges, with Student's t.
-
-Without labels, people's place is taken by the mean rating of the judges of all other families, each family counting once.
+The agreement of a judge is the correlation of its ratings with people's, within prompts where these have several responses.
+Prompts are the sample: errors of agreements, and of differences between them, are standard deviations over bootstrap samples
+of whole prompts, the same samples for all judges, and intervals are Student's t.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nan
 
 import numpy as np
@@ -29,23 +27,20 @@ _SAMPLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The agreement of judges with people, or with other judges, and its difference from the best judge's.
+    """How well judges agree with people, or with other judges, shape (judges,) each; nan where either does not vary.
 
     Attributes:
-        value: correlations, shape (judges,); nan where a judge or people do not vary.
-        low, high: 95 % intervals.
-        difference: from the best; ``difference_low``, ``difference_high``: 95 % intervals of it; 0 for the best itself.
-        error: standard errors of the differences.
-        prompts: the number of prompts that count.
+        value: correlations; ``error``: their standard errors.
+        difference: from the best judge; ``difference_error``: its standard error.
+        reach: standard errors to each end of a 95 % interval.
+        prompts: the number of prompts.
     """
 
     value: FloatArray
-    low: FloatArray
-    high: FloatArray
-    difference: FloatArray
-    difference_low: FloatArray
-    difference_high: FloatArray
     error: FloatArray
+    difference: FloatArray
+    difference_error: FloatArray
+    reach: float
     prompts: int
 
     @property
@@ -57,15 +52,21 @@ class Agreement:
     @property
     def is_worse(self) -> NDArray[np.bool_]:
         """Whether each judge is worse than the best by WORSE standard errors, or has no value."""
-        return np.isnan(self.value) | (self.difference < -WORSE * self.error)
+        return np.isnan(self.value) | (self.difference < -WORSE * self.difference_error)
 
     def more_prompts(self, judge: int) -> float:
-        """Return how many more prompts would tell ``judge`` from the best, if the difference is as it seems; inf for none."""
-        reach, gap = self.difference_high[judge] - self.difference[judge], -self.difference[judge]
+        """Return how many more prompts would tell ``judge`` from the best, if the difference is as it seems; 0: it is told."""
+        gap, reach = -self.difference[judge], self.reach * self.difference_error[judge]
         return self.prompts * max(0.0, (reach / gap) ** 2 - 1.0) if gap > 0 else inf
 
+    def with_earlier(self, earlier: Agreement, is_earlier: NDArray[np.bool_]) -> Agreement:
+        """Return the agreement with the ``earlier`` values of some judges, which were dropped then."""
+        names = ("value", "error", "difference", "difference_error")
+        both = {name: (getattr(earlier, name), getattr(self, name)) for name in names}
+        return replace(self, **{name: np.where(is_earlier, *pair) for name, pair in both.items()})
 
-def agreement(ratings: FloatArray, truth: FloatArray, prompt: IntArray, seed: int = 1) -> Agreement:
+
+def agreement(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> Agreement:
     """Return how well judges agree with ``truth``.
 
     Args:
@@ -74,51 +75,41 @@ def agreement(ratings: FloatArray, truth: FloatArray, prompt: IntArray, seed: in
         prompt: the number of each pair's prompt, shape (pairs,).
     """
     truth = np.broadcast_to(truth, ratings.shape)
-    known = ~np.isnan(truth).any(axis=0)
-    ratings, truth = ratings[:, known], truth[:, known]
-    _, prompt = np.unique(prompt[known], return_inverse=True)
-    products = _products(ratings, truth, prompt)
-    count = products.shape[-1]
-    if not count:
-        unknown = np.full(len(ratings), nan)
-        return Agreement(unknown, unknown, unknown, unknown, unknown, unknown, unknown, 0)
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), _SAMPLES)
-    value = _correlations(products.sum(axis=-1))
-    samples = _correlations(products @ drawn.T)
-    best = int(np.nanargmax(value)) if not np.isnan(value).all() else 0
-    apart = samples - samples[best]
-    error, error_apart = np.nanstd(samples, axis=-1), np.nanstd(apart, axis=-1)
-    from scipy.special import stdtrit  # commands that choose no judge do not import it
+    is_known = ~np.isnan(truth).all(axis=0)
+    _, prompt = np.unique(prompt[is_known], return_inverse=True)
+    a, b = (_centred(each[:, is_known], prompt) for each in (ratings, truth))
+    count = max(1, int(prompt.max(initial=-1)) + 1)
+    sums = [[np.bincount(prompt, row, count) for row in each] for each in (a * a, b * b, a * b)]
+    products = np.array(sums)  # of each judge and prompt
+    drawn = np.random.default_rng(1).multinomial(count, np.full(count, 1 / count), _SAMPLES)
+    value, samples = _correlations(products.sum(axis=-1)), _correlations(products @ drawn.T)
+    best = int(np.argmax(np.nan_to_num(value, nan=-inf)))
+    from scipy.special import stdtrit  # slow to import, and few commands need it
 
-    reach, difference = float(stdtrit(max(1, count - 1), 0.975)), value - value[best]
     return Agreement(
         value,
-        value - reach * error,
-        np.minimum(1.0, value + reach * error),
-        difference,
-        difference - reach * error_apart,
-        difference + reach * error_apart,
-        error_apart,
-        count,
+        _spread(samples, value),
+        value - value[best],
+        _spread(samples - samples[best], value - value[best]),
+        float(stdtrit(max(1, count - 1), 0.975)),
+        int(is_known.any()) * count,
     )
 
 
-def others(ratings: FloatArray, families: Sequence[str], prompt: IntArray) -> FloatArray:
-    """Return the mean rating of each pair by the judges of other families, shape (judges, pairs).
+def consensus_of_others(
+    ratings: FloatArray, families: Sequence[str], prompt: IntArray
+) -> FloatArray:
+    """Return the mean rating of each pair by the judges of other families, each family counting once, shape (judges, pairs).
 
     Ratings are first centred within prompts and scaled to a variance of 1; nan for all pairs if there is no other family.
     """
     centred = _centred(ratings, prompt)
-    spread = centred.std(axis=1, keepdims=True)
-    scaled = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
-    of_family = np.array(families)
-    by_family = {name: scaled[of_family == name].mean(axis=0) for name in families}
-    found = np.full(ratings.shape, nan)
-    for judge, family in enumerate(families):
-        rest = [means for name, means in by_family.items() if name != family]
-        if rest:
-            found[judge] = np.mean(rest, axis=0)
-    return found
+    scaled = centred / np.maximum(centred.std(axis=1, keepdims=True), 1e-9)
+    of = np.array(families)
+    means = {name: scaled[of == name].mean(axis=0) for name in families}
+    unknown = [np.full(ratings.shape[1], nan)]
+    rest = ([each for other, each in means.items() if other != name] for name in families)
+    return np.array([np.mean(each or unknown, axis=0) for each in rest])
 
 
 def share_right(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> FloatArray:
@@ -126,56 +117,46 @@ def share_right(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> Flo
 
     Only prompts whose responses people do not all rate alike count; nan if there is none.
     """
-    right = []
+    right = [np.full(len(ratings), nan)]
     for number in np.unique(prompt[~np.isnan(truth)]):
         of_prompt = (prompt == number) & ~np.isnan(truth)
         best = truth[of_prompt] == truth[of_prompt].max()
-        if best.all():
-            continue
-        rated = np.nan_to_num(ratings[:, of_prompt], nan=-inf)
-        first = (rated == rated.max(axis=1, keepdims=True)) & ~np.isinf(rated)
-        right.append((first & best).sum(axis=1) / np.maximum(1, first.sum(axis=1)))
-    return np.mean(right, axis=0) if right else np.full(len(ratings), nan)
+        if not best.all():
+            rated = np.nan_to_num(ratings[:, of_prompt], nan=-inf)
+            first = rated == rated.max(axis=1, keepdims=True)
+            share = (first & best).sum(axis=1) / first.sum(axis=1)
+            right.append(np.where(np.isinf(rated).all(axis=1), nan, share))
+    known = np.isfinite(right)
+    return np.asarray(
+        np.where(known, right, 0.0).sum(axis=0)
+        / np.where(known.any(axis=0), known.sum(axis=0), nan)
+    )
 
 
 def noise_of(first: FloatArray, second: FloatArray) -> FloatArray:
     """Return the standard deviation of one rating, from two of the same pairs, shape (judges,); nan without any."""
     known = ~np.isnan(first - second)
-    squares = np.where(known, (np.nan_to_num(first) - np.nan_to_num(second)) ** 2 / 2.0, 0.0)
-    counts = known.sum(axis=1).astype(np.float64)
-    counts[counts == 0] = nan
-    return np.asarray(np.sqrt(squares.sum(axis=1) / counts))
-
-
-def best_pair(found: Agreement, families: Sequence[str]) -> tuple[int, int] | None:
-    """Return the best judge and the best one of another family; None if all are of one family."""
-    rated = [judge for judge in found.order if not np.isnan(found.value[judge])]
-    rest = [judge for judge in rated if families[judge] != families[rated[0]]]
-    return (rated[0], rest[0]) if rest else None
+    squares = np.where(known, (first - second) ** 2 / 2.0, 0.0).sum(axis=1)
+    return np.asarray(np.sqrt(squares / np.where(known.any(axis=1), known.sum(axis=1), nan)))
 
 
 def _centred(values: FloatArray, prompt: IntArray) -> FloatArray:
     """Return ``values`` less their means, within prompts if these have several; 0 in place of nan."""
     _, number = np.unique(prompt, return_inverse=True)
-    if len(number) == number.max(initial=-1) + 1:
-        number = np.zeros_like(number)
-    known = ~np.isnan(values)
-    means = []
-    for row, is_known in zip(np.nan_to_num(values), known, strict=True):
-        counts = np.bincount(number, is_known)
-        means.append(np.bincount(number, row * is_known) / np.maximum(1, counts))
-    return np.where(known, np.nan_to_num(values) - np.array(means)[:, number], 0.0)
-
-
-def _products(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> FloatArray:
-    """Return Σ aa, Σ bb and Σ ab of each judge and prompt, shape (3, judges, prompts)."""
-    a, b = _centred(ratings, prompt), _centred(truth, prompt)
-    count = int(prompt.max(initial=-1)) + 1
-    sums = [[np.bincount(prompt, row, count) for row in each] for each in (a * a, b * b, a * b)]
-    return np.array(sums).reshape(3, len(ratings), count)
+    number = np.zeros_like(number) if len(set(number.tolist())) == len(number) else number
+    known, filled = ~np.isnan(values), np.nan_to_num(values)
+    counts, totals = (
+        np.array([np.bincount(number, row) for row in each]) for each in (known, filled * known)
+    )
+    return np.asarray((filled - (totals / np.maximum(1, counts))[:, number]) * known)
 
 
 def _correlations(sums: FloatArray) -> FloatArray:
     aa, bb, ab = sums
     scale = np.sqrt(aa * bb)
     return np.asarray(np.divide(ab, scale, out=np.full(ab.shape, nan), where=scale > 0))
+
+
+def _spread(samples: FloatArray, value: FloatArray) -> FloatArray:
+    """Return the standard deviation of samples; those in which nothing varies count as the value."""
+    return np.asarray(np.where(np.isnan(samples), value[:, None], samples).std(axis=-1))
