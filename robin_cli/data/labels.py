@@ -23,8 +23,8 @@ from typing import NamedTuple
 from robin_cli.data.checking import as_number, as_share
 from robin_cli.data.fields import WORKERS
 from robin_cli.data.given_labels import GivenLabels, Label, NamedBest
+from robin_cli.data.read import Source, opened, sound_rows
 from robin_cli.data.rows import Row, Wanted, kind
-from robin_cli.data.sources import Source, in_memory, opened, sound_rows
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 
@@ -95,9 +95,7 @@ def load_labels(
         numbers=numbers,
     )
     pairs = _Pairs(frozenset(pair_ids), prefixes)
-    if isinstance(name, BytesIO):
-        return _labels(in_memory(name, called, wanted), pairs, scales, verdicts)
-    with opened(str(name), wanted) as source:
+    with opened(name, wanted, called) as source:
         return _labels(source, pairs, scales, verdicts)
 
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from robin_cli.data.rows import BadRow, Row
 from robin_cli.model.plugins import Plugin, plugins
-
-if TYPE_CHECKING:
-    from robin_cli.data.sources import Source
 
 GROUP = "robin.logs"
 
@@ -66,10 +63,12 @@ def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
     return None
 
 
-def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
+def read_samples(rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows:
     """Yield the rows of a source; the samples of a log are read by its tool's package.
 
     Args:
+        source: the source's name in errors.
+        path: the path or address of its file; "" if there is none.
         of_scores: read samples for their scores, see :class:`Log`.
     """
     for number, row in rows:
@@ -82,24 +81,24 @@ def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
             del row  # or it would stay in memory until the last row is read
             yield from rest
             return
-        yield from _of_a_log(row, rest, source, of_scores=of_scores)
+        yield from _of_a_log(row, rest, source, path, of_scores=of_scores)
         return
 
 
-def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Rows:
-    """Yield rows as :func:`as_pairs` does; the ``first`` row decides which log they are of."""
-    found = _of_which(first, source.name)
+def _of_a_log(first: Row, rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows:
+    """Yield rows as :func:`read_samples` does; the ``first`` row decides which log they are of."""
+    found = _of_which(first, source)
     if found is None:
         yield from rows
         return
     plugin, log = found
-    with plugin.loaded(source.name, "read"):
-        reading = ((of_scores and log.scores) or log.reading)(source.path)
+    with plugin.loaded(source, "read"):
+        reading = ((of_scores and log.scores) or log.reading)(path)
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row
             continue
-        with plugin.loaded(source.name, "read"):
+        with plugin.loaded(source, "read"):
             try:
                 if not log.is_sample(row):
                     raise BadRow(

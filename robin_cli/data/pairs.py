@@ -8,7 +8,6 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain, islice
@@ -29,11 +28,10 @@ from robin_cli.data.fields import (
     spread,
 )
 from robin_cli.data.images import Images
-from robin_cli.data.logs import as_pairs
 from robin_cli.data.pair_table import AT_A_TIME, GrowingTable, PairTable
+from robin_cli.data.read import STDIN, Source, expanded, opened
 from robin_cli.data.rows import BadRow, Row, Table, Wanted
 from robin_cli.data.rows import place as place_of
-from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
 from robin_cli.data.texts import give_back
 from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import InputError, shown
@@ -156,7 +154,8 @@ def gathered(
     )  # rows hold no cycles: to look for them takes a tenth of the time
     try:
         if isinstance(names, BytesIO):
-            reading.take(in_memory(names, called, reading.wanted))
+            with opened(names, reading.wanted, called) as source:
+                reading.take(source)
             return reading.dataset()
         for name in expanded([names] if isinstance(names, (str, Path)) else names):
             with opened(name, reading.wanted) as source:
@@ -243,7 +242,11 @@ class _Reading:
         self._skip_bad_rows, self._limit, self._may_repeat = skip_bad_rows, limit, may_repeat
         either = fields if of_two is None else _either(fields, of_two)
         self._further = FurtherColumns(either)
-        self.wanted = Wanted(either.paths, self._further, either.numbers)
+        # If the user maps the prompt or the response, a tool's log is read as any other data.
+        as_it_is = either.prompt.mapped or either.response.mapped
+        self.wanted = Wanted(
+            either.paths, others=True, numbers=either.numbers, logs="" if as_it_is else "pairs"
+        )
         self._sources: list[Source] = []
         self._images = Images()
         self.thinking = Thinking()
@@ -291,21 +294,16 @@ class _Reading:
         table = spread(table, fields, source.name) if fields.beside else table
         if table.names is not None:
             _check(fields, table.names, source.name)
+            self._further.leave_out_twice(source.table.names or (), self.wanted.names)
         self._sources.append(source)
         self._starts.append(self._count)
-        # If the user maps the prompt or the response, a tool's log is read as any other data.
-        as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
-        rows = table.rows if as_it_is else as_pairs(table.rows, source)
+        rows = table.rows
         missing = [field for field in fields.ratings if field.mapped and table.names is None]
         names: list[str] = []
         if missing:
             rows = _seeking(rows, missing, names)
         before, bad = self._used, self._reasons.total()
-        try:
-            first_error = self._take_rows(rows, fields, source)
-        finally:
-            if isinstance(source.table.rows, Generator):
-                source.table.rows.close()  # a reader says what it found at the end of its rows
+        first_error = self._take_rows(rows, fields, source)
         if before == self._used and not self._is_full:
             read = self._reasons.total() - bad
             raise InputError(

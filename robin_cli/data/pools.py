@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from robin_cli.data.checking import as_number
 from robin_cli.data.groups import numbered
+from robin_cli.data.read import expanded, opened, sound_rows
 from robin_cli.data.rows import Row, Wanted
-from robin_cli.data.sources import expanded, opened, sound_rows
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, shown
 

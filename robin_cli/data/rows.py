@@ -6,12 +6,9 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 from robin_cli.model.errors import InputError, shown
-
-if TYPE_CHECKING:
-    from robin_cli.data.columns import FurtherColumns
 
 Row = dict[str, object]
 
@@ -53,15 +50,19 @@ class Table(NamedTuple):
 class Wanted(NamedTuple):
     """The columns that a reader must return; it need not read others.
 
-    ``names`` are looked for, and may be paths into objects and lists. ``further`` decides which other columns of texts and
-    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings. ``encoding`` is
-    that of text files; "" to recognise it.
+    Attributes:
+        names: columns that are looked for; they may be paths into objects and lists.
+        others: whether other columns of texts and numbers are wanted too.
+        numbers: the names whose values are numbers, such as ratings.
+        encoding: the encoding of text files; "" to recognise it.
+        logs: what the samples of a tool's log are read as; "" to return them as they are.
     """
 
     names: Collection[str]
-    further: FurtherColumns | None = None
+    others: bool = False
     numbers: Collection[str] = ()
     encoding: str = ""
+    logs: Literal["", "pairs", "scores"] = ""
 
 
 Reader = Callable[[BinaryIO, str, Wanted], Table]

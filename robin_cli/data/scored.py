@@ -11,14 +11,13 @@ from robin_cli.data import workbooks
 from robin_cli.data.checking import as_number, pair_id_of
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import MISSING, Field, field_of, fields_of, find, names_in
-from robin_cli.data.logs import as_pairs
+from robin_cli.data.read import expanded, opened
 from robin_cli.data.rows import BadRow, Row, Wanted, check_encodable, place
-from robin_cli.data.sources import expanded, opened
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import PROMPT_ID, SYSTEM_COLUMN, Pair, Scale, number_of
 
 if TYPE_CHECKING:
-    from robin_cli.data.sources import Source
+    from robin_cli.data.read import Source
 
 SCORE = "score"
 """The name in ``--columns`` for the column of scores; several are separated by |."""
@@ -101,6 +100,13 @@ class Reading:
             *_USUAL,
             "attribute",
         }
+        as_it_is = fields.prompt.mapped or fields.response.mapped
+        self._wanted = Wanted(
+            self._fields.paths | self._taken,
+            others=True,
+            numbers=self._taken,
+            logs="" if as_it_is else "scores",
+        )
         self._system = next(iter(fields.systems), field_of(SYSTEM_COLUMN, (by or SYSTEM_COLUMN,)))
         self._notify, self._skip_bad_rows = notify, skip_bad_rows
         self._prompts: dict[str, str] = {}
@@ -119,9 +125,7 @@ class Reading:
         self._skipped = self._other_prompts = 0
         self._again = set()
         for each in found.files:
-            with opened(
-                each, Wanted(self._fields.paths | self._taken, further, self._taken)
-            ) as source:
+            with opened(each, self._wanted) as source:
                 self._take(source, found, further, prefix)
             found.scales |= workbooks.scales_in(each)
         words = Scale(0, 1)
@@ -152,8 +156,8 @@ class Reading:
     def _take(self, source: Source, found: Scored, further: FurtherColumns, prefix: str) -> None:
         rows, names = source.table.rows, source.table.names
         earlier = frozenset(found.pairs)
-        as_it_is = bool(names) or self._fields.prompt.mapped or self._fields.response.mapped
-        for number, row in rows if as_it_is else as_pairs(rows, source, of_scores=True):
+        further.leave_out_twice(names or (), self._wanted.names)
+        for number, row in rows:
             try:
                 if isinstance(row, BadRow):
                     raise row

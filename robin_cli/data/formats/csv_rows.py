@@ -88,14 +88,12 @@ def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
 
 
 def check_names(names: list[str], place: str, wanted: Wanted) -> None:
-    """Raise InputError if two columns share a name that is looked for. Other columns that share a name are not kept."""
+    """Raise InputError if two columns share a name that is looked for."""
     twice = sorted({name for name in names if name in wanted.names and names.count(name) > 1})
     if twice:
         raise InputError(
             f'{place}: two columns are called "{shown(twice[0])}". Rename or remove one of them.'
         )
-    if wanted.further:
-        wanted.further.leave_out_twice(names, wanted.names)
 
 
 def _separator(head: str, default: str, wanted: Wanted) -> tuple[str, bool]:

@@ -64,9 +64,10 @@ def read_hub(url: str, wanted: Wanted) -> Table:
         if names is not None:
             heads = {each.partition(".")[0] for each in wanted.names} | set(wanted.names)
             needed = [each for each in rows.features if each in heads]
-            more = wanted.further.wants if wanted.further else lambda _name: False
             plain = [
-                each for each, feature in rows.features.items() if more(each) and _is_plain(feature)
+                each
+                for each, feature in rows.features.items()
+                if wanted.others and _is_plain(feature)
             ]
             rows = rows.select_columns(list(dict.fromkeys([*needed, *plain])))
     return Table(names, "row", _rows(rows, url))

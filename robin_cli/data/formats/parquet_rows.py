@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from robin_cli.data.columns import MOST_COLUMNS, TOO_MANY, FurtherColumns
 from robin_cli.data.fields import CHATS
 from robin_cli.data.parquet_tables import batches, opened_file, readable
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, leads_into
@@ -39,9 +37,12 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         raise InputError(
             f'{source}: two columns are called "{shown(twice)}". Rename or remove one of them.'
         )
-    if wanted.further:
-        plain = [name for name, kind in leaves if _is_plain(kind)]
-        columns += _further_names(wanted.further, names, plain, columns)
+    if wanted.others:
+        columns += [
+            name
+            for name, kind in leaves
+            if name and _is_plain(kind) and name not in columns and names.count(name) == 1
+        ]
     return Table(names, "row", _rows(file, source, columns))
 
 
@@ -55,18 +56,6 @@ def _leaves(fields: Iterable[pa.Field[Any]], prefix: str = "") -> Iterator[tuple
             yield from _leaves(inner, f"{prefix}{field.name}.")
         else:
             yield f"{prefix}{field.name}", field.type
-
-
-def _further_names(
-    further: FurtherColumns, names: Sequence[str], plain: Sequence[str], needed: Sequence[str]
-) -> list[str]:
-    """Return those of the ``plain`` columns that are kept beside the ``needed`` ones."""
-    further.leave_out_twice(names, needed)
-    wanted = (name for name in plain if name not in set(needed) and further.wants(name))
-    kept = list(islice(wanted, MOST_COLUMNS))
-    for name in islice(wanted, 1):  # one is enough for the report
-        further.leave_out(name, TOO_MANY)
-    return kept
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from robin_cli.data.logs import as_pairs
 from robin_cli.data.pairs import load_pairs
+from robin_cli.data.read import opened
 from robin_cli.data.rows import Row, Wanted
-from robin_cli.data.sources import opened
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from tests.conftest import refuses
@@ -39,8 +38,8 @@ TALK = "System: Answer in one line.\n\nUser: Hi\n\nAssistant: Hello! What would 
 
 def rows_of(path: str | Path) -> list[Row]:
     """The rows that robin makes of a log; BadRows are raised."""
-    with opened(str(path), Wanted(())) as source:
-        found = [row for _, row in as_pairs(source.table.rows, source)]
+    with opened(str(path), Wanted((), logs="pairs")) as source:
+        found = [row for _, row in source.table.rows]
     for row in found:
         if not isinstance(row, dict):
             raise row

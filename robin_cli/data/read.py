@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import tempfile
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ import orjson
 from robin_cli.data import remote, workbooks
 from robin_cli.data.lines import refuse_stand_in
 from robin_cli.data.local import temporary_folder
+from robin_cli.data.logs import read_samples
 from robin_cli.data.registry import Plugin, format_of, reader_by_content, scheme_reader, unread
 from robin_cli.data.rows import BadRow, Reader, Row, Table, Wanted, place
 from robin_cli.model.errors import InputError, nearest, shown
@@ -90,11 +92,36 @@ def check_files(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def opened(name: str, wanted: Wanted) -> Iterator[Source]:
-    """Open the source ``name``; columns that are not ``wanted`` need not be read.
+def opened(name: str | Path | io.BytesIO, wanted: Wanted, called: str = "") -> Iterator[Source]:
+    """Open a source, or bytes in memory; columns that are not ``wanted`` need not be read.
 
-    Raises InputError if it does not exist, is empty, or cannot be read (also while the body reads the rows).
+    At the end the readers warn of what is unusual in it (ReadAs).
+
+    Args:
+        called: the name of bytes in memory.
+
+    Raises:
+        InputError: it does not exist, is empty, or cannot be read (also while the body reads the rows).
     """
+    with _as_it_is(name, wanted, called) as found:
+        table, rows = found.table, found.table.rows
+        if wanted.logs and table.names is None:
+            of_scores = wanted.logs == "scores"
+            samples = read_samples(rows, found.name, found.path, of_scores=of_scores)
+            table = table._replace(rows=samples)
+        try:
+            yield found._replace(table=table)
+        finally:
+            if isinstance(rows, Generator):
+                rows.close()
+
+
+@contextmanager
+def _as_it_is(name: str | Path | io.BytesIO, wanted: Wanted, called: str) -> Iterator[Source]:
+    if isinstance(name, io.BytesIO):
+        yield _in_memory(name, called, wanted)
+        return
+    name = str(name)
     if remote.is_remote(name):
         with _downloaded(name, wanted) as source:
             yield source
@@ -106,7 +133,7 @@ def opened(name: str, wanted: Wanted) -> Iterator[Source]:
                 raise InputError(
                     "standard input: is closed; pipe the pairs into it, or name a file"
                 )
-            yield in_memory(io.BytesIO(sys.stdin.buffer.read()), "standard input", wanted)
+            yield _in_memory(io.BytesIO(sys.stdin.buffer.read()), "standard input", wanted)
     else:
         path, source_name, reader = _local_reader(name)
         with _readable(source_name), Path(path).open("rb") as raw:
@@ -122,7 +149,7 @@ def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
         yield here, row
 
 
-def in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
+def _in_memory(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
     """Open bytes in memory, in the format of their first bytes. Raises InputError as :func:`opened`."""
     with _readable(source):
         stream.seek(0)
