@@ -335,7 +335,7 @@ class GrowingTable:
         self._pairs.add(pa.record_batch(_with_values(batch)))
         self._further.add(pa.record_batch(further or {_NOTHING: pa.nulls(len(pairs))}))
 
-    def add_pairs(self, pairs: Sequence[Pair]) -> None:
+    def add_pairs(self, pairs: Sequence[Pair | Held]) -> None:
         """Add pairs as :meth:`add` does."""
         human, columns = (
             {name: [values.get(name) for values in rows] for name in dict.fromkeys(chain(*rows))}
