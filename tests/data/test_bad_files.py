@@ -150,6 +150,7 @@ BAD_FILES = {
     "lfs.parquet": (LFS, "is a Git LFS pointer, not the data.", "git lfs pull"),
     "lfs.xlsx": (LFS, "is a Git LFS pointer, not the data.", "git lfs pull"),
     "page.csv": (b"\n<!DOCTYPE html>\n<html>", "is an HTML page", "Download the file itself."),
+    "page.csv.gz": (gzip.compress(b"<html>"), "is an HTML page", "Download the file itself."),
     "page.parquet": (b"<html><body>Log in", "is an HTML page", "Download the file itself."),
     "old.csv": (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Excel workbook", "Save it as .xlsx"),
     "torn.parquet": (PARQUET[:-30], f": {NO_PARQUET}", "download it again."),

@@ -111,7 +111,7 @@ NO_UTF8 = {
     ),
     "b.csv": (
         b'prompt,response\np,"\xc3\xa9\nb"\nq,caf\xe9\nx,y\n',
-        ":4: byte 0xE9 at offset 5 is not UTF-8.",
+        ':4: byte 0xE9 in column "response" is not UTF-8.',
         "",
         ["p", "x"],
     ),
