@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +17,9 @@ from robin_cli.data.chats import (
     turns_in_lists,
     turns_of,
 )
-from robin_cli.data.fields import MISSING, NOT_READ, find, find_at, is_in, names_in
+from robin_cli.data.fields import MISSING, NOT_READ, called, find, find_at, is_in, names_in
 from robin_cli.data.hints import explain_missing, explain_short_list
+from robin_cli.data.human_ratings import read_ratings
 from robin_cli.data.images import Images
 from robin_cli.data.rows import BadRow, Row, check_encodable, kind
 from robin_cli.data.thinking import Thinking
@@ -34,25 +33,11 @@ if TYPE_CHECKING:
     from robin_cli.data.rows import Unit
     from robin_cli.model.records import Value
 
-_NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""Texts that mean "no rating" in CSV, in small letters: pandas, R and SQL each write their own."""
-
-_SHARES = {
-    **dict.fromkeys(("a", "model_a", "a>b"), 1.0),
-    **dict.fromkeys(("tie", "tie (bothbad)", "a=b"), 0.5),
-    **dict.fromkeys(("b", "model_b", "b>a"), 0.0),
-}
-"""The share of response A in a verdict, as robin, Chatbot Arena and JudgeBench write it."""
-
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d[.,]\d{4,}[eE]\d+|\d{16,}\.0")
 """A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 
-_EXACT, _DIGITS = 2**53, 16
-_STEPS = {
-    "id": f"Correct it, or make ids from the text with --columns id={NOT_READ}.",
-    "group": "Name the group, or leave such rows out with --skip-bad-rows.",
-    "system": "Name the system, or leave such rows out with --skip-bad-rows.",
-}
+_OR_SKIP = "or leave such rows out with --skip-bad-rows."
+_IDS_OF_TEXTS = f"make ids from the text with --columns id={NOT_READ}"
 
 
 class Held(NamedTuple):
@@ -95,13 +80,14 @@ class RowReader:
         self._further.enter(fields)
         self._narrow = lru_cache(1024)(fields.narrow)
 
-    def read(self, row: Row, number: int) -> Held:
+    def read(self, row: Row | BadRow, number: int) -> Held:
         """Return what a row holds; ``number`` is its place. BadRow if it holds no pair."""
+        if isinstance(row, BadRow):
+            raise row
         fields = self._narrow(tuple(row))
         prompt, response, other = self._read_texts(row, fields)
         if not prompt or prompt.isspace():
-            step = _or_skip("Give the row a prompt")
-            raise BadRow(f"{_called(row, fields.prompt)} is empty. {step}", "no prompt")
+            raise _bad(row, fields.prompt, "is empty", "Give the row a prompt", "no prompt")
         if fields.images:
             prompt = "\n".join([prompt, *self._image_marks(row)])
         pair_id = self._read_name(row, fields.id) if fields.id else None
@@ -114,17 +100,7 @@ class RowReader:
             self.images.check(prompt, response, other, reference)
         group = self._read_name(row, fields.group) if fields.group else None
         systems = {field.name: self._read_name(row, field) for field in fields.systems}
-        human = {}
-        for field in fields.ratings:
-            value: Any = row.get(field.paths[0])
-            if type(value) is str:
-                is_plain = value.isdecimal() and len(value) < _DIGITS
-            else:
-                is_plain = type(value) is int and -_EXACT < value < _EXACT
-            if is_plain:  # nearly always
-                human[field.name] = float(value)
-            elif (rating := read_rating(row, field, of_two=other is not None)) is not None:
-                human[field.name] = rating
+        human = read_ratings(row, fields.ratings, of_two=other is not None)
         columns = self._further.of_row(row)
         columns |= {name: system for name, system in systems.items() if system}
         if pair_id:
@@ -149,40 +125,39 @@ class RowReader:
             raise self._absent(row, absent[0], absent)
         (prompt, first), (again, second) = (self._read_both(row, side) for side in sides)
         if again != prompt:
-            step = _or_skip("Compare answers to one prompt")
-            names = " and ".join(_called(row, side) for side in sides)
-            raise BadRow(
-                f"{names} are conversations that differ before their last answers. {step}",
-                "two prompts",
-            )
+            fact = f"and {called(row, fields.other)} are conversations that differ before their last answers"
+            raise _bad(row, fields.response, fact, "Compare answers to one prompt", "two prompts")
         return prompt, without(first), without(second)
 
     def _read_both(self, row: Row, of_response: Field) -> tuple[str, str]:
         """Return the prompt and a response, each from a text or a conversation."""
-        of_prompt = self.fields.prompt
+        of_prompt, of_chat = self.fields.prompt, self.fields.chat
         asked, answer = find(row, of_prompt), find(row, of_response)
         is_text = isinstance(answer, str)
         if is_text and isinstance(asked, str) and asked[:1] != "[" and asked is not answer:
             # Beside a prompt of its own, a text is the response, whatever it looks like.
             return self._read_text(row, of_prompt), self._read_text(row, of_response)
-        name = _called(row, of_response)
-        if self.fields.chat and MISSING in (asked, answer):
-            chat = find(row, self.fields.chat)
-            chat_name = _called(row, self.fields.chat)
-            # A conversation that holds the response also holds its prompt.
-            if chat is not MISSING and chat_in(chat, chat_name) is not None:
-                asked, answer, name = (
-                    chat if asked is MISSING else asked,
-                    chat if answer is MISSING else answer,
-                    chat_name,
-                )
+        source = of_response
+        if of_chat and MISSING in (asked, answer):
+            chat = find(row, of_chat)
+            if chat is not MISSING and chat_in(chat, called(row, of_chat)) is not None:
+                # A conversation that holds the response also holds its prompt.
+                asked, answer = (chat if value is MISSING else value for value in (asked, answer))
+                source = of_chat
+        name = called(row, source)
         if is_text and isinstance(asked, str) and asked is not answer:
             messages = turns_in_lists(asked, str(answer), name)
             asked = asked if messages is None else answer
         else:
             messages = chat_in(answer, name)
         before: Turns = []
-        if messages is None:
+        if messages is not None:
+            before, response = split_last_answer(turns_of(messages, name, self.images), name)
+            if not before and asked is answer:
+                fact = "holds nothing before its last answer"
+                raise _bad(row, source, fact, "Give it a prompt", "no prompt")
+            check_encodable(response, called(row, of_response))
+        else:
             response = self._read_text(row, of_response)
             if asked is answer and of_prompt.path == of_response.path:
                 raise BadRow(
@@ -190,60 +165,48 @@ class RowReader:
                     "--columns prompt=NAME,response=NAME.",
                     "one text for prompt and response",
                 )
-        else:
-            turns = turns_of(messages, name, self.images)
-            before, response = split_last_answer(turns, name)
-            if not before and asked is answer:
-                step = _or_skip("Give it a prompt")
-                raise BadRow(f"{name} holds nothing before its last answer. {step}", "no prompt")
-            check_encodable(response, _called(row, of_response))
         if before and (asked is answer or asked is MISSING or not of_prompt.mapped):
             prompt = prompt_of(before)
         else:
             prompt = self._read_prompt(row, asked, response)
-        check_encodable(prompt, _called(row, of_prompt))
+        check_encodable(prompt, called(row, of_prompt))
         return prompt, response
 
     def _read_prompt(self, row: Row, asked: object, response: str) -> str:
         """Return the prompt of a field that holds it alone, a text or a conversation that may end in the response."""
-        name = _called(row, self.fields.prompt)
-        if not is_in(row, self.fields.prompt) and self.fields.chat:
-            name = _called(row, self.fields.chat)
-        messages = None if is_transcript(asked) else chat_in(asked, name)
+        source = self.fields.prompt
+        if not is_in(row, source) and self.fields.chat:
+            source = self.fields.chat
+        messages = None if is_transcript(asked) else chat_in(asked, called(row, source))
         if messages is None:
             return self._read_text(row, self.fields.prompt)
-        turns = turns_of(messages, name, self.images)
-        return prompt_of(
-            turns[:-1] if turns[-1] == ("Assistant", response) and len(turns) > 1 else turns
-        )
+        turns = turns_of(messages, called(row, source), self.images)
+        repeats = turns[-1] == ("Assistant", response) and len(turns) > 1
+        return prompt_of(turns[:-1] if repeats else turns)
 
     def _read_text(self, row: Row, field: Field) -> str:
         value = find(row, field)
         if isinstance(value, str):
             if not value.isascii():
-                check_encodable(value, _called(row, field))
+                check_encodable(value, called(row, field))
             return value
         if value is MISSING:
             required = self.fields.required()
             raise self._absent(row, field, [each for each in required if not is_in(row, each)])
         if value is None:
-            step = _or_skip(f"Give the row a {field.name}")
-            raise BadRow(f"{_called(row, field)} is null. {step}", f"no {field.name}")
-        flag = shlex.quote(f"{field.name}={shown(find_at(row, field)[0])}.0")
-        item = f" (or name an item of it: --columns {flag})" if isinstance(value, list) else ""
-        raise BadRow(
-            f"{_called(row, field)} is {kind(value)}, not text. {_or_skip(f'Write it as text{item}')}",
-            f"the {field.name} is not text",
-        )
+            raise _bad(row, field, "is null", f"Give the row a {field.name}", f"no {field.name}")
+        step = "Write it as text"
+        if isinstance(value, list):
+            flag = shlex.quote(f"{field.name}={shown(find_at(row, field)[0])}.0")
+            step += f" (or name an item of it: --columns {flag})"
+        fact, reason = f"is {kind(value)}, not text", f"the {field.name} is not text"
+        raise _bad(row, field, fact, step, reason)
 
     def _absent(self, row: Row, field: Field, missing: Sequence[Field]) -> BadRow:
-        fact = explain_short_list(row, field) if field.mapped else None
-        message = (
-            f"{fact}. {_or_skip('Name another item')}"
-            if fact
-            else explain_missing(missing, names_in(row), self.fields)
-        )
-        return BadRow(message, f"no {field.name}")
+        reason = f"no {field.name}"
+        if field.mapped and (fact := explain_short_list(row, field)):
+            return BadRow(f"{fact}. Name another item, {_OR_SKIP}", reason)
+        return BadRow(explain_missing(missing, names_in(row), self.fields), reason)
 
     def _image_marks(self, row: Row) -> list[str]:
         """Return the marks of the images in their own columns: a list holds several, null or an empty text none."""
@@ -254,35 +217,35 @@ class RowReader:
                 raise self._absent(row, field, [field])
             urls = value if isinstance(value, list) else [value]
             present = [url for url in urls if url not in [None, ""] and kind(url) != "NaN"]
-            marks += [self.images.mark(url, "", _called(row, field)) for url in present]
+            marks += [self.images.mark(url, "", called(row, field)) for url in present]
         return marks
 
     def _read_name(self, row: Row, field: Field) -> str | None:
         """Return the name of the row's pair, group or system, a text or a whole number as text; None if it needs none."""
-        value = find(row, field)
+        value, name = find(row, field), field.name.partition("_")[0]
         if type(value) is int or (type(value) is str and value.isascii() and value.isalnum()):
             return str(value)
         if isinstance(value, str) and value:
             if not value.isascii():
-                check_encodable(value, _called(row, field))
+                check_encodable(value, called(row, field))
             if _ROUNDED.fullmatch(value.strip()):
-                step = f", or make ids from the text with --columns id={NOT_READ}"
                 raise BadRow(
-                    f"the {field.name} {value} was rounded by a spreadsheet, so different ones may be the same. Save the "
-                    f"column as text{step if field.name == 'id' else ''}.",
-                    f"a rounded {field.name}",
+                    f"the {name} {value} was rounded by a spreadsheet, so different ones may be the same. Save the column as "
+                    f"text{f', or {_IDS_OF_TEXTS}' if name == 'id' else ''}.",
+                    f"a rounded {name}",
                 )
             return value
         if value is MISSING and field.mapped:
             raise self._absent(row, field, [field])
-        is_absent = value is MISSING or value is None or value == "" or kind(value) == "NaN"
-        if is_absent and not field.mapped:
-            return None
-        fact, reason = f"{kind(value)}, not text or a whole number", f"the {field.name} is not text"
-        if is_absent:
-            fact, reason = "null or empty", f"no {field.name}"
-        step = _STEPS.get(field.name, _STEPS["system"])
-        raise BadRow(f"the {field.name} in {_called(row, field)} is {fact}. {step}", reason)
+        fact, reason = f"{kind(value)}, not text or a whole number", f"the {name} is not text"
+        if value in (MISSING, None, "") or kind(value) == "NaN":
+            fact, reason = "null or empty", f"no {name}"
+            if not field.mapped:
+                return None
+        step = (
+            f"Correct it, or {_IDS_OF_TEXTS}." if name == "id" else f"Name the {name}, {_OR_SKIP}"
+        )
+        raise BadRow(f"the {name} in {called(row, field)} is {fact}. {step}", reason)
 
 
 def make_pair_id(
@@ -309,74 +272,5 @@ def pair_id_of(prompt: str, response: str) -> str:
     return hashed.hexdigest()[:16]
 
 
-def mean(ratings: Sequence[float]) -> float:
-    """Return the mean of one or more finite ratings; it is finite even if their sum is not."""
-    total = sum(ratings)
-    if math.isfinite(total):
-        return total / len(ratings)
-    return sum(rating / len(ratings) for rating in ratings)
-
-
-def read_rating(row: Row, field: Field, *, of_two: bool) -> float | None:
-    """Return the human rating in a row's field, the mean of a list of several annotators'; None if there is none.
-
-    BadRow if a value is no rating. ``of_two``: the row holds two responses, so that the rating may be a verdict.
-    """
-    value = find(row, field)
-    if not isinstance(value, list):
-        return _one_rating(value, row, field, of_two=of_two)
-    ratings = [_one_rating(each, row, field, of_two=of_two) for each in value]
-    present = [rating for rating in ratings if rating is not None]
-    return mean(present) if present else None
-
-
-def _one_rating(value: Any, row: Row, field: Field, *, of_two: bool) -> float | None:
-    value = None if value is MISSING else value
-    number = as_share(value) if of_two else as_number(value)
-    if number is None or math.isnan(number):
-        return None
-    if math.isinf(number):
-        what = f'"{shown(value)}"' if isinstance(value, (str, int, float, Decimal)) else kind(value)
-        lacks, give = ("no verdict", "A, B, tie") if of_two else ("not a finite number", "a number")
-        flag = shlex.quote(f"{field.name}={NOT_READ}")
-        raise BadRow(
-            f"the human rating in {_called(row, field)} is {what}, {lacks}. "
-            f"Give {give} or null, or do not read these ratings: --columns {flag}.",
-            "a human rating is not a number",
-        )
-    return number
-
-
-def as_share(value: object) -> float | None:
-    """Return a person's verdict on two responses as the share of A: 1 for A, 0.5 for a tie, 0 for B, or a number itself.
-
-    None and inf as :func:`as_number`.
-    """
-    verdict = _SHARES.get(value.strip().lower()) if isinstance(value, str) else None
-    return as_number(value) if verdict is None else verdict
-
-
-def as_number(value: object) -> float | None:
-    """Return a value as a number; None if it is absent, inf if it cannot be a rating."""
-    if type(value) is float or value is None:
-        return value
-    if isinstance(value, str):
-        if value.strip().lower() in _NO_RATING:
-            return None
-        if "_" in value:  # float() would read 1_0 as ten
-            return math.inf
-    elif isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        return math.inf
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return math.inf
-
-
-def _or_skip(step: str) -> str:
-    return f"{step}, or leave such rows out with --skip-bad-rows."
-
-
-def _called(row: Row, field: Field) -> str:
-    """Return the name of a row's field for errors: the path where it was found."""
-    return f'field "{shown(find_at(row, field)[0])}"'
+def _bad(row: Row, field: Field, fact: str, step: str, reason: str) -> BadRow:
+    return BadRow(f"{called(row, field)} {fact}. {step}, {_OR_SKIP}", reason)

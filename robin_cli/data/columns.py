@@ -28,7 +28,6 @@ LONGEST_TEXT = 32 * 2**10
 """The most characters that a text may have; a column with a longer one is left out."""
 LONGEST_NAME = 200
 
-_MOST_DIGITS, _MOST_BITS = 1000, 2**12
 _LISTED = 3
 
 
@@ -151,25 +150,18 @@ class FurtherColumns:
 
 def _plain(value: object) -> Value | None:
     """Return a value as a plain text, number or boolean; None for null, nan, lists, bytes and all else."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else float(value)
-    if isinstance(value, bool):
-        return value
+    if isinstance(value, (bool, str)):
+        return value if isinstance(value, bool) else str(value)
+    if isinstance(value, Decimal) and value.is_finite() and value == int(value):
+        value = int(value)
     if isinstance(value, Integral):
         whole = int(value)
-        if -(2**63) <= whole < 2**63:
-            return whole
-        return str(whole) if whole.bit_length() <= _MOST_BITS else None
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            return None
-        is_whole = value.adjusted() < _MOST_DIGITS and value == int(value)
-        return _plain(int(value)) if is_whole else float(value)
-    if isinstance(value, Real):
-        return _plain(float(value))
+        return whole if -(2**63) <= whole < 2**63 else str(whole)
+    if isinstance(value, (Real, Decimal)):
+        return None if math.isnan(value) else float(value)
     if isinstance(value, (date, time)):
         return value.isoformat().replace("+00:00", "Z")
-    return str(value) or None if isinstance(value, str) else None
+    return None
 
 
 def _leaves(value: Row, prefix: str, depth: int) -> Iterator[tuple[str, object]]:

@@ -12,7 +12,7 @@ from robin_cli.data.checking import pair_id_of
 from robin_cli.data.fields import RESPONSES, Fields, fields_of
 from robin_cli.data.groups import MOST_SYSTEMS
 from robin_cli.data.pair_table import PairTable
-from robin_cli.data.pairs import Dataset, Names, ReadOptions, gather
+from robin_cli.data.pairs import Dataset, Gathering, Names
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import (
     PLACE_COLUMNS,
@@ -77,11 +77,15 @@ def load_comparisons(
         )
     two = _unrated(fields_of(columns, of_two=True))
     one = two if of_two else _unrated(fields_of(columns))
-    options = ReadOptions(
-        called, skip_bad_rows, encoding=encoding, strip_thinking=strip_thinking, may_repeat=True
+    gathering = Gathering(
+        one,
+        None if of_two or of_one else two,
+        skip_bad_rows=skip_bad_rows,
+        encoding=encoding,
+        strip_thinking=strip_thinking,
+        may_repeat=True,
     )
-    dataset = gather(names, one, None if of_two or of_one else two, options=options)
-    return comparisons_of(dataset, limit=limit, wants_best=wants_best)
+    return comparisons_of(gathering.read(names, called), limit=limit, wants_best=wants_best)
 
 
 def _unrated(fields: Fields) -> Fields:
@@ -176,12 +180,12 @@ def _compare(one: Pair, two: Pair) -> Pair:
     A hash of their texts decides which is A.
     """
 
-    def text(pair: Pair) -> str:
-        return f"{pair.response}\0{pair.columns.get(SYSTEM_COLUMN)}"
+    def key(pair: Pair) -> tuple[str, str, str]:
+        return pair.response, str(pair.columns.get(SYSTEM_COLUMN)), pair.pair_id
 
-    a, b = sorted((one, two), key=lambda pair: (text(pair), pair.pair_id))
-    whole = "\0".join((a.prompt, text(a), text(b)))
-    if hashlib.sha256(whole.encode()).digest()[0] & 1:
+    a, b = sorted((one, two), key=key)
+    texts = (a.prompt, *key(a)[:2], *key(b)[:2])
+    if hashlib.sha256("\0".join(texts).encode()).digest()[0] & 1:
         a, b = b, a
     columns: dict[str, Value] = {
         name: value

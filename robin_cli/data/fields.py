@@ -242,21 +242,28 @@ def _side_by_side(mapped: Mapping[str, str]) -> dict[str, tuple[Field, ...]]:
     }
 
 
-def spread(row: Row, fields: Fields) -> Iterator[Row | BadRow]:
-    """Yield a row for each system whose response stands in ``row``; its id ends in the system's name."""
+def spread(
+    rows: Iterator[tuple[int, Row | BadRow]], fields: Fields
+) -> Iterator[tuple[int, Row | BadRow]]:
+    """Yield a row for each system whose response stands in a row; its id ends in the system's name."""
     taken = {field.path for beside in fields.beside.values() for field in beside}
-    shared = {name: value for name, value in row.items() if name not in taken}
-    id_path, row_id = find_at(row, fields.id) if fields.id else ("", None)
-    for system, beside in fields.beside.items():
-        values = {field.name: find(row, field) for field in beside}
-        if values["response"] is MISSING or values["response"] is None:
-            step = "Give the row a response, or leave such responses out with --skip-bad-rows."
-            yield BadRow(f'field "{shown(system)}" is missing or null. {step}', "no response")
+    for number, row in rows:
+        if isinstance(row, BadRow):
+            yield number, row
             continue
-        if isinstance(row_id, (str, int)) and row_id != "":
-            shared[id_path] = f"{row_id}/{system}"
-        whole = {**shared, SYSTEM_COLUMN: system, **values}
-        yield {name: value for name, value in whole.items() if value is not MISSING}
+        shared = {name: value for name, value in row.items() if name not in taken}
+        id_path, row_id = find_at(row, fields.id) if fields.id else ("", None)
+        for system, beside in fields.beside.items():
+            values = {field.name: find(row, field) for field in beside}
+            if values["response"] is MISSING or values["response"] is None:
+                step = "Give the row a response, or leave such responses out with --skip-bad-rows."
+                fact = f'field "{shown(system)}" is missing or null'
+                yield number, BadRow(f"{fact}. {step}", "no response")
+                continue
+            if isinstance(row_id, (str, int)) and row_id != "":
+                shared[id_path] = f"{row_id}/{system}"
+            whole = {**shared, SYSTEM_COLUMN: system, **values}
+            yield number, {name: value for name, value in whole.items() if value is not MISSING}
 
 
 def names_in(row: Row, prefix: str = "", depth: int = DEPTH) -> Iterator[str]:
@@ -289,6 +296,11 @@ def find_at(row: Row, field: Field) -> tuple[str, object]:
         if best[1] is MISSING or (best[1] is None and value == ""):
             best = path, value
     return best
+
+
+def called(row: Row, field: Field) -> str:
+    """Return the name of a row's field for errors: the path where it was found."""
+    return f'field "{shown(find_at(row, field)[0])}"'
 
 
 def is_in(row: Row, field: Field) -> bool:

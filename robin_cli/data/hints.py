@@ -72,18 +72,15 @@ def explain_missing(missing: Iterable[Field], names: Iterable[str], fields: Fiel
 
 
 def explain_short_list(row: Row, field: Field) -> str | None:
-    """Return the message for a path that leads past the end of a list; None if it does not."""
+    """Return what is wrong with a path that leads past the end of a list; None if it does not."""
     for path in field.paths:
         value: object = row
         steps = path.split(".")
         for at, step in enumerate(steps):
             inner = take_step(value, step)
             if isinstance(value, list) and is_index(step) and inner is MISSING:
-                before = shown(".".join(steps[:at]))
-                return (
-                    f'field "{shown(path)}": "{before}" has {number_of(len(value), "item")}, and no {step} '
-                    "(they count from 0)"
-                )
+                before, items = shown(".".join(steps[:at])), number_of(len(value), "item")
+                return f'field "{shown(path)}": "{before}" has {items}, and no {step} (they count from 0)'
             value = inner
     return None
 

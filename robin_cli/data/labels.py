@@ -19,9 +19,9 @@ from math import isinf, isnan
 from pathlib import Path
 from types import NoneType
 
-from robin_cli.data.checking import as_number, as_share, mean
 from robin_cli.data.fields import WORKERS
 from robin_cli.data.given_labels import GivenLabels, Label, NamedBest
+from robin_cli.data.human_ratings import as_number, as_share, mean
 from robin_cli.data.read import opened, sound_rows
 from robin_cli.data.rows import Row, Wanted, kind
 from robin_cli.model.errors import InputError, did_you_mean, shown

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from robin_cli.data.checking import Held, RowReader, mean, pair_id_of
+from robin_cli.data.checking import Held, RowReader, pair_id_of
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import (
     Field,
@@ -28,6 +28,7 @@ from robin_cli.data.fields import (
     spread,
 )
 from robin_cli.data.hints import explain_missing
+from robin_cli.data.human_ratings import mean
 from robin_cli.data.pair_table import AT_A_TIME, GrowingTable, PairTable
 from robin_cli.data.read import STDIN, Source, expanded, opened
 from robin_cli.data.rows import BadRow, Row, Wanted
@@ -43,6 +44,7 @@ __all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
 _LISTED = 3
 
 Names = str | Path | BytesIO | Sequence[str | Path]
+_Numbered = tuple[int, Row | BadRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,72 +116,53 @@ def load_pairs(
     Raises:
         InputError: a file or a row cannot be used, no row of a file can be used, or no row has a mapped field.
     """
-    return gather(
-        names,
+    gathering = Gathering(
         fields_of(columns or {}, ratings, group),
-        options=ReadOptions(called, skip_bad_rows, limit, encoding, strip_thinking),
+        skip_bad_rows=skip_bad_rows,
+        limit=limit,
+        encoding=encoding,
+        strip_thinking=strip_thinking,
     )
+    return gathering.read(names, called)
 
 
-class ReadOptions(NamedTuple):
-    """How rows are read; :func:`load_pairs` says what the options mean.
+class Gathering:
+    """Gathers the pairs of several sources: ids are unique over all of them, and workers' ratings of a pair merge.
 
-    ``may_repeat``: a row that repeats an earlier one is counted, and is not bad.
+    Args:
+        of_two: the fields of a source whose rows hold two responses, if some may.
+        may_repeat: a row that repeats an earlier one is counted, and is not bad.
     """
 
-    called: str = ""
-    skip_bad_rows: bool = False
-    limit: int | None = None
-    encoding: str = ""
-    strip_thinking: bool = False
-    may_repeat: bool = False
-
-
-def gather(
-    names: Names, fields: Fields, of_two: Fields | None = None, *, options: ReadOptions
-) -> Dataset:
-    """Return the pairs as :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses."""
-    if options.limit is not None and options.limit < 1:
-        raise InputError(
-            f"--limit {options.limit}: at least one pair is needed. Use --limit 1 or more."
+    def __init__(
+        self,
+        fields: Fields,
+        of_two: Fields | None = None,
+        *,
+        skip_bad_rows: bool = False,
+        limit: int | None = None,
+        encoding: str = "",
+        strip_thinking: bool = False,
+        may_repeat: bool = False,
+    ) -> None:
+        if limit is not None and limit < 1:
+            raise InputError(
+                f"--limit {limit}: at least one pair is needed. Use --limit 1 or more."
+            )
+        self._fields, self._of_two = fields, of_two
+        self._skip_bad_rows, self._limit, self._may_repeat = skip_bad_rows, limit, may_repeat
+        either = [fields, of_two] if of_two else [fields]
+        # If the user maps the prompt or the response, a tool's log is read as any other data.
+        as_it_is = any(each.prompt.mapped or each.response.mapped for each in either)
+        self._wanted = Wanted(
+            frozenset(chain.from_iterable(each.paths for each in either)),
+            others=True,
+            numbers=frozenset(chain.from_iterable(each.numbers for each in either)),
+            encoding=encoding,
+            logs="" if as_it_is else "pairs",
         )
-    gathering = _Gathering(options)
-    several = [fields, of_two] if of_two else [fields]
-    # If the user maps the prompt or the response, a tool's log is read as any other data.
-    as_it_is = any(each.prompt.mapped or each.response.mapped for each in several)
-    wanted = Wanted(
-        frozenset(chain.from_iterable(each.paths for each in several)),
-        others=True,
-        numbers=frozenset(chain.from_iterable(each.numbers for each in several)),
-        encoding=options.encoding,
-        logs="" if as_it_is else "pairs",
-    )
-    if not isinstance(names, BytesIO):
-        names = expanded([names] if isinstance(names, (str, Path)) else names)
-    thresholds = gc.get_threshold()
-    # rows hold no cycles: to look for them takes a tenth of the time
-    gc.set_threshold(100_000, *thresholds[1:])
-    try:
-        for name in [names] if isinstance(names, BytesIO) else names:
-            with opened(name, wanted, options.called) as source:
-                gathering.take(source, fields, of_two, wanted.names)
-            if gathering.is_done:
-                break
-    finally:
-        gc.set_threshold(*thresholds)
-    return gathering.dataset()
-
-
-_Numbered = tuple[int, Row | BadRow]
-
-
-class _Gathering:
-    """Gathers the pairs of several sources: ids are unique over all of them, and workers' ratings of a pair merge."""
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
         self._further = FurtherColumns()
-        self._reader = RowReader(self._further, strip_thinking=options.strip_thinking)
+        self._reader = RowReader(self._further, strip_thinking=strip_thinking)
         self._sources: list[Source] = []
         self._starts: list[int] = []  # the first pair of each source
         self._stored = GrowingTable()
@@ -192,39 +175,50 @@ class _Gathering:
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
 
+    def read(self, names: Names, called: str = "") -> Dataset:
+        """Return the pairs of sources, which are named as for :func:`load_pairs`. Raises InputError as there."""
+        thresholds = gc.get_threshold()
+        # rows hold no cycles: to look for them takes a tenth of the time
+        gc.set_threshold(100_000, *thresholds[1:])
+        try:
+            if isinstance(names, BytesIO):
+                with opened(names, self._wanted, called) as source:
+                    self._take(source)
+                return self._dataset()
+            for name in expanded([names] if isinstance(names, (str, Path)) else names):
+                if not self._is_done:
+                    with opened(name, self._wanted) as source:
+                        self._take(source)
+            return self._dataset()
+        finally:
+            gc.set_threshold(*thresholds)
+
     @property
-    def is_done(self) -> bool:
+    def _is_done(self) -> bool:
         """Whether no further row can matter: the limit is reached, and no more workers' ratings may come."""
         return self._is_full and not self._is_by_workers
 
-    @property
-    def _used(self) -> int:
-        """The rows that were used, those that repeat or merge with others included."""
-        return len(self._numbers) + self._merged + self._repeated
-
-    def take(
-        self, source: Source, fields: Fields, of_two: Fields | None, wanted: Iterable[str]
-    ) -> None:
-        """Add the rows of a source, until :attr:`is_done`.
+    def _take(self, source: Source) -> None:
+        """Add the rows of a source, as long as they can matter.
 
         Raises InputError for a bad row unless they are skipped, for a source without a usable row, and if no row has a field
         that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
         """
         names, rows = source.table.names, source.table.rows
-        if of_two:
-            is_two, rows = _hold_two(names, rows, of_two)
-            fields = of_two if is_two else fields
+        fields = self._fields
+        if self._of_two:
+            is_two, rows = _hold_two(names, rows, self._of_two)
+            fields = self._of_two if is_two else fields
         if names is not None:
             _check_header(fields, names, source.name)
-            self._further.leave_out_twice(names, set(wanted))
+            self._further.leave_out_twice(names, self._wanted.names)
         self._sources.append(source)
         self._starts.append(len(self._numbers))
         self._reader.enter(fields, source.path or source.name, source.table.unit)
         missing = [rated for rated in fields.ratings if rated.mapped and names is None]
-        before, bad_before, first_error = self._used, self._reasons.total(), ""
-        if fields.beside:
-            rows = _spread_rows(rows, fields)
-        while not self.is_done and (numbered := next(rows, None)):
+        used, skipped, first_error = self._used, self._reasons.total(), ""
+        rows = spread(rows, fields) if fields.beside else rows
+        while not self._is_done and (numbered := next(rows, None)):
             number, row = numbered
             if missing and isinstance(row, dict):
                 names = list(names_in(row))
@@ -232,45 +226,44 @@ class _Gathering:
             try:
                 self._add(number, row)
             except BadRow as bad:
-                if self._is_full:
-                    continue
-                error = f"{place_of(source.name, source.table.unit, number)}: {bad}"
-                if not self._options.skip_bad_rows:
-                    raise InputError(
-                        _without_skipping(error) if self._are_usual(rows) else error
-                    ) from None
-                self._reasons[bad.reason] += 1
-                first_error = first_error or _without_skipping(error)
-                if len(self._first_bad) < _LISTED:  # --skip-bad-rows has taken the next step
-                    self._first_bad.append(error.partition(". ")[0])
-        if before == self._used and not self._is_full:
-            bad_count = self._reasons.total() - bad_before
+                if not self._is_full:
+                    error = f"{place_of(source.name, source.table.unit, number)}: {bad}"
+                    first_error = first_error or _without_skipping(error)
+                    self._leave_out(error, bad.reason, rows)
+        if used == self._used and not self._is_full:
+            count = self._reasons.total() - skipped
             raise InputError(
-                f"{source.name}: not one row can be used ({bad_count} read). The first: {first_error}"
+                f"{source.name}: not one row can be used ({count} read). The first: {first_error}"
                 if first_error
                 else f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
             )
         if missing:
             raise InputError(f"{source.name}: {explain_missing(missing, names or [], fields)}")
 
-    def _are_usual(self, rows: Iterator[_Numbered]) -> bool:
-        """Return whether most rows of a source are as bad as the current one: the next ones tell."""
-        total, bad = 1 + len(self._numbers) - self._starts[-1], 1
-        with suppress(InputError):
-            for number, row in islice(rows, AT_A_TIME):
-                total += 1
-                try:
-                    if isinstance(row, BadRow):
-                        raise row
-                    self._reader.read(row, number)
-                except BadRow:
-                    bad += 1
-        return 2 * bad > total
+    def _leave_out(self, error: str, reason: str, rows: Iterator[_Numbered]) -> None:
+        """Count a bad row if these are skipped, else raise InputError. ``rows`` are those after it."""
+        if not self._skip_bad_rows:
+            # Whether most rows are as bad, so that to skip them would leave little, the next ones tell.
+            total, bad = 1 + len(self._numbers) - self._starts[-1], 1
+            with suppress(InputError):
+                for number, row in islice(rows, AT_A_TIME):
+                    total += 1
+                    try:
+                        self._reader.read(row, number)
+                    except BadRow:
+                        bad += 1
+            raise InputError(_without_skipping(error) if 2 * bad > total else error) from None
+        self._reasons[reason] += 1
+        if len(self._first_bad) < _LISTED:  # without the next step, which is taken
+            self._first_bad.append(error.partition(". ")[0])
 
-    def _add(self, number: int, row: Row | BadRow) -> None:
+    @property
+    def _used(self) -> int:
+        """The rows that were used, those that repeat or merge with others included."""
+        return len(self._numbers) + self._merged + self._repeated
+
+    def _add(self, number: int, row: Any) -> None:
         """Keep the pair in a row, or merge it with that of the same id. BadRow if neither can be done."""
-        if isinstance(row, BadRow):
-            raise row
         held = self._reader.read(row, number)
         place = self._places.get(held.pair_id)
         if place is not None and not held.has_id and _is_of_another(held, self._pair(place)):
@@ -278,12 +271,12 @@ class _Gathering:
             held = held._replace(pair_id=pair_id_of(held.prompt, text))
             place = self._places.get(held.pair_id)
         if place is not None:
-            self._merge(place, held, row)
+            self._merge(place, held, is_by_worker=is_of_one_worker(row, self._reader.fields))
         elif not self._is_full:
             self._places[held.pair_id] = len(self._numbers)
             self._numbers.append(number)
             self._latest.append(held)
-            self._is_full = len(self._numbers) == self._options.limit
+            self._is_full = len(self._numbers) == self._limit
             if self._is_full:
                 self._is_by_workers = is_of_one_worker(row, self._reader.fields)
             if len(self._latest) == AT_A_TIME:
@@ -298,11 +291,11 @@ class _Gathering:
         at = place - len(self._stored)
         return self._stored[place] if at < 0 else self._latest[at]
 
-    def _merge(self, place: int, pair: Held, row: Row) -> None:
+    def _merge(self, place: int, pair: Held, *, is_by_worker: bool) -> None:
         """Merge a pair with the one of its id. BadRow unless another worker rated it, or it may repeat."""
         first = self._pair(place)
         is_rated_again = (
-            is_of_one_worker(row, self._reader.fields)
+            is_by_worker
             and (first.prompt, first.response) == (pair.prompt, pair.response)
             and not _is_of_another(pair, first)
         )
@@ -310,7 +303,7 @@ class _Gathering:
             self._later.setdefault(place, []).append(pair.human)
             self._merged += 1
             return
-        if self._options.may_repeat and _says_the_same(pair, first):
+        if self._may_repeat and _says_the_same(pair, first):
             self._repeated += 1
             return
         before = self._place_of(place)
@@ -330,7 +323,7 @@ class _Gathering:
         is_here = source is self._sources[-1]
         return f"{unit} {number}" if is_here else place_of(source.name, unit, number)
 
-    def dataset(self) -> Dataset:
+    def _dataset(self) -> Dataset:
         """Return the data set. A human rating by several workers is the mean of theirs."""
         self._places = {}
         self._store()
@@ -377,14 +370,6 @@ def _hold_two(
         names = list(numbered[1]) if isinstance(numbered[1], dict) else None
     sides = filter(None, (of_two.response, of_two.other))
     return any(side.is_among(names or ()) for side in sides), chain(before, rows)
-
-
-def _spread_rows(rows: Iterator[_Numbered], fields: Fields) -> Iterator[_Numbered]:
-    for number, row in rows:
-        if isinstance(row, BadRow):
-            yield number, row
-        else:
-            yield from ((number, each) for each in spread(row, fields))
 
 
 def _check_header(fields: Fields, names: list[str], source: str) -> None:

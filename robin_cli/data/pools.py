@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.data.checking import as_number
 from robin_cli.data.groups import numbered
+from robin_cli.data.human_ratings import as_number
 from robin_cli.data.read import expanded, opened, sound_rows
 from robin_cli.data.rows import Wanted
 from robin_cli.model.arms import IntArray

@@ -8,9 +8,10 @@ from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING
 
 from robin_cli.data import workbooks
-from robin_cli.data.checking import as_number, pair_id_of
+from robin_cli.data.checking import pair_id_of
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import ASIDE, MISSING, Field, fields_of, find, names_in
+from robin_cli.data.human_ratings import as_number
 from robin_cli.data.read import expanded, opened
 from robin_cli.data.rows import BadRow, Row, Wanted, check_encodable, place
 from robin_cli.model.errors import InputError, shown
