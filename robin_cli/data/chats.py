@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 Turns = list[tuple[str, str]]
 """Speakers ("User", "Assistant", "System", …) with their texts."""
-
-CHAT_BEGINS = ("[", "\n\nHuman:", "Human:")
-"""How a text begins that may hold a conversation."""
 
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,29}")
 _SPEAKERS = {
@@ -41,7 +39,6 @@ _OF_NUMPY = re.compile(r"""\s*\[('[^'\n]*'|"[^"\n]*")\s+('[^'\n]*'|"[^"\n]*")[^,
 """A list of texts without commas: Python would join them."""
 _MARK = "<extra_id_1>"
 _REASONING = frozenset({"thinking", "redacted_thinking", "reasoning"})
-_MOST_DECODED = 2**22
 
 _OR_SKIP = ", or leave such rows out with --skip-bad-rows."
 _STEP = f'Write it as {{"role": …, "content": text}}{_OR_SKIP}'
@@ -53,9 +50,8 @@ def _bad(message: str, reason: str = "a conversation that cannot be used") -> Ba
 
 def is_transcript(value: object) -> bool:
     """Return whether a text is a transcript of Anthropic's HH."""
-    return (
-        isinstance(value, str) and value.startswith(CHAT_BEGINS[1:]) and "\n\nAssistant:" in value
-    )
+    begins = isinstance(value, str) and value.startswith(("\n\nHuman:", "Human:"))
+    return begins and "\n\nAssistant:" in str(value)
 
 
 def chat_in(value: object, called: str) -> list[Any] | None:
@@ -95,10 +91,11 @@ def turns_in_lists(prompt: str, response: str, called: str) -> list[Any] | None:
         raise _bad(
             f"{called} or its prompt is a list as numpy prints it. Write the lists as JSON, or the data as Parquet{_OR_SKIP}"
         )
-    questions, answers = _decode_list(prompt), _decode_list(response)
-    if not questions or not answers or not all(isinstance(text, str) for text in questions):
-        return None
-    if not all(isinstance(text, str | None) for text in answers):
+    questions, answers = _decode_list(prompt) or [], _decode_list(response) or []
+    are_texts = all(isinstance(text, str) for text in questions)
+    if not (
+        questions and answers and are_texts and all(isinstance(t, str | None) for t in answers)
+    ):
         return None
     if None in answers:
         raise _bad(
@@ -110,19 +107,13 @@ def turns_in_lists(prompt: str, response: str, called: str) -> list[Any] | None:
             f"{called} is a list of {len(answers)} texts, and its prompt one of {len(questions)}. Give every turn an "
             f"answer{_OR_SKIP}"
         )
-    turns = zip(questions, answers, strict=True)
-    roles = ("user", "assistant")
-    return [
-        {"role": role, "content": text}
-        for turn in turns
-        for role, text in zip(roles, turn, strict=True)
-    ]
+    roles = ("user", "assistant") * len(questions)
+    texts = chain.from_iterable(zip(questions, answers, strict=True))
+    return [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
 
 
 def _decode_list(text: str) -> list[Any] | None:
     """Return the list that a text writes as JSON or as Python does; None if it is none."""
-    if not text.lstrip().startswith("[") or len(text) > _MOST_DECODED:
-        return None
     for decode in (orjson.loads, ast.literal_eval):
         # what literal_eval raises for deep nesting is not ValueError
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
@@ -237,7 +228,7 @@ def _part(part: object, called: str, images: Images | None) -> str | None:
     what = kind(part)
     if isinstance(part, dict):
         match part.get("type", "text"):
-            case "thinking" | "redacted_thinking" | "reasoning":
+            case kind_of_part if kind_of_part in _REASONING:
                 return None
             case "image_url" if images is not None:
                 image = part.get("image_url")

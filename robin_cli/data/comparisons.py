@@ -11,6 +11,7 @@ from itertools import combinations, islice
 from robin_cli.data.checking import pair_id_of
 from robin_cli.data.fields import RESPONSES, Fields, fields_of
 from robin_cli.data.groups import MOST_SYSTEMS
+from robin_cli.data.hints import list_names
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.pairs import Dataset, Gathering, Names
 from robin_cli.model.errors import InputError, shown
@@ -123,7 +124,7 @@ def comparisons_of(
         )
     unused = [] if wants_best else _unused_systems(pairs, dataset)
     if unused:
-        notes.append(f"in no comparison, and not ranked: {_listed(unused)}")
+        notes.append(f"in no comparison, and not ranked: {list_names(unused, _LISTED)}")
     said = (f"{dataset.source}: {note}" for note in notes)
     return replace(
         dataset, pairs=PairTable.of(_with_unique_ids(pairs)), notes=(*dataset.notes, *said)
@@ -147,16 +148,13 @@ def _check_names(dataset: Dataset, *, is_two: bool, wants_best: bool) -> None:
         )
     known = {name for pair in islice(dataset.pairs, 1000) for name in pair.columns}
     known -= {*PLACE_COLUMNS.values()}
+    listed = list_names(sorted(known), _LISTED) if known else "no further columns"
     raise InputError(
         f"{dataset.source}: the rows hold one response each, and do not name its system (there are: "
-        f"{_listed(sorted(known)) or 'no further columns'}). Name the column of systems: --columns {SYSTEM_COLUMN}=NAME; or "
+        f"{listed}). Name the column of systems: --columns {SYSTEM_COLUMN}=NAME; or "
         "the columns of two responses: --columns response_a=NAME,response_b=NAME; or find the best response to each prompt: "
         "--decide best"
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(shown, names[:_LISTED])) + ", …" * (len(names) > _LISTED)
 
 
 def _every_two(dataset: Dataset, left_out: LeftOut, limit: int | None) -> Iterator[Pair]:
@@ -258,7 +256,7 @@ def _unused_systems(pairs: Sequence[Pair], dataset: Dataset) -> list[str]:
     for system in leader:
         parts.setdefault(part(system), []).append(system)
     if len(parts) > 1:
-        listed = [_listed(systems) for systems in parts.values()]
+        listed = [list_names(systems, _LISTED) for systems in parts.values()]
         raise InputError(
             f"{dataset.source}: its {len(leader)} systems fall into {len(parts)} parts that no comparison connects: "
             f"{' | '.join(listed[:_LISTED])}{' | …' * (len(listed) > _LISTED)}. Add responses of both parts to the same "

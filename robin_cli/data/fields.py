@@ -76,14 +76,9 @@ class Field(NamedTuple):
 
     def is_among(self, names: Collection[str]) -> bool:
         """Return whether one of the paths is one of these columns, or leads into a list there."""
-        return any(
-            path in names
-            or any(
-                leads_into(path, name)
-                for name in names
-                if self.mapped or any(map(is_index, path.split(".")))
-            )
-            for path in self.paths
+        into = [path for path in self.paths if self.mapped or ".0." in path or ".1." in path]
+        return any(path in names for path in self.paths) or any(
+            leads_into(path, name) for path in into for name in names
         )
 
 

@@ -23,7 +23,7 @@ from robin_cli.model.errors import did_you_mean, option, shown
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from robin_cli.data.fields import Field, Fields
     from robin_cli.data.rows import Row
@@ -53,7 +53,12 @@ _NO_SYSTEM = {*_OF_NO_SYSTEM.split(), *" ".join(_USUAL.values()).split(), *_OURS
 """Usual names of columns that hold no responses of a system of that name."""
 
 _MOST_ASIDE = 6
-_LISTED = 12
+
+
+def list_names(names: Sequence[str], most: int = 12) -> str:
+    """Return the names of columns or systems for an error, the first ones of many."""
+    listed = ", ".join(shown(name) or '""' for name in names[:most])
+    return listed + ", …" * (len(names) > most) or "none"
 
 
 def explain_missing(missing: Iterable[Field], names: Iterable[str], fields: Fields) -> str:
@@ -62,13 +67,10 @@ def explain_missing(missing: Iterable[Field], names: Iterable[str], fields: Fiel
     looked_for = " or ".join(f'"{shown(field.path)}"{_whose(field, fields)}' for field in missing)
     if {"pair_id", "score", "std_error"} <= set(names):
         return f"no field {looked_for}: these are exported scores; robin export --with-text adds the texts."
-    listed = ", ".join(shown(name) or '""' for name in names[:_LISTED]) + ", …" * (
-        len(names) > _LISTED
-    )
     step = ""
     if any(field is fields.response and not field.mapped for field in missing):
         step = _compare_two(missing, names)
-    return f"no field {looked_for}; found {listed or 'none'}. {step or _name_fields(missing, names, fields)}"
+    return f"no field {looked_for}; found {list_names(names)}. {step or _name_fields(missing, names, fields)}"
 
 
 def explain_short_list(row: Row, field: Field) -> str | None:

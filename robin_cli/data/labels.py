@@ -21,22 +21,29 @@ from types import NoneType
 
 from robin_cli.data.fields import WORKERS
 from robin_cli.data.given_labels import GivenLabels, Label, NamedBest
+from robin_cli.data.hints import list_names
 from robin_cli.data.human_ratings import as_number, as_share, mean
 from robin_cli.data.read import opened, sound_rows
 from robin_cli.data.rows import Row, Wanted, kind
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 
-_ID, _LABEL, _RATING, _ATTRIBUTE, _PROBABILITY = (
-    *("pair_id", "label", "rating", "attribute", "probability"),
+_KNOWN = (
+    "pair_id",
+    "label",
+    "rating",
+    "attribute",
+    "probability",
+    "labeller",
+    "labelled_at",
+    "group",
+    "best",
 )
-_LABELLER, _LABELLED_AT, _GROUP, _BEST = "labeller", "labelled_at", "group", "best"
-_KNOWN = {_ID, _LABEL, _RATING, _ATTRIBUTE, _PROBABILITY, _LABELLER, _LABELLED_AT, _GROUP, _BEST}
+_ID, _LABEL, _RATING, _ATTRIBUTE, _PROBABILITY, _LABELLER, _LABELLED_AT, _GROUP, _BEST = _KNOWN
 _HOW = (
     "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 )
 _PEOPLE = r"(?:annotator|rater|labell?er|coder|reviewer|evaluator|worker)s?"
-_LISTED = 12
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
 
@@ -265,12 +272,11 @@ def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale
     _check_unread(source, names, scales)
     if {_GROUP, _BEST} <= set(names):
         return
-    listed = ", ".join(map(shown, names[:_LISTED])) + ", …" * (len(names) > _LISTED)
     if _ID not in names:
-        raise InputError(f'{source}: no column "{_ID}"; found {listed or "none"}. {_HOW}')
+        raise InputError(f'{source}: no column "{_ID}"; found {list_names(names)}. {_HOW}')
     if not {_LABEL, _RATING, *scales} & set(names):
         raise InputError(
-            f'{source}: no column "{_LABEL}", nor one called {_either(scales)}; found {listed}. {_HOW}'
+            f'{source}: no column "{_LABEL}", nor one called {_either(scales)}; found {list_names(names)}. {_HOW}'
         )
     if {_LABEL, _RATING} & set(names) and len(scales) > 1 and _ATTRIBUTE not in names:
         raise InputError(f"{source}: {_no_attribute(scales)}")

@@ -91,23 +91,19 @@ def load_pairs(
 ) -> Dataset:
     """Return the pairs of one or more files, in order, as one data set.
 
-    A prompt must hold more than white space. A response may be empty: a model can give that answer, and a judge can rate it.
-    A null response is missing, and an error; CSV and TSV have no null. An id is a text or a whole number; a row without one
-    gets :func:`pair_id_of` its text, unless ``id`` is mapped. Ratings are finite numbers, also as text, or lists of them, of
-    which the mean counts; null, NaN, an empty text and NA are no rating. Rows of Summarize From Feedback's axis files with the
-    same texts are ratings of one pair by several workers, of which the mean counts.
+    A prompt must hold more than white space. A response may be empty: a model can give that answer. An id is a text or a whole
+    number; a row without one gets :func:`pair_id_of` its text, unless ``id`` is mapped. A list of ratings, and rows of several
+    workers with the same texts, count as their mean; null, NaN, an empty text and NA are no rating.
 
     Args:
-        names: each is a file, whose format the end of its name says; a glob, which stands for the files it matches, sorted;
-            ``-`` for standard input; or an address: https, s3, gs, hf (a data set of the Hugging Face hub), or one that an
-            installed package reads. Standard input and bytes in memory are read by their first bytes.
+        names: files, quoted globs, ``-`` for standard input, or addresses (https, s3, gs, hf, or one that an installed package
+            reads). Names end in the format; standard input and bytes in memory are read by their first bytes.
         called: the name of bytes in memory.
-        columns: maps robin's names to the data's: prompt, response, id, reference, system, and any other name for a human
-            rating. Dots lead into objects; a name that itself holds dots comes first. A dash means not to look for a field:
-            ``{"id": "-"}`` makes every id from the text. Other fields are kept as the pair's columns, see
-            :mod:`robin_cli.data.columns`. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
+        columns: maps robin's names to the data's: prompt, response, id, reference, system, image, and any other name for a
+            human rating. Dots lead into objects; a name that itself holds dots comes first. A dash means not to look for a
+            field. Other fields are kept, see :mod:`robin_cli.data.columns`.
         ratings: further attributes; their human ratings are read from fields of the same names if the data have them.
-        group: the field, with dots as above, whose value (a text or a whole number) responses share that belong together.
+        group: the field whose value (a text or a whole number) responses share that belong together.
         skip_bad_rows: leave out rows that cannot be used, and later rows with the id of an earlier one.
         limit: the most good pairs to read in all.
         encoding: that of text files; "" to recognise it.
@@ -293,28 +289,21 @@ class Gathering:
 
     def _merge(self, place: int, pair: Held, *, is_by_worker: bool) -> None:
         """Merge a pair with the one of its id. BadRow unless another worker rated it, or it may repeat."""
-        first = self._pair(place)
-        is_rated_again = (
-            is_by_worker
-            and (first.prompt, first.response) == (pair.prompt, pair.response)
-            and not _is_of_another(pair, first)
-        )
-        if is_rated_again and first.group == pair.group:
+        first, before = self._pair(place), self._place_of(place)
+        has_same_texts = (first.prompt, first.response) == (pair.prompt, pair.response)
+        if is_by_worker and has_same_texts and not _is_of_another(pair, first):
+            if first.group != pair.group:
+                raise BadRow(
+                    f'the same texts belong to the group "{shown(first.group)}" in {before}, and to "{shown(pair.group)}" '
+                    "here. Correct one of them, or leave the later ones out with --skip-bad-rows.",
+                    "the same pair in another group",
+                )
             self._later.setdefault(place, []).append(pair.human)
             self._merged += 1
-            return
-        if self._may_repeat and _says_the_same(pair, first):
+        elif self._may_repeat and _says_the_same(pair, first):
             self._repeated += 1
-            return
-        before = self._place_of(place)
-        if is_rated_again:
-            raise BadRow(
-                f'the same texts belong to the group "{shown(first.group)}" in {before}, and to '
-                f'"{shown(pair.group)}" here. Correct one of them, or leave the later '
-                "ones out with --skip-bad-rows.",
-                "the same pair in another group",
-            )
-        raise BadRow(_explain_repeat(pair, before), "the same pair or id again")
+        else:
+            raise BadRow(_explain_repeat(pair, before), "the same pair or id again")
 
     def _place_of(self, place: int) -> str:
         """Return where a pair was read, as an error in the current source names it."""

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.data.groups import numbered
+from robin_cli.data.hints import list_names
 from robin_cli.data.human_ratings import as_number
 from robin_cli.data.read import expanded, opened, sound_rows
 from robin_cli.data.rows import Wanted
@@ -145,7 +146,7 @@ def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable]) -> dict[s
 
 def _check_columns(columns: Sequence[str], group: str | None, source: str) -> None:
     """Raise InputError if a table of ratings lacks a column."""
-    found = ", ".join(map(shown, columns[:12]))
+    found = list_names(columns)
     for name in ("pair_id", "rating"):
         if name not in columns:
             raise InputError(

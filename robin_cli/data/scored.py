@@ -11,6 +11,7 @@ from robin_cli.data import workbooks
 from robin_cli.data.checking import pair_id_of
 from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import ASIDE, MISSING, Field, fields_of, find, names_in
+from robin_cli.data.hints import list_names
 from robin_cli.data.human_ratings import as_number
 from robin_cli.data.read import expanded, opened
 from robin_cli.data.rows import BadRow, Row, Wanted, check_encodable, place
@@ -30,7 +31,6 @@ _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Inspect's correct, incorrect, partially correct and no answer, with its own values."""
 _WORDS |= {"True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}
 
-_LISTED = 12
 _MOST_ATTRIBUTES = 500
 
 
@@ -178,7 +178,7 @@ class Reading:
         system = _word(find(row, self._system))
         prompt, response = _word(find(row, fields.prompt)), _word(find(row, fields.response))
         if not (row_id or prompt):
-            there = ", ".join(map(shown, list(names_in(row))[:_LISTED]))
+            there = list_names(list(names_in(row)))
             raise BadRow(
                 f"no id and no prompt name the scored sample; found {there}. Use --columns id=NAME"
             )
@@ -229,8 +229,7 @@ class Reading:
         if empty:
             return f'no row has a score in "{shown(empty[0])}". Fill it in, or name another column with --columns score=NAME'
         asked = " or ".join(f'"{shown(each.path)}"' for each in self._asked) or f'called "{SCORE}"'
-        there = ", ".join(map(shown, names[:_LISTED])) + ", …" * (len(names) > _LISTED)
-        return f"no column of scores {asked}; found {there or 'none'}. Use --columns score=NAME, or several: score=NAME|NAME"
+        return f"no column of scores {asked}; found {list_names(names)}. Use --columns score=NAME, or several: score=NAME|NAME"
 
 
 def _is_word(value: object) -> bool:

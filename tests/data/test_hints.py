@@ -84,6 +84,7 @@ def test_proposes_columns_side_by_side_or_no_name(tmp_path: Path) -> None:
         flag = shlex.quote(f"prompt=question,response={paths}")
         assert f"Use --columns {flag}," in said
         assert said.endswith(doubt) == (paths != "NAME")
+    rows = b"question,a\n1,2\n"
     said = refused(tmp_path, rows, "wide.csv", columns={"prompt": "question", "response": "x|y"})
     assert "Use --columns 'response=NAME|NAME', NAME" in said
     tree = {"tree_id": "t", "prompt": {"text": "p", "replies": [{"text": "a"}]}}
