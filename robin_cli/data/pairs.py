@@ -27,8 +27,9 @@ from robin_cli.data.fields import (
     only_in,
     spread,
 )
+from robin_cli.data.growing_table import GrowingTable
 from robin_cli.data.images import Images
-from robin_cli.data.pair_table import AT_A_TIME, GrowingTable, PairTable
+from robin_cli.data.pair_table import AT_A_TIME, PairTable
 from robin_cli.data.read import STDIN, Source, expanded, opened
 from robin_cli.data.rows import BadRow, Row, Table, Wanted
 from robin_cli.data.rows import place as place_of
