@@ -46,7 +46,7 @@ class Log(NamedTuple):
 
 
 def arrays(source: str) -> Mapping[str, Log]:
-    """Return the logs that are one JSON object, by the member that holds the samples. InputError for a broken package."""
+    """Return the logs that are one JSON object, by the member that holds the samples."""
     found = {}
     for plugin in plugins(GROUP).values():
         with plugin.loaded(source, "read") as log:
@@ -54,17 +54,10 @@ def arrays(source: str) -> Mapping[str, Log]:
     return {array: log for array, log in found.items() if array}
 
 
-def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
-    """Return the log that a row is a sample of, with its plug-in."""
-    for plugin in plugins(GROUP).values():
-        with plugin.loaded(source, "read") as log:
-            if log.is_sample(row):
-                return plugin, log
-    return None
-
-
 def read_samples(rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows:
     """Yield the rows of a source; the samples of a log are read by its tool's package.
+
+    The first row that is not bad decides which log they are of.
 
     Args:
         source: the source's name in errors.
@@ -75,25 +68,30 @@ def read_samples(rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows
         if isinstance(row, BadRow):
             yield number, row
             continue
+        found = None if row.keys() & _ORDINARY else _log_of(row, source)
         # An iterator releases the row that it has yielded; chain keeps its arguments until the end.
-        is_ordinary, rest = bool(row.keys() & _ORDINARY), chain(iter([(number, row)]), rows)
-        if is_ordinary:
-            del row  # or it would stay in memory until the last row is read
+        rest = chain(iter([(number, row)]), rows)
+        del row
+        if found is None:
             yield from rest
             return
-        yield from _of_a_log(row, rest, source, path, of_scores=of_scores)
+        plugin, log = found
+        with plugin.loaded(source, "read"):
+            reading = ((of_scores and log.scores) or log.reading)(path)
+        yield from _read_log(plugin, log, reading, rest, source)
         return
 
 
-def _of_a_log(first: Row, rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows:
-    """Yield rows as :func:`read_samples` does; the ``first`` row decides which log they are of."""
-    found = _of_which(first, source)
-    if found is None:
-        yield from rows
-        return
-    plugin, log = found
-    with plugin.loaded(source, "read"):
-        reading = ((of_scores and log.scores) or log.reading)(path)
+def _log_of(row: Row, source: str) -> tuple[Plugin, Log] | None:
+    """Return the log that a row is a sample of, with its plug-in."""
+    for plugin in plugins(GROUP).values():
+        with plugin.loaded(source, "read") as log:
+            if log.is_sample(row):
+                return plugin, log
+    return None
+
+
+def _read_log(plugin: Plugin, log: Log, reading: Reading, rows: Rows, source: str) -> Rows:
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row
@@ -101,9 +99,8 @@ def _of_a_log(first: Row, rows: Rows, source: str, path: str, *, of_scores: bool
         with plugin.loaded(source, "read"):
             try:
                 if not log.is_sample(row):
-                    raise BadRow(
-                        "is not a sample, as the rows before it are. Correct it", "no sample"
-                    )
+                    fact = "is not a sample, as the rows before it are. Correct it"
+                    raise BadRow(fact, "no sample")
                 yield from ((number, each) for each in reading(row))
             except BadRow as bad:
                 yield number, bad

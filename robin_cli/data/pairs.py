@@ -27,9 +27,10 @@ from robin_cli.data.fields import (
     names_in,
     spread,
 )
+from robin_cli.data.growing_table import GrowingTable
 from robin_cli.data.hints import explain_missing
 from robin_cli.data.human_ratings import mean
-from robin_cli.data.pair_table import AT_A_TIME, GrowingTable, PairTable
+from robin_cli.data.pair_table import AT_A_TIME, PairTable
 from robin_cli.data.read import STDIN, Source, expanded, opened
 from robin_cli.data.rows import BadRow, Row, Wanted
 from robin_cli.data.rows import place as place_of
