@@ -99,10 +99,12 @@ class RowReader:
         if not (prompt.isascii() and response.isascii() and other is reference is None):
             self.images.check(prompt, response, other, reference)
         group = self._read_name(row, fields.group) if fields.group else None
-        systems = {field.name: self._read_name(row, field) for field in fields.systems}
+        systems = [(field.name, self._read_name(row, field)) for field in fields.systems]
         human = read_ratings(row, fields.ratings, of_two=other is not None)
         columns = self._further.of_row(row)
-        columns |= {name: system for name, system in systems.items() if system}
+        for name, system in systems:
+            if system:
+                columns[name] = system
         if pair_id:
             return Held(pair_id, prompt, response, human, reference, group, columns, other)
         pair_id = make_pair_id(prompt, response, other, columns)

@@ -27,6 +27,8 @@ MOST_COLUMNS = 256
 LONGEST_TEXT = 32 * 2**10
 """The most characters that a text may have; a column with a longer one is left out."""
 LONGEST_NAME = 200
+_WHOLE = 2**63
+"""Whole numbers below it, and not below its negative, have 64 bits."""
 
 _LISTED = 3
 
@@ -66,8 +68,11 @@ class FurtherColumns:
         names, taken = self._names_in(tuple(row))
         for name in names:
             value: Any = row[name]
-            is_text = type(value) is str and value.isascii() and name != self._if_text
-            if is_text and self._kept.get(name) and 0 < len(value) <= LONGEST_TEXT:  # nearly always
+            if type(value) is str:
+                is_plain = value.isascii() and 0 < len(value) <= LONGEST_TEXT
+            else:
+                is_plain = type(value) is int and -_WHOLE <= value < _WHOLE
+            if is_plain and self._kept.get(name) and name != self._if_text:  # nearly always
                 columns[name] = value
                 continue
             if isinstance(value, dict):
@@ -101,7 +106,7 @@ class FurtherColumns:
                 return
             if not value.isascii():
                 check_encodable(value, f'field "{shown(name)}"')
-        elif type(value) is not int or not -(2**63) <= value < 2**63:
+        elif type(value) is not int or not -_WHOLE <= value < _WHOLE:
             if isinstance(value, list) and value and name not in self._lists:
                 self._say(name, "lists")
             value = _plain(value)
@@ -156,7 +161,7 @@ def _plain(value: object) -> Value | None:
         value = int(value)
     if isinstance(value, Integral):
         whole = int(value)
-        return whole if -(2**63) <= whole < 2**63 else str(whole)
+        return whole if -_WHOLE <= whole < _WHOLE else str(whole)
     if isinstance(value, (Real, Decimal)):
         return None if math.isnan(value) else float(value)
     if isinstance(value, (date, time)):

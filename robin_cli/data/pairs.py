@@ -168,7 +168,8 @@ class Gathering:
         self._numbers = array("Q")  # each pair's row number in its source
         self._later: dict[int, list[Mapping[str, float]]] = {}  # ratings by further workers
         self._merged = self._repeated = 0
-        self._is_full = self._is_by_workers = False
+        self._is_full = False
+        self._is_done = False  # full, and no more workers' ratings may come
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
 
@@ -189,11 +190,6 @@ class Gathering:
             return self._dataset()
         finally:
             gc.set_threshold(*thresholds)
-
-    @property
-    def _is_done(self) -> bool:
-        """Whether no further row can matter: the limit is reached, and no more workers' ratings may come."""
-        return self._is_full and not self._is_by_workers
 
     def _take(self, source: Source) -> None:
         """Add the rows of a source, as long as they can matter.
@@ -275,7 +271,7 @@ class Gathering:
             self._latest.append(held)
             self._is_full = len(self._numbers) == self._limit
             if self._is_full:
-                self._is_by_workers = is_of_one_worker(row, self._reader.fields)
+                self._is_done = not is_of_one_worker(row, self._reader.fields)
             if len(self._latest) == AT_A_TIME:
                 self._store()
 
