@@ -50,6 +50,7 @@ def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
     Raises:
         InputError: it is compressed twice.
     """
+    stream.seek(0)
     head = stream.read(_HEAD_BYTES)
     packed = compression.suffix_of(head)
     if packed:

@@ -116,7 +116,8 @@ def read_prompts(paths: Sequence[Path]) -> tuple[IntArray, Texts]:
 
 def read_pairs(path: Path) -> PairTable:
     """Read the pairs of the run at ``path`` with their texts. StorageError if they cannot be read."""
-    return PairTable.spooled(read_pair_batches(path), lambda: read_columns(path))
+    spool = Spool.of(read_pair_batches(path))
+    return PairTable(lambda: spool, lambda: read_columns(path))
 
 
 def read_column_names(path: Path) -> list[str]:
@@ -232,9 +233,9 @@ def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def write_pairs(pairs: PairTable, path: Path) -> None:
-    """Write pairs in the columns of :attr:`PairTable.schema`, in batches, for there may be ten million."""
+    """Write pairs in the columns of :attr:`PairTable.table`, in batches, for there may be ten million."""
     with whole_file(path) as file:
-        _write_batches(file, pairs.schema, pairs.batches())
+        _write_batches(file, pairs.table.schema, pairs.batches())
     give_back()  # the memory of their pages, which is much if texts are long
 
 
