@@ -22,13 +22,13 @@ from dataclasses import replace
 import numpy as np
 
 from robin_cli.model.arms import WritableArms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.session.planner import Found, Planner, Ticket
 from robin_cli.stats.decisions import Evidence, RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts

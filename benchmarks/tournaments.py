@@ -30,7 +30,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace

@@ -255,7 +255,7 @@ def test_lets_the_scheduler_and_the_fold_alone_write_the_arms() -> None:
         "run/fold.py",
         "session/asking.py",
     }
-    assert asking == {"run/fold.py", "run/snapshot.py", "session/scheduling.py"}
+    assert asking == {"run/fold.py", "run/state.py", "session/scheduling.py"}
     arms = WritableArms(2).read_only()
     for name in Arms.__slots__:
         with pytest.raises(ValueError, match="read-only"):

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from robin_batch.lines import Line, read_lines
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.problems import Problem, Unsupported
+from robin_cli.judges.problems import Problem
 from robin_cli.judges.replies import Completion
 from robin_cli.model.errors import EndpointError, InputError
-from robin_cli.model.exchange import Failure, Reply
+from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, number_of
 from robin_cli.session.books import Books, Call
 
@@ -98,18 +99,18 @@ class Reading:
 
     def _judgments(self, row: int, call: Call, outcome: Completion | Problem) -> list[Judgment]:
         """Return the judgments of a call; none if it may be asked again."""
-        if isinstance(outcome, Unsupported) and outcome.parameter in self._refused:
+        if isinstance(outcome, Failure) and outcome.parameter in self._refused:
             return []
         judge, question = self._judges[call.judge], self._books.ask(call.ticket)
         try:
-            read = judge.read(question, judge.body_then(question, outcome), outcome, 0.0)
+            read = judge.read(question, _body_sent(judge, question, outcome), outcome, 0.0)
         except EndpointError as error:  # every call would fail so, but the other lines are paid for
             self._books.end(error)
             return []
         if isinstance(read, Reply):
             self._answered.add(call.ticket.arm)
-        elif isinstance(outcome, Unsupported) and read.adapted:
-            self._refused.add(outcome.parameter)
+        elif read.parameter and read.adapted:
+            self._refused.add(read.parameter)
             self.lessons += 1
             return []
         else:
@@ -120,7 +121,7 @@ class Reading:
         return self._books.judgments(call, read)
 
     def _note_failure(self, row: int, call: Call, failure: Failure, judge: OpenAIJudge) -> None:
-        is_several = failure.refused and call.ticket.calls > 1 and judge.refuses_several()
+        is_several = failure.refused and call.ticket.calls > 1 and judge.dialect.refuses_several()
         if is_several:
             self.lessons += 1  # the others go out one by one
         elif not failure.throttled:
@@ -141,6 +142,18 @@ class Reading:
             await self._books.written()
         else:
             await asyncio.sleep(0)
+
+
+def _body_sent(
+    judge: OpenAIJudge, question: Question, outcome: Completion | Problem
+) -> dict[str, Any]:
+    """Return the body of the request with this ``outcome``: the limit on answers may have been raised since."""
+    body, dialect = judge.body(question), judge.dialect
+    if isinstance(outcome, Completion):
+        tokens = (outcome.usage.completion_tokens or 0) // len(outcome.answers)
+        if dialect.usual <= tokens < dialect.limit:
+            body[dialect.limit_name] = dialect.usual
+    return body
 
 
 def _lines_of(files: Sequence[Path]) -> Iterator[Line]:

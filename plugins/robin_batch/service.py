@@ -225,13 +225,7 @@ class OpenAIBatches:
         async def attempt() -> None:
             with whole_file(to) as file:
                 path = f"files/{_quoted(file_id)}/content"
-                response = await self._good(
-                    FileRequest("GET", path, to=file, most=MOST_DOWNLOADED), made=True
-                )
-                if response.encoding.strip().lower() not in {"", "identity"}:
-                    self._give_up(
-                        f'gives files compressed as "{response.encoding[:40]}" unasked; turn that off there'
-                    )
+                await self._good(FileRequest("GET", path, to=file, most=MOST_DOWNLOADED), made=True)
 
         await self._surely(attempt)
 
@@ -239,7 +233,7 @@ class OpenAIBatches:
         """Delete a file, if it exists and may be deleted."""
 
         async def attempt() -> None:
-            (await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))).done()
+            await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))
 
         with suppress(EndpointError, BatchRefused):
             await self._patiently(attempt, AT_ONCE_S)
@@ -323,11 +317,9 @@ class OpenAIBatches:
         """Return the JSON object of a good answer."""
         response = await self._good(request, made=made, of=of)
         try:
-            content = read_json(response.plain())
-        except (TooLong, Unreadable) as error:
+            content = read_json(response.body)
+        except TooLong as error:
             _malformed(str(error))
-        finally:
-            response.done()
         if not isinstance(content, dict):
             _malformed("content that is not a JSON object")
         self._was_there = True
@@ -343,6 +335,8 @@ class OpenAIBatches:
             raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
+        except Unreadable as error:
+            self._give_up(f"gives files or answers {error}")
         # a 200 may be another server's page
         self._was_there = self._was_there or response.status >= 300
         if response.is_good:
@@ -350,11 +344,12 @@ class OpenAIBatches:
         raise self._problem(response, made=made, of=of)
 
     def _problem(self, response: Response, *, made: bool, of: str) -> Exception:
-        status, body = response.status, response.plain()
+        status, body = response.status, response.body
         with suppress(TooLong):
-            code, _, _, message, _ = error_in(read_json(body))
+            parts = error_in(read_json(body))
+            message = parts.message
             told = self._transport.redacted(f"{status}: {message}" if message else str(status))
-            if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
+            if 400 <= status < 500 and _FULL.search(f"{parts.code} {message}"):
                 return BatchRefused(told, is_full=True)
             if status == 404 and made:
                 return _MayPass(
@@ -422,7 +417,8 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     data = errors.get("data") if isinstance(errors, dict) else errors
     found = []
     for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
-        code, _, _, message, _ = error_in(each)
+        parts = error_in(each)
+        code, message = parts.code, parts.message
         line = each.get("line") if isinstance(each, dict) else None
         found.append(
             (code, f"line {line}: {message or code}" if isinstance(line, int) else message)

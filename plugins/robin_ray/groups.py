@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from robin_cli.judges.failover import Failover
-from robin_cli.judges.permits import Permit
+from robin_cli.judges.limiter import Permit
 from robin_cli.model import errors
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -232,7 +232,7 @@ class Groups(Engine):
             return
         call, permit, judge = sent.call, sent.permit, self._judges[sent.call.judge]
         if outcome is _UNSENT:
-            permit.unused()
+            permit.release(is_made=False)
         else:
             judge.failed(permit, outcome)
         self._health[call.judge].ends()

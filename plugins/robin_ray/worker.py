@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.asking import Questions
+from robin_cli.ask.asking import Interview
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.judges.descriptors import most_connections
 from robin_cli.judges.judge import Judge
@@ -80,9 +79,8 @@ class Worker:
         prompts = PromptSet.from_record(orjson.loads(run.prompts), pairwise=run.pairwise)
         self._ids = _OnePair()
         space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, prompts.kind.variants)
-        self._questions = Questions(prompts, space, seed=run.seed, answers=run.answers)
-        self._reader = AnswerReader(
-            space, prompts.kind, answers=run.answers, asks_all=prompts.asks_all, notify=self._note
+        self._interview = Interview(
+            prompts, space, answers=run.answers, notify=self._note, seed=run.seed
         )
         self._texts = await asyncio.to_thread(texts_at, run, texts)
         return self._texts is not None
@@ -201,15 +199,15 @@ class Worker:
 
     def _question(self, pair: Pair, posed: Posed) -> Question:
         self._ids.current = pair.pair_id
-        return self._questions.question(pair, posed.arm, posed.draw, posed.samples)
+        return self._interview.question(pair, posed.arm, posed.draw, posed.samples)
 
     def _judgments(self, pair: Pair, posed: Posed, reply: Reply) -> list[Judgment]:
         self._ids.current = pair.pair_id
         try:
-            return self._reader.judgments(posed.arm, posed.draw, reply)
+            return self._interview.judgments(posed.arm, posed.draw, reply)
         except Exception as error:  # noqa: BLE001  # a bug in robin, perhaps for every reply; this one is paid for
             self._came.bugs.append(f"{type(error).__name__}: {error}")
-            return self._reader.unread(posed.arm, posed.draw, reply)
+            return self._interview.unread(posed.arm, posed.draw, reply)
 
     def _note(self, line: str) -> None:
         self._came.notes.append(line)

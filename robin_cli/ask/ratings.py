@@ -12,12 +12,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from robin_cli.ask.doubts import THINGS, is_doubtful
 from robin_cli.ask.expectation import MOST_OFF_SCALE, around
-from robin_cli.ask.forms import NOTHING, Form, LineReading, head_of
+from robin_cli.ask.kinds import NOTHING, Kind, LineReading, head_of
 from robin_cli.ask.marks import COLON, MARKS, MINUS, OPEN
-from robin_cli.model.records import Scale
+from robin_cli.ask.rubrics import Rubric
+from robin_cli.model.records import Pair, Scale
 
 _NUMBER_START = rf"[+{MINUS}]?[.,]?\d"
 
@@ -59,10 +61,11 @@ _COUNT = re.compile(
 _TOKEN = re.compile(around(r"([-−]?\d{1,9})"))
 
 
-class Ratings(Form):
-    """Ratings on a scale."""
+class Ratings(Kind):
+    """How good a response is: ratings on a scale."""
 
-    name = "rating"
+    name = "rate"
+    noun = "rating"
     head = head_of(
         "rating",
         about="for|of|on|out",
@@ -73,6 +76,34 @@ class Ratings(Form):
     )
     alone = re.compile(r"[\W_]*+(?:boxed\W*+)?\d[\W\d_]*+(?:out\s++of[\W\d_]*+)?", re.IGNORECASE)
     feedback = "assesses the quality of the response"
+    template = "absolute-judge"
+    input = "decisions"
+    responses: ClassVar = {"response": "response"}
+    values = (
+        *("instruction", "response", "rubric", "title", "attribute", "low", "high"),
+        *("attributes", "reference"),
+    )
+
+    def fill(
+        self,
+        pair: Pair,
+        rubric: Rubric,
+        variant: int,  # noqa: ARG002
+        criterion: Rubric | None,  # noqa: ARG002
+    ) -> Mapping[str, Any]:
+        return {"response": pair.response, **rubric.values}
+
+    def decision(self, rubric: Rubric, criterion: Rubric | None) -> Mapping[str, Any]:  # noqa: ARG002
+        examples = "".join(f"\n\n{example.text}" for example in rubric.examples)
+        return {
+            "type": "score",
+            "name": rubric.attribute,
+            "instructions": f"Rate the response to the instruction. Criterion: {rubric.title}{examples}",
+            "levels": [
+                {"label": str(rating), "description": text}
+                for rating, text in rubric.level_texts.items()
+            ],
+        }
 
     def wanted(self, scale: Scale) -> str:  # noqa: ARG002  # the question says it
         return "Score of the response"

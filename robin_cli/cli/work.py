@@ -45,7 +45,6 @@ def spend(store: RunStore, settings: Settings, resolved: Resolved, messages: Mes
     """
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
     outcome = None
-    gc.freeze()  # else every large collection looks through all modules again, and holds up the answers meanwhile
     try:
         outcome = asyncio.run(
             work(
@@ -94,6 +93,7 @@ def saying(what: str) -> Iterator[None]:
 
 @contextmanager
 def _around(session: Session, stop: Stop, messages: Messages, *, quiet: bool) -> Iterator[None]:
+    gc.freeze()  # after all imports: else large collections look through the modules again, and answers wait
     _stop_on_signals(stop, session, messages)
     if messages.console.is_terminal and sys.stdin is not None and sys.stdin.isatty():
         stop.offer = lambda batches: _left(batches, stop, messages)

@@ -65,7 +65,7 @@ def cost_of(money: Spending) -> str:
 
 def repeats_of(manifest: Manifest, goal: Goal) -> Repeats | None:
     """Return what finds the judges of a run that repeat themselves; None if it asks them for certified decisions."""
-    if manifest.certifies:
+    if manifest.own_settings["certify"]:
         return None
     asks_all = goal.asks_all and goal.least_calls == len(goal.space)
     return Repeats(goal.space, manifest.expected, asks_all=asks_all, ends=goal.ends)

@@ -15,8 +15,8 @@ import msgspec
 from robin_cli.data.local import whole_file
 from robin_cli.model.errors import StorageError, writing
 from robin_cli.model.records import SERVICE_ID
-from robin_cli.run.damage import UNREADABLE, unreadable
 from robin_cli.run.layout import BATCHES
+from robin_cli.run.tables import UNREADABLE, unreadable
 
 State = Literal["written", "uploaded", "creating", "submitted", "answered", "done", "withdrawn"]
 """The state of a batch. ``creating``: the service was asked to make it, and may have. ``answered``: the answers are on this

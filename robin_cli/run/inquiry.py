@@ -12,17 +12,15 @@ from robin_cli.data.groups import numbered
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision
-from robin_cli.model.errors import StorageError
+from robin_cli.model.decision import BEST, Decision, decision_by, is_of_systems, target_wrong_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_by, is_of_systems, target_wrong_of
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Inquiry:
     """The settings of a run, and its pairs as the goals need them, read on first use.
 
@@ -31,14 +29,12 @@ class Inquiry:
     Attributes:
         own: the run's own settings, by name.
         seed: of the run; it gives the random order of prompts and comparisons.
-        named: number of systems compared, if a manifest has it.
     """
 
     own: Mapping[str, Any]
     space: ArmSpace
     pairs: Iterable[Pair]
     seed: int | None
-    named: int | None = None
 
     @cached_property
     def table(self) -> PairTable:
@@ -101,27 +97,13 @@ class Inquiry:
     @cached_property
     def matches(self) -> Matches:
         """The comparisons of a pairwise run."""
-        found = matches_among(
-            self.space, self.table, self.seed, wants_best=self.own["decide"] is not None
+        table = self.table
+        responses = chain(table.texts("response"), table.texts(OTHER_COLUMN))
+        return matches_of(
+            self.space,
+            numbers_of(table.texts("prompt")),
+            numbers_of(responses).reshape(2, -1).T,
+            list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True)),
+            self.seed,
+            wants_best=self.own["decide"] is not None,
         )
-        if self.named not in {None, len(found.names)}:
-            raise StorageError(
-                f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"
-            )
-        return found
-
-
-def matches_among(
-    space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool
-) -> Matches:
-    """Return the comparisons of ``pairs``."""
-    table = PairTable.of(pairs)
-    prompt = numbers_of(table.texts("prompt"))
-    text = numbers_of(chain(table.texts("response"), table.texts(OTHER_COLUMN))).reshape(2, -1).T
-    named = list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True))
-    return matches_of(space, prompt, text, named, seed, wants_best=wants_best)
-
-
-def asks_all(own: Mapping[str, Any]) -> bool:
-    """Return whether a run with these settings asks about every pair; one that compares may leave some out."""
-    return not is_of_systems(own["decide"]) and not own["pairwise"]

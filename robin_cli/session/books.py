@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 from robin_cli.judges.judge import Judge
-from robin_cli.judges.limiter import Limiter
-from robin_cli.judges.permits import Permit, Permits
+from robin_cli.judges.limiter import Limiter, Permit
 from robin_cli.model.errors import LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
@@ -125,7 +124,7 @@ class Call:
     tickets: Sequence[Ticket]
     judge: int
     rest: Sequence[Ticket] = ()
-    at: Permits | None = None
+    at: Limiter | None = None
     money: float = 0.0
     question: Question | None = None
     permit: Permit | None = None

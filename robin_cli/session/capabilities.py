@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from robin_cli.ask.decisions import read_decision
-from robin_cli.ask.expectation import TOP_LOGPROBS, Expectation, expectation_of
-from robin_cli.ask.forms import Form
+from robin_cli.ask.answers import read_decision
+from robin_cli.ask.expectation import NO_EXPECTATION, TOP_LOGPROBS, expectation_of
+from robin_cli.ask.kinds import Kind
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.failover import Failover
@@ -141,9 +141,9 @@ async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:
     if not isinstance(outcome, Completion):
         return f"no: {outcome.detail.partition(';')[0]}"
     (answer,) = outcome.answers
-    rating, expected, _ = read_decision(prompts.kind.form, answer, prompts.scales[0])
+    rating, expected, _ = read_decision(prompts.kind, answer, prompts.scales[0])
     if expected.value is None:
-        return f"yes, but this answer holds no {prompts.kind.form.name} ({rating.reason})"
+        return f"yes, but this answer holds no {prompts.kind.noun} ({rating.reason})"
     return f"yes: --answers decisions would rate this answer {expected.value:.2f}"
 
 
@@ -155,7 +155,7 @@ async def _seen(
     **of_endpoint: Any,
 ) -> Capabilities | Failure:
     """Ask plainly, for four answers at once, with log probabilities, twice with one seed, and in the other order of two."""
-    form, scale = prompts.kind.form, prompts.scales[0]
+    kind, scale = prompts.kind, prompts.scales[0]
     messages, *swapped = (
         prompts.messages(_PAIR, prompts.attributes[0], variant)
         for variant in range(len(prompts.kind.variants))
@@ -171,12 +171,12 @@ async def _seen(
     others = [await patient.ask(Question(each)) for each in swapped]
     answer = first.answers[0]
     came = several.answers if isinstance(several, Reply) else ()
-    rating, expected = _read(answer, scale, form), Expectation(None, None, None)
+    rating, expected = _read(answer, scale, kind), NO_EXPECTATION
     if with_tokens and (tokens := with_tokens[0].tokens):
         text = with_tokens[0].text
-        if (at := form.place(text)) is not None:
-            expected = expectation_of(form, tokens, text, at, scale)
-    verdicts = [_verdict(each, scale, form) for each in (first, *others)]
+        if (at := kind.place(text)) is not None:
+            expected = expectation_of(kind, tokens, text, at, scale)
+    verdicts = [_verdict(each, scale, kind) for each in (first, *others)]
     of_verdicts = dict(zip(("verdict", "verdict_swapped"), verdicts, strict=False))
     has_logprobs = any(each.tokens for each in with_tokens)
     answered = (first, several, logprobs, *seeded, *others)
@@ -200,8 +200,8 @@ async def _seen(
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
         repeats={each.text for each in came} == {answer.text},
-        system_role=judge.takes_system,
-        parameters=sorted(judge.parameters()),
+        system_role=judge.dialect.takes_system,
+        parameters=sorted(_parameters(judge)),
         requests=sum(isinstance(each, Reply | Completion) for each in answered)
         + of_endpoint["decisions"].startswith("yes"),
     )
@@ -219,21 +219,26 @@ def _may_pass(problem: Outcome) -> bool:
     return isinstance(problem, Failure) and not problem.refused
 
 
-def _read(answer: Answer, scale: Scale, form: Form) -> Rating:
-    return form.parse(
+def _read(answer: Answer, scale: Scale, kind: Kind) -> Rating:
+    return kind.parse(
         answer.text, scale, finish_reason=answer.finish_reason, refusal=answer.refusal
     )
 
 
-def _verdict(reply: Reply | Failure, scale: Scale, form: Form) -> str:
+def _verdict(reply: Reply | Failure, scale: Scale, kind: Kind) -> str:
     if not isinstance(reply, Reply):
         return "none: it was not answered"
-    rating = _read(reply.answers[0], scale, form)
+    rating = _read(reply.answers[0], scale, kind)
     return verdict_of(rating.value, scale) or f"none: {rating.reason}"
 
 
+def _parameters(judge: OpenAIJudge) -> set[str]:
+    """Return the names of the parameters that are sent, after all that was learnt."""
+    return set(judge.body(Question([], seed=0))) - {"messages", "model"}
+
+
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:
-    if "seed" not in judge.parameters():
+    if "seed" not in _parameters(judge):
         return "refused"
     texts = [each.answers[0].text for each in seeded if isinstance(each, Reply)]
     if len(texts) < len(seeded):

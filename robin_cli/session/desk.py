@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.asking import Questions
+from robin_cli.ask.asking import Interview
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
@@ -38,21 +37,16 @@ class RunDesk:
     def __init__(
         self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
     ) -> None:
-        manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
+        manifest, space, noun = store.manifest, store.space, prompts.kind.noun
         self._asks_together = list(map(prompts.asks_together, manifest.answers))
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
-        self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
-        self._reader = AnswerReader(
-            space,
-            prompts.kind,
-            answers=manifest.answers,
-            asks_all=prompts.asks_all,
-            notify=notify,
+        self._interview = Interview(
+            prompts, space, answers=manifest.answers, notify=notify, seed=manifest.seed
         )
         self._trial = None
         if manifest.may_use_logprobs:
-            self._trial = LogprobTrial(space, prompts.kind.form, manifest.budget, notify)
+            self._trial = LogprobTrial(space, prompts.kind, manifest.budget, notify)
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
@@ -97,22 +91,22 @@ class RunDesk:
 
     def question(self, ticket: Ticket) -> Question:
         """Return the question for a ticket."""
-        return self._questions.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
+        return self._interview.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
 
     def question_about(self, tickets: Sequence[Ticket]) -> Question:
         """Return the question for tickets of one pair and judge, one for each attribute."""
         pair, arms = self.pair_of(tickets[0].arm), [ticket.arm for ticket in tickets]
-        return self._questions.question(self._store.pairs[pair], *tickets[0], arms)
+        return self._interview.question(self._store.pairs[pair], *tickets[0], arms)
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""
         if self._trial is not None:
             self._trial.look(ticket.arm, outcome)
-        return self._reader.judgments(ticket.arm, ticket.draw, outcome)
+        return self._interview.judgments(ticket.arm, ticket.draw, outcome)
 
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
         """Return the judgments of a reply that cannot be read."""
-        return self._reader.unread(ticket.arm, ticket.draw, reply)
+        return self._interview.unread(ticket.arm, ticket.draw, reply)
 
     def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk. EndpointError if a judge never gives a rating."""

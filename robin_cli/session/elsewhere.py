@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from robin_cli.judges.functions import Checked, Function
+from robin_cli.judges.functions import Checked, Function, judge_named, judge_of
 from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter, Price
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.registry import judge_named, judge_of
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import Plugin, install, plugins

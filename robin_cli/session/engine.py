@@ -9,7 +9,7 @@ from typing import Any
 
 from robin_cli.data.texts import give_back
 from robin_cli.judges.failover import Failover
-from robin_cli.judges.permits import Permit
+from robin_cli.judges.limiter import Permit
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Unanswered

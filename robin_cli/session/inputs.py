@@ -41,7 +41,10 @@ def checked_data(
     """Return ``dataset`` with human ratings by attribute. InputError if it does not fit ``settings``."""
     prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
-    dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
+    dataset = replace(
+        dataset,
+        pairs=dataset.pairs.with_ratings(prompts.renamed_ratings),
+    )
     check_target(settings, prompts.scales)
     check_answers(settings, prompts)
     check_human(dataset, prompts, notify)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from robin_cli.ask.expectation import expectation_of
-from robin_cli.ask.forms import Form
+from robin_cli.ask.kinds import Kind
 from robin_cli.judges.openai_http import TRIED
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.space import ArmSpace
@@ -24,9 +24,9 @@ class LogprobTrial:
     """
 
     def __init__(
-        self, space: ArmSpace, form: Form, budget: int, notify: Callable[[str], None]
+        self, space: ArmSpace, kind: Kind, budget: int, notify: Callable[[str], None]
     ) -> None:
-        self._space, self._form, self._budget, self._notify = space, form, budget, notify
+        self._space, self._kind, self._budget, self._notify = space, kind, budget, notify
         self._found: dict[int, list[bool]] = {}
 
     def look(self, arm: int, outcome: Reply | Failure) -> None:
@@ -39,11 +39,9 @@ class LogprobTrial:
         for answer in outcome.answers:
             if not answer.tokens:  # the request did not ask for them, or the endpoint sends none
                 continue
-            at = self._form.place(answer.text)
-            known = at is not None and expectation_of(
-                self._form, answer.tokens, answer.text, at, scale
-            )
-            found.append(bool(known and known.value is not None))
+            at = self._kind.place(answer.text)
+            known = expectation_of(self._kind, answer.tokens, answer.text, at, scale)
+            found.append(known.value is not None)
             if len(found) == _ENOUGH and found.count(False) <= _MOST_WITHOUT:
                 self._recommend(judge)
 

@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.goals.base import Goal
-from robin_cli.run.fold import COUNTED, Fold, counts_by_scale, values_of
+from robin_cli.run.fold import COUNTED, Fold, values_of
 from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.store import RunStore
 from robin_cli.session.stopping import Verdicts, last_look
+from robin_cli.stats.level_counts import counts_by_scale
 
 _MOST_READ_AGAIN = 2**20
 """The most judgments to read again, which takes a second or two."""

@@ -17,11 +17,12 @@ from robin_cli.data.pair_table import PairTable
 from robin_cli.data.scored import Reading, Scored
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
-from robin_cli.run.files_of_run import write_data, write_segment
 from robin_cli.run.journal import Journal
 from robin_cli.run.layout import CALLED, JOURNAL
 from robin_cli.run.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of, new_run_id
+from robin_cli.run.pair_files import write_data
 from robin_cli.run.schema import judgments_table
+from robin_cli.run.segments import write_segment
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 

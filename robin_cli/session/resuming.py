@@ -14,13 +14,13 @@ from robin_cli.goals.checks import check_target
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.run_judges import repeats_of
 from robin_cli.judges.metering import batch_share
+from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
-from robin_cli.run.decide import is_of_systems
-from robin_cli.run.made_here import is_made_here, kept_sendings
 from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
 from robin_cli.run.store import RunStore
 from robin_cli.session.inputs import recorded_prompts, sources_of
 from robin_cli.settings.addresses import judge_name
+from robin_cli.settings.made_here import is_made_here, kept_sendings
 from robin_cli.settings.reading import checked
 from robin_cli.settings.table import IN_PYTHON, SESSION, TABLE, Settings, recorded
 from robin_cli.settings.trust import NAMING, PRICES, Source, as_sequence

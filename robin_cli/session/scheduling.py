@@ -11,7 +11,6 @@ from robin_cli.model.errors import InputError
 from robin_cli.policies.base import Choice
 from robin_cli.policies.registry import chosen, policy_named
 from robin_cli.run.fold import Fold
-from robin_cli.run.reader import check_spent
 from robin_cli.run.store import RunStore
 from robin_cli.session.asking import reopen_arms
 from robin_cli.session.looking_again import look_again
@@ -60,13 +59,9 @@ def planner_of(
 
     Returns:
         The planner, and the number of ratings per arm that are asked before any are looked at: in rounds, in the first.
-
-    Raises:
-        RunError: more is spent than the budget.
     """
     manifest, space = store.manifest, store.space
     by_money = manifest.budget_usd is not None
-    check_spent(store.path, manifest, fold.arms.spent)
     reopen_arms(fold.writable, space.judge, fold.set_aside)
     policy = goal.policy(manifest, store.variances, prices)
     if (

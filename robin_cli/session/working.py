@@ -13,7 +13,6 @@ from robin_cli.judges.metering import batch_share
 from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import has_open_batches
-from robin_cli.run.made_here import keep_sendings
 from robin_cli.run.manifest import REACHED
 from robin_cli.run.store import RunStore
 from robin_cli.session.carrying import Closing, carrying_of
@@ -21,6 +20,7 @@ from robin_cli.session.cautions import cautions
 from robin_cli.session.labelled import keep_labels, labels_at_start
 from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import Stop, end_all
+from robin_cli.settings.made_here import keep_sendings
 from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.table import TABLE
 

@@ -64,7 +64,6 @@ class Work:
     failed: Mapping[str, int]
     refused: int
     waited_s: float
-    repeated_judgments: int
     in_flight_at_stop: int | None
     under_way: Sequence[UnderWay]
     pairs: int
@@ -98,7 +97,6 @@ class Work:
             failed=_reasons(run, "failed"),
             refused=sum(each.get("refused", 0) for each in manifest.sessions),
             waited_s=sum(each.get("waited_s", 0.0) for each in manifest.sessions),
-            repeated_judgments=run.fold.draws.set_aside,
             in_flight_at_stop=manifest.sessions[-1].get("in_flight")
             if manifest.sessions and not working
             else None,
@@ -119,13 +117,11 @@ class Work:
         """Return how the calls went in words, by name; only problems are listed."""
         in_flight = self.in_flight_at_stop
         stopped = "unknown: it was killed, or is new" if in_flight is None else str(in_flight)
-        repeated = f"{number_of(self.repeated_judgments, 'judgment')}, not counted"
         lines = {
             f"without a {goal.noun}": counted(self.unparsed, goal.noun),
             **self._answers_line(),
             "failed calls": counted(self.failed),
             "refused": refused_text(self.refused, self.waited_s),
-            "repeated": repeated if self.repeated_judgments else "",
             **self._row_lines(goal),
             "in flight at stop": "" if self.state in {"working", "finished"} else stopped,
             **under_way_lines(self.under_way),

@@ -97,10 +97,8 @@ def test_prices_batches_as_the_list_does_or_at_half() -> None:
         assert alone is not None, (model, url)
         if url == GROQ:
             assert batch is None
-            assert alone.at(batch=True) is None
             continue
         assert batch is not None, (model, url)
-        assert batch == alone.at(batch=True)
         assert batch.cost(10**6, 10**6) == pytest.approx(alone.cost(10**6, 10**6) / 2), (model, url)
 
 
@@ -111,15 +109,10 @@ def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_by_batch() ->
         prices_at(judge, batch=True, is_limited=True)
 
 
-def test_takes_given_prices_as_those_of_the_calls_and_twice_them_without_the_batch_service() -> (
-    None
-):
+def test_takes_given_prices_as_those_of_the_calls() -> None:
     price = price_of("our-own-model", OPENAI, price_in=1.0, price_out=3.0, batch=True)
     assert price is not None
     assert price.cost(10**6, 10**6) == pytest.approx(4.0)
-    alone = price.at(batch=False)
-    assert alone is not None
-    assert alone.cost(10**6, 10**6) == pytest.approx(8.0)
 
 
 def test_prices_cached_tokens_apart_where_their_price_is_given() -> None:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from robin_cli import judge, open_run
-from robin_cli.judges import registry
+from robin_cli.judges import functions
 from robin_cli.judges.functions import Checked, FunctionJudge
 from robin_cli.judges.judge import Options
 from robin_cli.judges.metering import Meter, Price
@@ -345,7 +345,7 @@ def test_names_the_package_whose_judge_is_broken(install: Install, code: str, sa
     with pytest.raises(
         InputError, match="--judge broken: the package robin-broken, which adds broken, failed"
     ) as raised:
-        registry.judge_named("broken", Options("m"))
+        functions.judge_named("broken", Options("m"))
     assert said in str(raised.value)
     assert str(raised.value).endswith("pip uninstall robin-broken")
 
@@ -356,11 +356,11 @@ def test_says_which_judges_there_are_and_which_two_have_one_name(install: Instal
     refuses(
         InputError,
         r"robin-one and robin-two both add twin. Uninstall one",
-        registry.check_known,
+        functions.check_known,
         "twin",
     )
     said = r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
-    refuses(InputError, said, registry.check_known, "twim")
+    refuses(InputError, said, functions.check_known, "twim")
 
 
 def test_a_package_adds_a_judge_that_robin_uses_by_name(install: Install, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray, WritableArms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Seen, Setup
@@ -17,7 +18,6 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.of_goals.apt import Apt
 from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.session import planner
 from robin_cli.session.planner import Planner, Ticket
 from tests.session.played import play

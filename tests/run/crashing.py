@@ -233,7 +233,7 @@ def _endpoints(
     limiters = [Limiter(calls, ceiling=calls, clock=lambda: 0.0) for _ in resolved.judges]
     notices = Notices("memory", lambda _: None)
     chains = [Retrying(MemoryJudge(told), limiter, notices) for limiter in limiters]
-    judges = [Failover([("memory", chain)], notify=lambda _: None) for chain in chains]
+    judges = [Failover([chain]) for chain in chains]
     return judges, [None] * len(judges)
 
 

@@ -50,8 +50,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("journal") / "r"
     settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
     RunStore.create(path, manifest(settings=settings_), PAIRS).close()
-    lines = lines_of([judgment(k) for k in range(6)])
-    Journal.create(path / "journal.jsonl", read_manifest(path).run_id, 1, lines).close()
+    rows = [judgment(k) for k in range(6)]
+    Journal.create(path / "journal.jsonl", read_manifest(path).run_id, 1, rows).close()
     return path
 
 
@@ -84,7 +84,6 @@ def test_meets_any_bytes(run: Path, journal: bytes) -> None:
     assert found == 6 or b"\n" in journal  # an end that was torn is forgiven
 
 
-@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.RepeatedJudgments")
 @given(st.integers(0, 2000), st.binary(min_size=1, max_size=4))
 @anything
 def test_meets_any_damage(run: Path, at: int, damage: bytes) -> None:
@@ -94,7 +93,6 @@ def test_meets_any_damage(run: Path, at: int, damage: bytes) -> None:
     assert read_with(run, sound) == 6
 
 
-@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.RepeatedJudgments")
 @given(st.dictionaries(st.sampled_from(NAMES), values, min_size=1, max_size=4), st.booleans())
 @anything
 def test_meets_any_values_in_a_line(run: Path, change: dict[str, Any], drop: bool) -> None:

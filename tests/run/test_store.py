@@ -7,6 +7,7 @@ import re
 import resource
 import stat
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def test_keeps_what_it_was_given_in_order(tmp_path: Path) -> None:
 
 def test_forgives_a_torn_last_line_wherever_it_was_torn(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal.create(path, RUN_ID, 1) as journal:
+    with closing(Journal.create(path, RUN_ID, 1)) as journal:
         journal.write([judgment(0), judgment(1)])
         sound = path.stat().st_size
         journal.write([judgment(2)])
@@ -131,7 +132,7 @@ def test_forgives_a_torn_last_line_wherever_it_was_torn(tmp_path: Path) -> None:
             ["r0", "r1"],
             sound,
         )
-        with Journal(path, RUN_ID, content.sound_bytes) as journal:
+        with closing(Journal(path, content.sound_bytes)) as journal:
             journal.write([judgment(3)])
         again = read_journal(path)
         assert again is not None
@@ -140,7 +141,7 @@ def test_forgives_a_torn_last_line_wherever_it_was_torn(tmp_path: Path) -> None:
 
 def test_forgives_an_end_of_zeros_after_a_power_cut(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal.create(path, RUN_ID, 1) as journal:
+    with closing(Journal.create(path, RUN_ID, 1)) as journal:
         journal.write([judgment(0)])
     path.write_bytes(path.read_bytes() + bytes(500) + b"\n" + bytes(20))
     content = read_journal(path)
@@ -151,7 +152,7 @@ def test_forgives_an_end_of_zeros_after_a_power_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", [3, 4])
 def test_names_a_damaged_line_also_if_it_is_the_last(tmp_path: Path, line: int) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal.create(path, RUN_ID, 1) as journal:
+    with closing(Journal.create(path, RUN_ID, 1)) as journal:
         journal.write([judgment(k) for k in range(3)])
     lines = path.read_bytes().split(b"\n")
     lines[line - 1] = lines[line - 1].replace(b"r", b"s", 1)

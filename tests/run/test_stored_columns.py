@@ -84,10 +84,6 @@ def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
 
 def test_leaves_no_columns_of_a_run_that_made_way(tmp_path: Path) -> None:
     RunStore.create(tmp_path / "r", manifest(), PAIRS).make_way()
-    assert not (tmp_path / "r" / "columns.parquet").exists()
-    RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
-    for name in ("manifest.json", "state.parquet"):  # as after a crash
-        (tmp_path / "r" / name).unlink()
     made(tmp_path / "r", [Pair("p0", "p", "r")])
     assert list(read_run(tmp_path / "r").column_names) == []
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from robin_cli.model.arms import WritableArms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -16,7 +17,6 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.refits import last_refit
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.simulate.runs import Ratings
 from tests.policies.test_systems import each_answered_all, systems_for

@@ -74,7 +74,7 @@ def limited(judge: Judge, at_a_time: int) -> Failover:
     """A judge that is asked so many questions at a time, and each once."""
     limiter = Limiter(at_a_time, ceiling=at_a_time, clock=lambda: 0.0)
     chain = Retrying(judge, limiter, Notices("m", lambda _: None))
-    return Failover([("m", chain)], notify=lambda _: None)
+    return Failover([chain])
 
 
 class Desk(RunDesk):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from robin_cli.model.arms import WritableArms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -17,7 +18,6 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.refits import last_refit
 from robin_cli.policies.registry import chosen
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.stopping import last_look, next_look

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Judgment, Scale
-from robin_cli.run.fold import Fold, counts_by_scale
+from robin_cli.run.fold import Fold
 from robin_cli.run.lookup import ArmLookup
 from robin_cli.run.manifest import ends_of
 from robin_cli.run.reader import RunData, space_of
 from robin_cli.run.schema import judgments_table
-from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from tests.run.test_store import judgment, manifest
 
 ENDS = st.sampled_from([(0, 4), (1, 10), (-2, 2), (0, 1), (0, 100)])
@@ -29,9 +29,7 @@ def run_with(rows: list[Judgment], scales: list[Scale]) -> RunData:
     attributes = tuple(f"a{number}" for number in range(len(scales)))
     made = manifest(attributes=attributes, scale=ends_of(attributes, scales))
     space, table = space_of(made, ["p0", "p1", "p2"]), judgments_table(rows)
-    return RunData(
-        Path("run"), made, space, {}, ArmLookup(space).arms_of(table), table, Fold(space)
-    )
+    return RunData(Path("run"), made, {}, ArmLookup(space).arms_of(table), table, Fold(space))
 
 
 @given(scales=st.tuples(ENDS, ENDS), answers=ANSWERS, split=st.integers(0, 20))

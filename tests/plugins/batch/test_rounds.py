@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from robin_batch import rounds as in_rounds
 from robin_batch.folder import Batches
 from robin_batch.rounds import Rounds, Sender
-from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.kinds import RATE
+from robin_cli.ask.asking import Interview
+from robin_cli.ask.prompts import load_prompts
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.arms import WritableArms
@@ -39,6 +39,7 @@ from robin_cli.session.round_sizes import first_depth
 from robin_cli.session.stop import Stop
 
 PAIRS = 4
+RATE = load_prompts(["helpfulness"])
 RUN_ID = "0123456789abcdef"
 
 
@@ -52,7 +53,7 @@ class Desk(RunDesk):
         self.space = ArmSpace(
             [f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)]
         )
-        self._reader = AnswerReader(self.space, RATE, answers=["text"], notify=lambda _: None)
+        self._reader = Interview(RATE, self.space, answers=["text"], notify=lambda _: None)
 
     def record_under_way(self, calls: int) -> None:
         """Nothing is on disk."""
