@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -26,33 +26,6 @@ def written_table(stream: IO[bytes] | Path, schema: pa.Schema) -> pq.ParquetWrit
     return pq.ParquetWriter(
         stream, schema, compression="zstd", write_batch_size=64, write_page_checksum=True
     )
-
-
-def read_table(
-    stream: IO[bytes], source: str, columns: Sequence[str], rows: int = BATCH_ROWS
-) -> pa.Table:
-    """Return those of the columns that a Parquet file has, with the file's metadata.
-
-    Args:
-        rows: the most rows that are decoded at a time.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    import pyarrow as pa
-
-    file, schema = opened_file(stream, source)
-    names = [name for name in schema.names if name in columns]
-    kept = pa.schema([schema.field(name) for name in names], schema.metadata)
-    return pa.Table.from_batches(list(batches(file, source, names, rows=rows)), kept)
-
-
-def table_batches(
-    stream: IO[bytes], source: str, wanted: Callable[[str], bool]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted columns of a Parquet file, some rows at a time."""
-    file, schema = opened_file(stream, source)
-    yield from batches(file, source, list(filter(wanted, schema.names)))
 
 
 def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Schema]:
