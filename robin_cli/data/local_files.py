@@ -63,12 +63,9 @@ def _missing(path: Path) -> str:
         return f"no such file, and no folder {shown(str(path.parent), 200)}. Check the path."
     if close := nearest(path.name, _names_in(path.parent)):
         return f"no such file. Did you mean {shown(close, 200)}?"
-    inside = _readable_in(path.parent)
-    return (
-        f"no such file. The folder has {', '.join(inside)}."
-        if inside
-        else "no such file. Check the path."
-    )
+    inside = ", ".join(_readable_in(path.parent))
+    step = f"The folder has {inside}." if inside else "Check the path."
+    return f"no such file. {step}"
 
 
 def _names_in(folder: Path) -> list[str]:
