@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,39 +37,22 @@ class GrowingTable:
     def __getitem__(self, at: int) -> Pair:
         return pair_of(self._pairs.row(at), without_nulls(self._further.row(at)))
 
-    def add(
-        self,
-        ids: Sequence[str],
-        pairs: Sequence[Pair | Held],
-        human: Mapping[str, Sequence[Any]],
-        columns: Mapping[str, Sequence[Any]],
-    ) -> None:
-        """Add pairs with their ids, and columns of human ratings and of further values.
-
-        Raises:
-            InputError: the disk is full.
-        """
-        texts: dict[str, Sequence[str | None]] = {"pair_id": ids}
-        for name, field in (
-            ("prompt", "prompt"),
-            ("response", "response"),
-            *OPTIONAL_TEXTS.items(),
-        ):
-            texts[name] = [getattr(pair, field) for pair in pairs]
-        batch = {name: pa.array(values, pa.large_string()) for name, values in texts.items()}
+    def add_pairs(self, pairs: Sequence[Pair | Held]) -> None:
+        """Add pairs. InputError if the disk is full."""
+        human, columns = (
+            {name: [values.get(name) for values in rows] for name in dict.fromkeys(chain(*rows))}
+            for rows in ([pair.human for pair in pairs], [pair.columns for pair in pairs])
+        )
+        texts = {name: name for name in ALWAYS} | OPTIONAL_TEXTS
+        batch = {
+            name: pa.array([getattr(pair, field) for pair in pairs], pa.large_string())
+            for name, field in texts.items()
+        }
         batch |= {name: pa.array(values, pa.float64()) for name, values in human.items()}
         further = _with_values({name: typed(values) for name, values in columns.items()})
         always = {name: batch.pop(name) for name in ALWAYS}
         self._pairs.add(pa.record_batch(always | _with_values(batch)))
         self._further.add(pa.record_batch(further or {_NOTHING: pa.nulls(len(pairs))}))
-
-    def add_pairs(self, pairs: Sequence[Pair]) -> None:
-        """Add pairs as :meth:`add` does."""
-        human, columns = (
-            {name: [values.get(name) for values in rows] for name in dict.fromkeys(chain(*rows))}
-            for rows in ([pair.human for pair in pairs], [pair.columns for pair in pairs])
-        )
-        self.add([pair.pair_id for pair in pairs], pairs, human, columns)
 
     def table(self, without: Collection[str] = ()) -> PairTable:
         """Return the pairs, ``without`` these further columns."""

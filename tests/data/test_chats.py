@@ -220,6 +220,11 @@ FORMS: dict[str, tuple[list[Any], str, str]] = {
         "A",
     ),
     "a refusal": ([USER, {"role": "assistant", "content": None, "refusal": "No."}], "Hi", "No."),
+    "a refusal beside nothing": (
+        [USER, {"role": "assistant", "content": "", "refusal": "No."}],
+        "Hi",
+        "No.",
+    ),
     "a part that refuses": (parts({"type": "refusal", "refusal": "No."}), "Hi", "No."),
     "parts of responses": (
         [

@@ -213,6 +213,25 @@ def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "path", "share"),
+    [
+        ({"winner": "model_b"}, "winner", 0.0),
+        ({"winner": "tie (bothbad)"}, "winner", 0.5),
+        ({"label": "A>B"}, "label", 1.0),
+        ({"winner_model_a": 0, "winner_tie": 1}, "winner_model_a", 0.5),
+        ({"winner_model_a": "1", "winner_tie": "0"}, "winner_model_a", 1.0),
+        ({"choice": 0, "summaries": []}, "choice", 1.0),
+        ({"choice": 1, "summaries": []}, "choice", 0.0),
+    ],
+)
+def test_reads_the_verdicts_of_other_data_sets(
+    tmp_path: Path, more: Row, path: str, share: float
+) -> None:
+    (pair,) = loaded(tmp_path, [{**TWO, **more}], columns={"preference": path}).pairs
+    assert pair.human == {"preference": share}
+
+
 # rows of one response
 
 

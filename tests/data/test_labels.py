@@ -227,5 +227,7 @@ def test_takes_the_best_response_of_groups_by_name(tmp_path: Path) -> None:
 def test_takes_a_usual_column_of_people_for_the_labellers(tmp_path: Path, who: str) -> None:
     found = read(tmp_path, f"pair_id,{who},label\np1,ann,3\np1,bob,4\n")
     assert values(found) == {"p1": 3.5}
+    lines = f'{{"pair_id": "p1", "{who}": "ann", "label": 3}}\n{{"pair_id": "p2", "label": 1}}\n'
+    assert values(read(tmp_path, lines, name="labels.jsonl")) == {"p1": 3.0, "p2": 1.0}
     with pytest.raises(InputError, match='the column "annotator" would not be read'):
         read(tmp_path, "pair_id,annotator,reviewer,label\np1,ann,bob,3\n")
