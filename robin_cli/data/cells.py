@@ -68,7 +68,7 @@ class Notes:
 
 
 def table_of(
-    records: Iterator[tuple[int, list[Any] | BadRow]],
+    records: Iterator[tuple[int, list[Any]]],
     columns: Callable[[list[str]], tuple[list[str], RowOf]],
     source: str,
     unit: Unit,
@@ -89,39 +89,33 @@ def table_of(
         return Table(None, unit, iter(()))
     at = header_at([cells for _, cells in first], wanted.names)
     number, header = first[at]
-    here = place(source, unit, number)
-    if isinstance(header, BadRow):
-        raise InputError(f"{here}: {header}")
     names, row_of = columns(["" if cell is None else str(cell).strip() for cell in header])
-    check_names(names, here, wanted)
+    check_names(names, place(source, unit, number), wanted)
     if at:
         notes.facts.append(f"the column names are in {unit} {number}")
 
     def rows() -> Iterator[tuple[int, Row | BadRow]]:
         for number, cells in chain(first[at + 1 :], records):
-            if isinstance(cells, BadRow):
-                yield number, cells
-            elif cells == header:
+            if cells == header:
                 notes.counts["row", "with the column names again left out"] += 1
-            else:
-                try:
-                    yield number, row_of(cells)
-                except BadRow as bad:
-                    yield number, bad
+                continue
+            try:
+                yield number, row_of(cells)
+            except BadRow as bad:
+                yield number, bad
 
     return Table(names, unit, rows(), notes.texts)
 
 
-def header_at(head: Sequence[Sequence[Any] | BadRow], names: Collection[str]) -> int:
+def header_at(head: Sequence[Sequence[Any]], names: Collection[str]) -> int:
     """Return which of the first records is the header: the one with most of ``names``, at least 2.
 
     Else the first with two cells that are not empty: a title has one. Else the first.
     """
-    cells = [[] if isinstance(each, BadRow) else each for each in head]
-    fits = [len({str(cell).strip() for cell in each if cell} & {*names}) for each in cells]
+    fits = [len({str(cell).strip() for cell in cells if cell} & {*names}) for cells in head]
     if max(fits) > 1:
         return fits.index(max(fits))
-    return next((at for at, each in enumerate(cells) if sum(map(bool, each)) > 1), 0)
+    return next((at for at, cells in enumerate(head) if sum(map(bool, cells)) > 1), 0)
 
 
 def check_names(names: Sequence[str], here: str, wanted: Wanted) -> None:

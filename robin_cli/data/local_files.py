@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,18 @@ from robin_cli.data.workbooks import file_of
 from robin_cli.model.errors import InputError, nearest, shown
 
 _MOST_NAMES = 10_000
+
+
+def local_matches(name: str) -> list[str]:
+    """Return the files that a glob matches, sorted; the name of an existing file is that file."""
+    if not glob.has_magic(name) or os.path.lexists(name):
+        return [name]
+    found = glob.glob(name, recursive=True)  # noqa: PTH207  # Path.glob takes no absolute pattern
+    matches = sorted(each for each in found if not Path(each).is_dir())
+    if not matches:
+        pattern = shown(name, 200)
+        raise InputError(f"{pattern}: matches no file. Check the pattern: ls {pattern}")
+    return matches
 
 
 def local_file(name: str) -> tuple[Path, str, tuple[Format, str]]:
@@ -50,12 +63,9 @@ def _missing(path: Path) -> str:
         return f"no such file, and no folder {shown(str(path.parent), 200)}. Check the path."
     if close := nearest(path.name, _names_in(path.parent)):
         return f"no such file. Did you mean {shown(close, 200)}?"
-    inside = _readable_in(path.parent)
-    return (
-        f"no such file. The folder has {', '.join(inside)}."
-        if inside
-        else "no such file. Check the path."
-    )
+    inside = ", ".join(_readable_in(path.parent))
+    step = f"The folder has {inside}." if inside else "Check the path."
+    return f"no such file. {step}"
 
 
 def _names_in(folder: Path) -> list[str]:

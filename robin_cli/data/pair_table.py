@@ -57,14 +57,6 @@ class PairTable(Sequence[Pair]):
         self._renamed = renamed or {}
 
     @staticmethod
-    def spooled(
-        batches: Iterable[pa.RecordBatch], columns: Callable[[], pa.Table] = lambda: pa.table({})
-    ) -> PairTable:
-        """Make a table of batches, which are copied now."""
-        spool = Spool.of(batches)
-        return PairTable(lambda: spool, columns)
-
-    @staticmethod
     def of(pairs: Iterable[Pair], without: Collection[str] = ()) -> PairTable:
         """Make a table of any pairs, ``without`` these further columns; a table stays as it is."""
         if isinstance(pairs, PairTable):
@@ -99,27 +91,21 @@ class PairTable(Sequence[Pair]):
         parts = [pa.Table.from_batches([batch]) for batch in self._spool.batches]
         empty = pa.table({name: pa.array([], pa.large_string()) for name in ALWAYS})
         table = pa.concat_tables([empty, *parts], promote_options="default")
-        texts = [name for name in TEXTS if name in table.column_names]
+        columns = {name: table[name] for name in TEXTS if name in table.column_names}
         ratings = {name: table[name] for name in table.column_names if name not in TEXTS}
-        own = dict(ratings)
-        for name, of in self._renamed.items():
-            if of in own:
-                ratings[name] = pc.coalesce(own[of], own.get(name, pa.scalar(None, pa.float64())))
-        table = table.select(texts)
-        for name in sorted(ratings):
-            table = table.append_column(name, ratings[name])
-        return table
+        null = pa.scalar(None, pa.float64())
+        ratings |= {
+            name: pc.coalesce(ratings[of], ratings.get(name, null))
+            for name, of in self._renamed.items()
+            if of in ratings
+        }
+        return pa.table(columns | {name: ratings[name] for name in sorted(ratings)})
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of :attr:`table`, few of them in memory at a time."""
         for batch in self.table.to_batches():
             yield batch
             self._spool.look_at(batch.nbytes)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of :attr:`table`."""
-        return self.table.schema
 
     def __len__(self) -> int:
         return len(self._spool)

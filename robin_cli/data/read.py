@@ -7,10 +7,8 @@ then the samples of a log as rows.
 from __future__ import annotations
 
 import codecs
-import glob
 import hashlib
 import io
-import os
 import sys
 import tempfile
 import warnings
@@ -19,15 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import orjson
-
 from robin_cli.data import compression, registry, remote
 from robin_cli.data.local import temporary_folder
-from robin_cli.data.local_files import local_file, reading
+from robin_cli.data.local_files import local_file, local_matches, reading
 from robin_cli.data.logs import read_samples
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, place
 from robin_cli.data.workbooks import file_of
-from robin_cli.model.errors import InputError, ReadAs, shown
+from robin_cli.model.errors import InputError, ReadAs
 
 STDIN = "-"
 """The name that means standard input."""
@@ -63,20 +59,9 @@ def expanded(names: Iterable[str | Path]) -> list[str]:
         elif name == STDIN or remote.scheme_of(name):
             found.setdefault(name, name)
         else:
-            for each in _matches(name):
+            for each in local_matches(name):
                 found.setdefault(Path(each).absolute(), each)
     return list(found.values())
-
-
-def _matches(name: str) -> list[str]:
-    if not glob.has_magic(name) or os.path.lexists(name):
-        return [name]
-    found = glob.glob(name, recursive=True)  # noqa: PTH207  # Path.glob takes no absolute pattern
-    matches = sorted(each for each in found if not Path(each).is_dir())
-    if not matches:
-        pattern = shown(name, 200)
-        raise InputError(f"{pattern}: matches no file. Check the pattern: ls {pattern}")
-    return matches
 
 
 def check_files(names: Sequence[str]) -> None:
@@ -88,10 +73,8 @@ def check_files(names: Sequence[str]) -> None:
         )
     for name in names:
         if name != STDIN and not remote.scheme_of(name):
-            if glob.has_magic(name):
-                expanded([name])
-            else:
-                local_file(name)
+            for each in local_matches(name):
+                local_file(each)
 
 
 @contextmanager
@@ -122,15 +105,18 @@ def opened(name: str | Path | io.BytesIO, wanted: Wanted, called: str = "") -> I
 @contextmanager
 def _as_it_is(name: str | Path | io.BytesIO, wanted: Wanted, called: str) -> Iterator[Source]:
     """Open a source without a look at what its rows are."""
-    if isinstance(name, io.BytesIO):
-        yield _of_bytes(name, called, wanted)
-    elif (name := str(name)) == STDIN:
+    if str(name) == STDIN:
+        called = "standard input"
         if sys.stdin is None:
-            raise InputError("standard input: is closed; pipe the pairs into it, or name a file")
-        with reading("standard input"):
-            data = io.BytesIO(sys.stdin.buffer.read())
-        yield _of_bytes(data, "standard input", wanted)
-    elif remote.is_remote(name):
+            raise InputError(f"{called}: is closed; pipe the pairs into it, or name a file")
+        with reading(called):
+            name = io.BytesIO(sys.stdin.buffer.read())
+    if isinstance(name, io.BytesIO):
+        with reading(called):
+            yield _source(name, called, registry.format_by_content(name, called), wanted)
+        return
+    name = str(name)
+    if remote.is_remote(name):
         with _downloaded(name, wanted) as source:
             yield source
     elif remote.scheme_of(name):
@@ -148,13 +134,6 @@ def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
         if isinstance(row, BadRow):
             raise row.at(here, step)
         yield here, row
-
-
-def _of_bytes(stream: BinaryIO, source: str, wanted: Wanted) -> Source:
-    """Open bytes in memory, in the format of their first bytes."""
-    with reading(source):
-        stream.seek(0)
-        return _source(stream, source, registry.format_by_content(stream, source), wanted)
 
 
 def _source(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted) -> Source:
@@ -221,10 +200,7 @@ def _of_scheme(address: str, wanted: Wanted) -> Source:
 
     def rows() -> Iterator[tuple[int, Row | BadRow]]:
         for number, row in table.rows:
-            try:
-                digest.update(orjson.dumps(row, default=str))
-            except TypeError:  # half a surrogate pair, or a number past 64 bits
-                digest.update(repr(row).encode())
+            digest.update(repr(row).encode("utf-8", "backslashreplace"))
             yield number, row
 
     return Source(source, table._replace(rows=rows()), digest.hexdigest)

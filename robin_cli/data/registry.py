@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from robin_cli.data import compression, remote
 from robin_cli.data.formats import csv_rows, hub, json_rows, parquet_rows, sheets
@@ -29,7 +29,6 @@ FORMATS: dict[str, Format] = {
 SCHEMES = {"hf": hub.read_hub}
 
 _HEAD_BYTES = 2**16
-_Found = TypeVar("_Found")
 
 
 def format_of(name: str) -> tuple[Format, str] | None:
@@ -40,7 +39,8 @@ def format_of(name: str) -> tuple[Format, str] | None:
     whole, packed = compression.split_suffix(name.lower())
     if packed and (found := _by_end(whole, FORMATS)):
         return (found, packed) if found.packable else None
-    found = _by_end(name.lower(), {**_formats_of_packages(), **FORMATS})
+    packages = {end: _format_of_package(plugin) for end, plugin in _plugins().items()}
+    found = _by_end(name.lower(), {**packages, **FORMATS})
     return (found, "") if found else None
 
 
@@ -50,6 +50,7 @@ def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
     Raises:
         InputError: it is compressed twice.
     """
+    stream.seek(0)
     head = stream.read(_HEAD_BYTES)
     packed = compression.suffix_of(head)
     if packed:
@@ -100,22 +101,14 @@ def unread(name: str) -> str:
     )
 
 
-def _by_end(name: str, known: Mapping[str, _Found]) -> _Found | None:
+def _by_end(name: str, known: Mapping[str, Format]) -> Format | None:
     ends = [each for each in known if each.startswith(".") and name.endswith(each)]
     return known[max(ends, key=len)] if ends else None
 
 
 def _plugins() -> dict[str, Plugin]:
     """Return the packages' formats by the ends of names and by schemes, in small letters."""
-    found: dict[str, Plugin] = {}
-    for each in plugins(GROUP).values():
-        name = each.name.lower().removesuffix("://")
-        found[name] = Plugin(name, (*(found[name].entries if name in found else ()), *each.entries))
-    return found
-
-
-def _formats_of_packages() -> dict[str, Format]:
-    return {name: _format_of_package(plugin) for name, plugin in _plugins().items()}
+    return {each.name.lower().removesuffix("://"): each for each in plugins(GROUP).values()}
 
 
 def _format_of_package(plugin: Plugin) -> Format:

@@ -41,15 +41,6 @@ class Layout(NamedTuple):
     merged: list[tuple[int, int, int]]
     unsaved: list[tuple[int, int]]
 
-    def without_columns(self, count: int) -> Layout:
-        """Return the layout of the sheet without its first ``count`` columns."""
-        return Layout(
-            self.hidden,
-            [column - count for column in self.hidden_columns],
-            [(first, last, column - count) for first, last, column in self.merged],
-            [(row, column - count) for row, column in self.unsaved],
-        )
-
 
 def layout_of(stream: BinaryIO, sheet: str) -> Layout:
     """Return the layout of a sheet of an .xlsx or .ods file, and rewind the stream."""

@@ -31,7 +31,7 @@ _WHOLE = 2.0**53
 _SHEET = re.compile(r"(.*?(?:\.xlsx|\.xlsm|\.ods)(?:\?[^#]*)?)#", re.IGNORECASE | re.DOTALL)
 
 Line = tuple[int, list[Any]]
-"""A row of a sheet: its number there, and its cells from the first column that is used."""
+"""A row of a sheet: its number there, and its cells."""
 
 
 class Workbook:
@@ -59,8 +59,10 @@ class Workbook:
         """
         starts = {(first, column): last for first, last, column in merged}
         filling: dict[int, tuple[int, Any]] = {}
-        for number, row in enumerate(self._sheet(sheet).iter_rows(), 1):
-            cells = list(map(_plain_cell, row))
+        table = self._sheet(sheet)
+        before = [None] * (table.start or (0, 0))[1]  # calamine leaves out empty columns here
+        for number, row in enumerate(table.iter_rows(), 1):
+            cells = before + list(map(_plain_cell, row))
             for column, (last, value) in filling.items():
                 if number <= last and column <= len(cells):
                     cells[column - 1] = value
@@ -69,10 +71,6 @@ class Workbook:
                     filling[column] = starts[number, column], cell
             if cells.count(None) < len(cells):
                 yield number, cells
-
-    def first_column(self, sheet: str) -> int:
-        """Return the number of empty columns before the table: rows have no cells for these."""
-        return (self._sheet(sheet).start or (0, 0))[1]
 
     def choose(self, wanted: Collection[str]) -> tuple[str, list[str]]:
         """Return the first visible sheet with ``wanted`` columns, and the names of the others.

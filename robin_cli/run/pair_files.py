@@ -30,7 +30,7 @@ GROUP_BYTES = 2**25
 def write_data(run: Path, pairs: PairTable, variances: FloatArray | None) -> None:
     """Write the data of a new run. OSError if the disk refuses."""
     (run / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-    _write_batches(run / PAIRS, pairs.schema, pairs.batches())
+    _write_batches(run / PAIRS, pairs.table.schema, pairs.batches())
     give_back()  # the memory of their pages, which is much if texts are long
     for name in (COLUMNS, VARIANCES):  # of an earlier run without answers
         (run / name).unlink(missing_ok=True)
@@ -131,7 +131,8 @@ def read_pair_ids(path: Path) -> Texts:
 
 def read_pairs(path: Path) -> PairTable:
     """Read the pairs of the run at ``path`` with their texts. StorageError if they cannot be read."""
-    return PairTable.spooled(read_pair_batches(path), lambda: read_columns(path))
+    spool = Spool.of(read_pair_batches(path))
+    return PairTable(lambda: spool, lambda: read_columns(path))
 
 
 def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:

@@ -47,6 +47,8 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") ->
         InputError: the header cannot be used; a quote does not close, so that the rows after it
             are unknown.
     """
+    # The module's own limit is 128 KiB. It is one for the process, so it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     text, encoding = text_of(stream, source, wanted.encoding)
     head = text.read(_HEAD)
     separator, is_stated = _separator(head, usual, wanted)
@@ -59,8 +61,6 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") ->
     quoting = _quoting(text, separator)
     if quoting == csv.QUOTE_NONE:
         notes.facts.append("quotes are read as they are, because they do not pair up")
-    # The module's own limit is 128 KiB. It is one for the process, so it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     text.seek(0)
     records = _records(csv.reader(text, delimiter=separator, quoting=quoting, strict=True), source)
     if is_stated:  # in a line before the header

@@ -46,7 +46,7 @@ def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     if sheet not in book.names:
         known = ", ".join(f'"{shown(name)}"' for name in book.names)
         raise InputError(f'{source}: has no sheet "{shown(sheet)}". There are: {known}')
-    layout = layout_of(stream, sheet).without_columns(book.first_column(sheet))
+    layout = layout_of(stream, sheet)
     notes = Notes()
     if others:
         notes.facts.append(f'sheet "{shown(sheet)}" is read, not {", ".join(others)}')
