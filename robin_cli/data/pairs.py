@@ -393,14 +393,14 @@ def _explain_repeat(pair: Held, before: str) -> str:
             f'the id "{shown(pair.pair_id)}" is also that of {before}. Give each row an id of its own, make ids from '
             f"the text (--columns id=-), {keep}"
         )
-    responses = "response" if pair.other is None else "responses"
-    systems = (
-        ""
-        if pair.other
-        else " or, if two systems gave this answer, one that names these (--columns system=NAME)"
-    )
+    plural, systems = "s", ""
+    if pair.other is None:
+        plural = ""
+        systems = (
+            " or, if two systems gave this answer, one that names these (--columns system=NAME)"
+        )
     return (
-        f"the same prompt and {responses} as {before}. Remove one of them, name a field with ids of their own "
+        f"the same prompt and response{plural} as {before}. Remove one of them, name a field with ids of their own "
         f"(--columns id=NAME){systems}, {keep}"
     )
 
