@@ -245,7 +245,7 @@ def _unused_systems(pairs: Sequence[Pair], dataset: Dataset) -> list[str]:
         touched = [part for part in parts if not part.keys().isdisjoint(edge)]
         if len(touched) != 1 or not touched[0].keys() >= {*edge}:
             apart = [part for part in parts if part.keys().isdisjoint(edge)]
-            parts = [dict.fromkeys(chain(*touched, edge)), *apart]
+            parts = [*apart, dict.fromkeys(chain(*touched, edge))]
     if len(parts) > 1:
         listed = [list_names(list(part), _LISTED) for part in parts]
         raise InputError(
