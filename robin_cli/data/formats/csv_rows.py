@@ -91,15 +91,17 @@ def _separator(head: str, usual: str, wanted: Wanted) -> tuple[str, bool]:
 
 
 def _quoting(text: Text, separator: str) -> Literal[0, 3]:
-    """Return whether cells are quoted: in TSV a quote may be a character like any other."""
-    if separator != "\t":
-        return csv.QUOTE_MINIMAL
+    """Return whether cells are quoted: in TSV a quote may be a character like any other.
+
+    It is one if quotes do not pair up, and none is doubled.
+    """
     text.seek(0)
     try:
-        for _ in csv.reader(text, delimiter=separator, strict=True):
+        for _ in csv.reader(text, delimiter=separator, strict=True) if separator == "\t" else ():
             pass
     except csv.Error:
-        return csv.QUOTE_NONE
+        text.seek(0)
+        return csv.QUOTE_MINIMAL if any('""' in line for line in text) else csv.QUOTE_NONE
     return csv.QUOTE_MINIMAL
 
 
