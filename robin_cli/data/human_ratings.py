@@ -45,7 +45,7 @@ def read_ratings(row: Row, fields: Sequence[Field], *, of_two: bool) -> dict[str
             continue
         value = find(row, field)
         several = value if isinstance(value, list) else [value]
-        numbers = [_read_rating(each, row, field, of_two=of_two) for each in several]
+        numbers = [_read_rating(rating, row, field, of_two=of_two) for rating in several]
         if present := [number for number in numbers if number is not None]:
             ratings[field.name] = mean(present)
     return ratings
