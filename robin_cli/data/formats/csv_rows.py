@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, BinaryIO, Literal
 
 from robin_cli.data.cells import HEADER_WITHIN, SPREADSHEET_ERRORS, Notes, RowOf, table_of
-from robin_cli.data.encodings import Text, called, or_name_it, text_of, wrong_byte
+from robin_cli.data.encodings import WRONG_BYTES, Text, called, or_name_it, text_of
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
 from robin_cli.model.errors import InputError, shown
 
@@ -166,9 +166,9 @@ def _uneven(cells: int, names: int, separator: str) -> BadRow:
 def _check_bytes(row: Row, encoding: str, choice: str | None) -> None:
     """Raise BadRow if a cell, or a column's name, has a byte that is not in the file's encoding."""
     for name, cell in row.items():
-        if (byte := wrong_byte(f"{name}{cell}")) is not None:
+        if wrong := re.search(f"[{WRONG_BYTES}]", f"{name}{cell}"):
             raise BadRow(
-                f'byte 0x{byte:02X} in column "{shown(name)}" is not {called(encoding)}. Save the '
+                f'byte 0x{ord(wrong[0]) - 0xDC00:02X} in column "{shown(name)}" is not {called(encoding)}. Save the '
                 f"whole file as UTF-8{or_name_it(choice)}.",
                 "not UTF-8",
             )
