@@ -18,13 +18,7 @@ from robin_cli.data.groups import name_of
 from robin_cli.data.spool import AROUND_BYTES, Spool
 from robin_cli.data.texts import Texts, names_of, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import (
-    GROUP_COLUMN,
-    OTHER_COLUMN,
-    SYSTEM_COLUMN,
-    Pair,
-    Value,
-)
+from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value
 
 REFERENCE = "reference"
 """The column of reference answers."""

@@ -45,11 +45,7 @@ def format_of(name: str) -> tuple[Format, str] | None:
 
 
 def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
-    """Return the format of a stream by its first bytes, and its compression; rewind the stream.
-
-    Raises:
-        InputError: it is compressed twice.
-    """
+    """Return the format of a stream by its first bytes, and its compression."""
     stream.seek(0)
     head = stream.read(_HEAD_BYTES)
     packed = compression.suffix_of(head)
@@ -60,7 +56,6 @@ def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
         if again := compression.suffix_of(head):
             name = compression.NAMES[again]
             raise InputError(f"{source}: is compressed twice; unpack it once, as {name}.")
-    stream.seek(0)
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     fits = {begin: each for each in FORMATS.values() for begin in each.begins}
     begin = max((begin for begin in fits if text.startswith(begin)), key=len)

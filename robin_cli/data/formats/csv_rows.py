@@ -16,7 +16,6 @@ from robin_cli.data.encodings import WRONG_BYTES, Text, called, or_name_it, text
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
 from robin_cli.model.errors import InputError, shown
 
-_LONGEST_CELL = 2**25
 _HEAD = 2**16
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
 _QUOTES = (
@@ -44,11 +43,10 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") ->
     names; ``usual`` wins a tie.
 
     Raises:
-        InputError: the header cannot be used; a quote does not close, so that the rows after it
-            are unknown.
+        InputError: the header cannot be used, or a quote does not close: what follows is unknown.
     """
     # The module's own limit is 128 KiB. It is one for the process, so it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    csv.field_size_limit(max(csv.field_size_limit(), 2**25))
     text, encoding = text_of(stream, source, wanted.encoding)
     head = text.read(_HEAD)
     separator, is_stated = _separator(head, usual, wanted)
@@ -114,9 +112,8 @@ def _records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as error:
-        is_endless = "end of data" in str(error) or "field limit" in str(error)
         fact = f"not valid CSV: {error}"
-        if is_endless:
+        if re.search("end of data|field limit", fact):
             fact = "a quote opened in this row is never closed"
         raise InputError(f"{source}:{line}: {fact}. {_QUOTES}") from None
 
