@@ -27,7 +27,7 @@ _LETTERS = {name: each for names, each in _ALPHABETS.items() for name in names.s
 scripts; the likeliest first."""
 
 _MARKS = "’‘“”„–—…€«»¿¡°、。「」（）！？：；，،؛؟\xa0£¥¢§©®™±×÷·•½¼¾ºª¹²³†‡‰µ"
-_WITHIN_WORDS = re.compile(r"(?<=[^\W\d_])[“”„…†‡•](?=[^\W\d_])")
+_WITHIN_WORDS = re.compile(r"(?<=[^\W\d_])[“”„…†‡•¹²³¼½¾¢£¥](?=[^\W\d_])")
 """Marks that no word holds: in another encoding they are letters."""
 _EAST_ASIAN = ("cp932", "gb18030", "big5", "cp949")
 _LEAST_FIT = 0.7

@@ -212,7 +212,10 @@ def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> No
     [
         ({"winner": "model_b"}, "winner", 0.0),
         ({"winner": "tie (bothbad)"}, "winner", 0.5),
+        ({"winner": "both_bad"}, "winner", 0.5),
         ({"label": "A>B"}, "label", 1.0),
+        ({"better_response_id": 0}, "better_response_id", 1.0),
+        ({"safer_response_id": "1"}, "safer_response_id", 0.0),
         ({"winner_model_a": 0, "winner_tie": 1}, "winner_model_a", 0.5),
         ({"winner_model_a": "1", "winner_tie": "0"}, "winner_model_a", 1.0),
         ({"choice": 0, "summaries": []}, "choice", 1.0),

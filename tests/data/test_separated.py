@@ -199,8 +199,9 @@ def test_takes_signs_for_no_letters_of_another_language(tmp_path: Path, name: st
 
 
 def test_takes_no_code_page_of_dos_for_another(tmp_path: Path) -> None:
-    rows = "prompt,response\nWas?,Können Männer Häuser hören?\n".encode("cp437")
-    assert "its encoding is not recognised" in complaint(written(tmp_path, "pairs.csv", rows))
+    for answer in ("Können Männer Häuser hören?", "A Müller."):
+        rows = f"prompt,response\nWas?,{answer}\n".encode("cp437")
+        assert "its encoding is not recognised" in complaint(written(tmp_path, "pairs.csv", rows))
 
 
 @pytest.mark.parametrize("shift", ["", "x"])
@@ -264,6 +265,14 @@ def test_reads_quotes_of_tsv_that_do_not_pair_up_as_they_are(tmp_path: Path) -> 
     assert complaint(path).startswith("broken.tsv:3: a quote opened in this row is never closed")
     rows = b'prompt\tresponse\n"a\tb"\t"c ""d"""\n'
     assert load_pairs(written(tmp_path, "quoted.tsv", rows)).pairs[0].response == 'c "d"'
+
+
+def test_reads_spaces_after_separators_as_no_part_of_cells(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.csv", b'prompt, response\np, "a, b"\n q, s\n')
+    pairs = load_pairs(path).pairs
+    assert [(pair.prompt, pair.response) for pair in pairs] == [("p", "a, b"), ("q", "s")]
+    path = written(tmp_path, "plain.csv", b"prompt,response\np, r\n")
+    assert load_pairs(path).pairs[0].response == " r"
 
 
 def test_keeps_utf_8_with_few_wrong_bytes(tmp_path: Path) -> None:
