@@ -229,6 +229,17 @@ def test_reads_the_verdicts_of_other_data_sets(
     assert pair.human == {"preference": share}
 
 
+def test_counts_the_mean_of_several_verdicts_on_a_comparison_in_either_order(
+    tmp_path: Path,
+) -> None:
+    swapped = {**TWO, "response_a": TWO["response_b"], "response_b": TWO["response_a"]}
+    swapped |= {"system_a": TWO["system_b"], "system_b": TWO["system_a"]}
+    rows = [{**TWO, "v": "A"}, {**TWO, "v": "B"}, {**swapped, "v": "B"}, {**TWO, "v": None}]
+    found = loaded(tmp_path, rows, columns={"preference": "v"})
+    assert [pair.human for pair in found.pairs] == [{"preference": pytest.approx(2 / 3)}]
+    assert (found.merged, found.repeated) == (2, 1)
+
+
 # rows of one response
 
 
