@@ -161,6 +161,10 @@ SAID = {
     "gb18030": "法国的首都是什么？巴黎",
     "big5": "法國的首都是什麼？巴黎",
     "cp949": "프랑스의 수도는? 파리",
+    "cp1257": "Trumpas atsakymas lietuvių kalba, ačiū už klausimą",
+    "euc_jp": "日本の首都は？ 東京です。",
+    "iso8859_2": "Příliš žluťoučký kůň, čtyři šípy",
+    "mac_greek": "Ποια είναι η πρωτεύουσα; Η Αθήνα",
     "mac_roman": "Cet été, un café frappé à Nîmes",
     "mac_cyrillic": "Моя столица? Россия, Париж",
 }
@@ -184,6 +188,7 @@ SIGNS = {
     "marks": ("cp1252", "Lego® § 5, 1º, ½ ©"),
     "French": ("cp1252", "Ça va\xa0? Oui\xa0! Très bien\xa0: merci."),
     "German": ("cp1252", "Das ist „schön“ – 5 µm"),
+    "Serbian": ("cp1251", "То је љубав према њој и ћирилица."),
     "Mac": ("mac_roman", "£5 • 20° – café"),
     "Japanese": ("cp932", "AIとは、人工知能"),
     "Chinese": ("gb18030", "用Python写代码"),
