@@ -257,9 +257,14 @@ def test_takes_a_spreadsheets_errors_for_missing_and_drops_empty_columns_beside(
 
 
 def test_leaves_the_column_names_out_that_stand_again_among_the_rows(tmp_path: Path) -> None:
-    path = written(tmp_path, "pairs.csv", b"prompt,response\np,r\nprompt,response\nq,s\n")
-    with pytest.warns(ReadAs, match="1 row with the column names again left out"):
-        assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
+    for mark in (b"", codecs.BOM_UTF8):  # two files of Excel, joined
+        rows = mark + b"prompt,response\np,r\n" + mark + b"prompt,response\nq,s\n"
+        path = written(tmp_path, "pairs.csv", rows)
+        with pytest.warns(ReadAs, match="1 row with the column names again left out"):
+            assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
+    line = codecs.BOM_UTF8 + b'{"prompt": "p", "response": "r"}\n'
+    path = written(tmp_path, "pairs.jsonl", line + line.replace(b'p",', b'q",'))
+    assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
 
 
 def test_reads_quotes_of_tsv_that_do_not_pair_up_as_they_are(tmp_path: Path) -> None:
