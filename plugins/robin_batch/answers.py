@@ -30,7 +30,7 @@ Came = tuple[int, Call, Completion | Problem]
 """A row, its call, and what the service says about it."""
 
 
-class Reading:
+class Intake:
     """One reading of a batch's files. The first completion of a call counts; a problem only if no completion comes.
 
     Args:
@@ -121,8 +121,8 @@ class Reading:
         return self._ledger.judgments(call, read)
 
     def _note_failure(self, row: int, call: Call, failure: Failure, judge: OpenAIJudge) -> None:
-        is_several = failure.refused and call.ticket.calls > 1 and judge.dialect.refuses_several()
-        if is_several:
+        if failure.refused and call.ticket.calls > 1 and not judge.dialect.gives_several:
+            judge.dialect.never_send("n")
             self.lessons += 1  # the others go out one by one
         elif not failure.throttled:
             self._failures.append((row, failure))

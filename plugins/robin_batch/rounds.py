@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from robin_batch.answers import Reading
+from robin_batch.answers import Intake
 from robin_batch.folder import Batches
 from robin_batch.lines import line_of
 from robin_cli.judges.openai_http import OpenAIJudge
@@ -259,7 +259,7 @@ class Rounds(Carrier):
         """Make judgments of the lines in ``files``, and close ``batch``: its other calls have no answer."""
         async with self._reading:
             waiting = self._waiting[batch.number]
-            reading = Reading(self.ledger, self._judges, waiting)
+            reading = Intake(self.ledger, self._judges, waiting)
             await reading.take(files, lambda name: self.batches.row_of(name, batch))
             del self._waiting[batch.number]
             for call in waiting.values():

@@ -16,7 +16,7 @@ from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.replies import Completion, Outcome
+from robin_cli.judges.replies import Completion
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.judge_spec import JudgeSpec
@@ -207,7 +207,7 @@ async def _seen(
     )
 
 
-async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Outcome:
+async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> object:
     """Ask for an answer with as many log probabilities per token as a run, or, if refused, with fewer."""
     outcome = await judge.probe(messages, {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
     if isinstance(outcome, Completion) or _may_pass(outcome):
@@ -215,7 +215,7 @@ async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Out
     return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
 
 
-def _may_pass(problem: Outcome) -> bool:
+def _may_pass(problem: object) -> bool:
     return isinstance(problem, Failure) and not problem.refused
 
 

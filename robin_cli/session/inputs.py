@@ -208,7 +208,6 @@ def manifest_of(
             "skipped": dataset.skipped,
             **(left_out if dataset.skipped else {}),
             "columns": dict(settings.columns),
-            **goal.data,
             **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
         },
         prompt={

@@ -13,16 +13,11 @@ from typing import Any
 
 from robin_cli.ask.rubrics import MOST_LEVELS
 from robin_cli.data.local import temporary_folder
-from robin_cli.data.pair_table import PairTable
 from robin_cli.data.scored import Reading, Scored
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
-from robin_cli.run.journal import Journal
-from robin_cli.run.layout import CALLED, JOURNAL
-from robin_cli.run.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of, new_run_id
-from robin_cli.run.pair_files import write_data
-from robin_cli.run.schema import judgments_table
-from robin_cli.run.segments import write_segment
+from robin_cli.run.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of
+from robin_cli.run.store import write_run
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 
@@ -75,13 +70,9 @@ def as_runs(
                 raise InputError(
                     f"{path}: no scores are on a scale; name others with --columns score=NAME"
                 )
-            _write(places[path], scored, of_file, [name for name in of_file if name in unknown])
-            CALLED[places[path]] = str(path)
-        try:
-            yield [places.get(path, path) for path in paths]
-        finally:
-            for place in places.values():
-                CALLED.pop(place, None)
+            unknown_here = [name for name in of_file if name in unknown]
+            _write(places[path], path, scored, of_file, unknown_here)
+        yield [places.get(path, path) for path in paths]
 
 
 def _scales(
@@ -116,25 +107,22 @@ def _scales(
     return known_scales, unknown
 
 
-def _write(run: Path, scored: Scored, scales: Mapping[str, Scale], unknown: list[str]) -> None:
-    """Write a finished run in which every score of ``scored`` is a judgment; ``unknown``: attributes without a scale."""
-    run.mkdir(mode=0o700)
-    judgments = [judgment for name in scales for judgment in _judgments(name, scored)]
-    write_data(run, PairTable.of(scored.pairs.values()), None)
-    run_id = new_run_id()
-    write_segment(judgments_table(judgments), run, run_id, 1)
-    Journal.create(run / JOURNAL, run_id, 2).close()
+def _write(
+    run: Path, file: Path, scored: Scored, scales: Mapping[str, Scale], unknown: list[str]
+) -> None:
+    """Write a finished run in which every score of ``file`` is a judgment; ``unknown``: attributes without a scale."""
+    judgments = [each for name in scales for each in _judgments(name, scored)]
     settings = Settings(judge=JUDGE, scheduler="uniform")
     data = {
+        "file_of_scores": str(file),
         "source": ", ".join(scored.files[:_NAMED]),
         "sha256": "",
         "pairs": len(scored.pairs),
-        "run_id": run_id,
         UNKNOWN_SCALES: unknown,
         NO_PROMPTS: not scored.has_prompts,
         "id_prefixes": list(scored.prefixes),
     }
-    Manifest(
+    manifest = Manifest(
         settings={"base_url": [], "model": JUDGE, **recorded(settings, Scope.RUN)},
         budget=len(judgments),
         attributes=tuple(scales),
@@ -142,7 +130,8 @@ def _write(run: Path, scored: Scored, scales: Mapping[str, Scale], unknown: list
         data={**data, "files": [(name, "") for name in scored.files]},
         prompt={"sha256": ""},
         seed=0,
-    ).with_session(in_flight=0).with_session_end().write(run)
+    )
+    write_run(run, manifest, scored.pairs.values(), judgments)
 
 
 def _judgments(attribute: str, scored: Scored) -> Iterator[dict[str, Any]]:
