@@ -84,9 +84,10 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
         urgency: shape (arms,); NEVER for an arm that may not be asked.
         count: at least 1, and no more than arms.
     """
-    if count == 1:
-        best = np.array([urgency.argmax()], dtype=np.int64)
-        return np.asarray(best[urgency[best] > NEVER])
+    best = urgency.max()
+    first = np.flatnonzero(urgency == best)
+    if len(first) >= count:  # as in warm-ups
+        return first[: count * (best > NEVER)]
     # np.partition is slow on many equal values at the low end
     bound = -np.partition(-urgency, count - 1)[count - 1]
     above = np.flatnonzero(urgency > bound)
