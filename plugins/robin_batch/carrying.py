@@ -27,7 +27,7 @@ def check(resolved: Resolved) -> None:
         raise InputError(
             f"--batch: is for endpoints, and the judge {resolved.kind} is not one; leave it out"
         )
-    if several := next((each for each in resolved.judges if len(each.base_urls) > 1), None):
+    if several := next((judge for judge in resolved.judges if len(judge.base_urls) > 1), None):
         raise InputError(
             f"--batch: {several.name} has {len(several.base_urls)} addresses; give only the one for the batches"
         )
