@@ -57,8 +57,7 @@ def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
         )
         by_system = [by_prompt(responses, system) for system in range(len(systems.names))]
         for a, b in combinations(range(len(by_system)), 2):
-            of_two = by_system[a], by_system[b]
-            found = difference(a, b, *of_two, reach=scale.high - scale.low, knows_noise=False)
-            if not found.p / 2 <= level:
+            p = difference(a, b, by_system[a], by_system[b], responses.reach).p
+            if not p / 2 <= level:
                 return False
     return True

@@ -21,7 +21,7 @@ from robin_cli.policies.bradley_terry import chance, of_differences, win_chances
 from robin_cli.stats.clustered import clusters_of, probability_beyond, quick_mean_bounds
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.moderated import chance_below, likely_half_widths
-from robin_cli.stats.paired import holm_by_row
+from robin_cli.stats.paired import holm
 from robin_cli.stats.strengths import ENDLESS, Errors, Votes, estimated, votes_of
 
 _EQUAL = 1e-9
@@ -124,7 +124,7 @@ def ranking(
         p[:], (win_rate, win_low, win_high) = _of_two(votes, rates([0, 1]))
         low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
     np.fill_diagonal(p, np.nan)
-    differs = holm_by_row(p) < alpha
+    differs = holm(p) < alpha
     return Ranking(
         strength,
         low,
@@ -185,18 +185,18 @@ def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:
     k = len(among)
     place = np.full(votes.systems, -1)
     place[list(among)] = np.arange(k)
-    votes = votes.at(np.flatnonzero((place[votes.a] >= 0) & (place[votes.b] >= 0)))
-    a, b = place[votes.a], place[votes.b]
+    both = (place[votes.a] >= 0) & (place[votes.b] >= 0)
+    a, b, prompt = place[votes.a][both], place[votes.b][both], votes.prompt[both]
     rate, low, high = np.full((3, k, k), np.nan)
     n, prompts = np.zeros((2, k, k), dtype=np.int64)
-    y = np.where(a > b, 1.0 - votes.y, votes.y)
+    y = np.where(a > b, 1.0 - votes.y[both], votes.y[both])
     couple = np.minimum(a, b) * k + np.maximum(a, b)
     order = np.argsort(couple, kind="stable")
     couples, starts = np.unique(couple[order], return_index=True)
     for (i, j), rows in zip(
         np.stack(np.divmod(couples, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True
     ):
-        clusters = clusters_of(y[rows], votes.prompt[rows])
+        clusters = clusters_of(y[rows], prompt[rows])
         rate[i, j], count = clusters.mean, int(clusters.times.sum())
         low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=alpha)
         rate[j, i], low[j, i], high[j, i] = 1.0 - rate[i, j], 1.0 - high[i, j], 1.0 - low[i, j]

@@ -374,7 +374,7 @@ def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
 def _say_what_is_unseen(found: Compared, notify: Notify) -> None:
     """Report differences that are mostly equal, of too few prompts to show a rare large one."""
     for name, listed in found.differences.items():
-        reach = found.responses[name].high - found.responses[name].low
+        reach = found.responses[name].reach
         if some := [one.n_prompts for one in listed if one.may_miss_rare(reach)]:
             notify(
                 f"{name}: the difference is nearly the same at most of {min(some)} prompts, and fewer than {ENOUGH_FOR_RARE} "

@@ -268,14 +268,11 @@ def test_intervals_never_leave_the_differences_that_there_can_be() -> None:
 
 
 def test_holm_steps_down_as_the_paper_says() -> None:
-    p = [0.01, 0.04, 0.03, 0.005]
-    assert holm(p) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    told = holm([0.02, math.nan, 0.04])
-    assert told[0] == pytest.approx(0.04)
-    assert math.isnan(told[1])
-    assert told[2] == pytest.approx(0.04)
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
+    rows = np.array([[0.01, 0.04, 0.03, 0.005], [0.02, math.nan, 0.04, math.nan]])
+    wanted = [[0.03, 0.06, 0.06, 0.02], [0.04, math.nan, 0.04, math.nan]]
+    assert holm(rows) == pytest.approx(np.array(wanted), nan_ok=True)
+    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+    assert not holm(np.empty(0)).size
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -285,7 +282,7 @@ def test_holm_is_the_largest_of_what_is_tested_before(p: list[float]) -> None:
         max(min(1.0, (len(p) - rank) * value) for rank, value in enumerate(order) if value <= each)
         for each in p
     ]
-    assert holm(p) == pytest.approx(wanted)
+    assert holm(np.array(p)) == pytest.approx(wanted)
 
 
 def test_every_two_systems_are_compared_the_earlier_minus_the_later_with_p_corrected_together() -> (
