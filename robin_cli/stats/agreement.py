@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEW
     )
 
 
-def refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
+def _refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
     """Return coefficients of these names without a value, because of ``why``; of pairs of these prompts."""
     n, prompts = len(prompt), distinct(prompt)
     return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
@@ -133,11 +133,10 @@ def agreement(
     names = OF_PREFERENCES if of_two else COEFFICIENTS
     sides = dict(zip(("score", "human rating"), values.T, strict=True))
     if why := off_scale(human, scale) or refusal(prompt, sides, FEWEST_VALUED):
-        return refused(names, why, prompt)
-    levels = sides_of(values) if of_two else levels_of(values)
-    statistic = partial(coefficients, of_two=of_two)
-    found = estimated(names, statistic, (values, levels), prompt, seed=seed, resamples=resamples)
-    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+        return _refused(names, why, prompt)
+    columns = values, (sides_of if of_two else levels_of)(values)
+    found = _estimated(names, _coefficients, columns, prompt, seed=seed, resamples=resamples)
+    return found if of_two else _rounded(found, values, rounds=rounds)
 
 
 def among(
@@ -157,27 +156,38 @@ def among(
     several = (~np.isnan(values)).sum(axis=1) >= 2
     values, prompt = values[several], prompt[several]
     if why := refusal(prompt, {"shared rating": values[~np.isnan(values)]}, FEWEST_VALUED):
-        return refused(AMONG, why, prompt)
-    levels = sides_of(values) if of_two else levels_of(values)
-    found = estimated(AMONG, _alphas, (values, levels), prompt, resamples=resamples)
-    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+        return _refused(AMONG, why, prompt)
+    columns = values, (sides_of if of_two else levels_of)(values)
+    found = _estimated(AMONG, _alphas, columns, prompt, resamples=resamples)
+    return found if of_two else _rounded(found, values, rounds=rounds)
 
 
 def _alphas(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
     return krippendorff(values), krippendorff_ordinal(levels)
 
 
-def _of_rounded(each: Agreement, values: FloatArray, *, rounds: bool) -> Agreement:
-    """Return a coefficient with its rounding; without a value where this decides too many pairs of ``values``."""
-    if each.coefficient not in ROUNDED:
-        return each
+def _coefficients(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
+    """Return OF_PREFERENCES of scores and human ratings, shape (K, 2), and of their levels; nan if undefined."""
+    x, y = levels.T
+    rounded = _kappa(x, y), krippendorff_ordinal(levels)
+    return krippendorff(values), *_correlations(*values.T), *rounded, float((x == y).mean())
+
+
+def _rounded(found: Sequence[Agreement], values: FloatArray, *, rounds: bool) -> list[Agreement]:
+    """Return ROUNDED with their rounding, and without a value where this decides too many pairs of ``values``; all others."""
     is_half = np.abs(values - np.floor(values) - 0.5) < _ROUNDING
     share = is_half.any(axis=1).mean()
-    if share <= MOST_HALVES or rounds:
-        why = _ONE_LEVEL if np.isnan(each.value) else each.why
-        return replace(each, why=why, rounding="half up")
-    why = f"{100 * share:.0f} % of the pairs have a value halfway between two levels; --what agreement --round rounds up"
-    return replace(each, value=np.nan, ci_low=np.nan, ci_high=np.nan, why=why, rounding="half up")
+    unsure: dict[str, Any] = {}
+    if share > MOST_HALVES and not rounds:
+        why = f"{100 * share:.0f} % of the pairs have a value halfway between two levels"
+        unsure = dict.fromkeys(("value", "ci_low", "ci_high"), np.nan)
+        unsure["why"] = f"{why}; --what agreement --round rounds up"
+
+    def rounded(each: Agreement) -> Agreement:
+        why = {"why": _ONE_LEVEL if np.isnan(each.value) else each.why}
+        return replace(each, rounding="half up", **(unsure or why))
+
+    return [rounded(each) if each.coefficient in ROUNDED else each for each in found]
 
 
 def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -198,7 +208,7 @@ def sides_of(preferences: FloatArray) -> FloatArray:
     return np.asarray(np.sign(np.round(preferences - 0.5, 9)) + 1.0)
 
 
-def estimated(
+def _estimated(
     names: Sequence[str],
     statistic: Statistic,
     columns: Sequence[FloatArray | IntArray],
@@ -225,28 +235,27 @@ def estimated(
         twice = " with a pair that was asked twice" if known < prompts else ""
         few = f"no interval below {FEWEST_PROMPTS} prompts{twice}; this run has {known}"
         resamples = 0
-    # then the ends are quantiles of the resamples themselves
-    middle, width = ((0.0,) * len(names), 0.0)
+    middle, shortened = values, 1.0
     if prompts > MOST_RESAMPLED:
-        some = np.flatnonzero(
-            np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False))
-        )
+        chosen = rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False)
+        some = np.flatnonzero(np.isin(prompt, chosen))
         columns, prompt = [column[some] for column in columns], prompt[some]
-        middle, width = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
+        middle, shortened = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
     count = resamples_for(len(prompt)) if resamples is None else resamples
     picks = resampled(prompt, count, rng)
-    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(
-        count, len(names)
-    )
-    tail = _tail(max(2, known))
-    found = []
-    for position, (name, value) in enumerate(zip(names, values, strict=True)):
-        sample = drawn[~np.isnan(drawn[:, position]), position]
-        defined = len(sample) > count / 2
-        ends = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
-        low, high = (value + width * (end - middle[position]) for end in ends) if width else ends
-        why, ends = few or ("" if defined else _ALIKE), (float(low), float(high))
-        found.append(Agreement(name, float(value), *ends, n, prompts, count, why))
+    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks])
+    tail, found = _tail(max(2, known)), []
+    for position, name in enumerate(names):
+        value, why = float(values[position]), few or _ALIKE
+        low = high = np.nan
+        sample = drawn[:, position] if count else drawn
+        sample = sample[~np.isnan(sample)]
+        if len(sample) > count / 2:
+            low, high = np.quantile(sample, [tail, 1.0 - tail])
+            why = few
+            if shortened < 1.0:
+                low, high = (value + shortened * (end - middle[position]) for end in (low, high))
+        found.append(Agreement(name, value, float(low), float(high), n, prompts, count, why))
     return found
 
 
@@ -276,15 +285,6 @@ def _tail(prompts: int) -> float:
     from scipy.special import ndtr
 
     return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * student_factor(prompts, ALPHA)))
-
-
-def coefficients(
-    values: FloatArray, levels: FloatArray, *, of_two: bool = False
-) -> tuple[float, ...]:
-    """Return the values of COEFFICIENTS, of scores and human ratings, shape (K, 2), and of their levels; nan if undefined."""
-    same = [float((levels[:, 0] == levels[:, 1]).mean())] * of_two
-    rounded = _kappa(*levels.T), krippendorff_ordinal(levels)
-    return krippendorff(values), *_correlations(*values.T), *rounded, *same
 
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -349,9 +349,7 @@ def krippendorff_ordinal(levels: FloatArray) -> float:
     is_known = ~np.isnan(levels)
     is_known &= (is_known.sum(axis=1) >= 2)[:, None]
     ranks = np.full(levels.shape, np.nan)
-    known = (levels[is_known] - levels[is_known].min()).astype(np.int64)
-    counts = np.bincount(known)
-    ranks[is_known] = (np.cumsum(counts) - 0.5 * (counts - 1))[known]
+    ranks[is_known] = _ranks(levels[is_known])
     return krippendorff(ranks)
 
 
@@ -400,11 +398,11 @@ def reliability(
     scores, n, variances, prompt = scores[rated], n[rated], variances[rated], prompt[rated]
     names = SELF if n.shape[1] == 1 else SELF[:2]
     if why := refusal(prompt, {"score": scores}, FEWEST_VALUED) or _unknown_noise(n):
-        return refused(names, why, prompt)
+        return _refused(names, why, prompt)
     variances = np.where(n > 1, variances, 0.0)
     columns = (scores, n, variances)
-    known_by = min(_prompts_asked_twice(n, prompt))
-    found = estimated(
+    known_by = min(distinct(prompt[of_judge > 1]) for of_judge in n.T)
+    found = _estimated(
         names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples
     )
     if not variances.any():
@@ -416,11 +414,6 @@ def reliability(
     else:
         return found
     return [replace(each, ci_low=np.nan, ci_high=np.nan, why=why) for each in found]
-
-
-def _prompts_asked_twice(n: IntArray, prompt: IntArray) -> Sequence[int]:
-    """Return the number of prompts with a pair rated at least twice, for each judge."""
-    return [distinct(prompt[mine > 1]) for mine in n.T]
 
 
 def _unknown_noise(n: IntArray) -> str:

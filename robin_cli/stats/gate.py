@@ -35,7 +35,7 @@ from robin_cli.stats.intervals import Part, distinct_rows, log_sum_evidence
 from robin_cli.stats.paired import prompts_needed, times_needed
 from robin_cli.stats.requirement import Requirement
 from robin_cli.stats.run_compare import Compared
-from robin_cli.stats.scores import Scores, told_parts
+from robin_cli.stats.scores import Scores, rated_parts
 from robin_cli.stats.summaries import PairMeans, pair_means
 
 State = Literal["pass", "fail", "inconclusive"]
@@ -332,12 +332,12 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
     """Return the scores of ``run`` on ``attribute`` with their parts, in the order of the data.
 
     Args:
-        scores: those of :func:`robin_cli.stats.scores.told_scores`.
+        scores: those of :func:`robin_cli.stats.scores.score`.
         for_mean: take the scores of :func:`~robin_cli.stats.summaries.pair_means`.
     """
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
     ends = dict(zip(run.manifest.attributes, run.manifest.known_ends, strict=True))[attribute]
-    rows, parts = next(each for each in told_parts(run) if np.isin(mine, each[0]).all())
+    rows, parts = next(each for each in rated_parts(run) if np.isin(mine, each[0]).all())
     parts = [replace(each, counts=each.counts[np.searchsorted(rows, mine)]) for each in parts]
     arms = run.fold.arms
     known = PairMeans(scores.numbers("score")[mine], scores.numbers("std_error")[mine] ** 2)

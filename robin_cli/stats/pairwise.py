@@ -22,7 +22,7 @@ from robin_cli.run.reader import RunData
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.order_effect import effects_of
 from robin_cli.stats.ranking import Ranking, ranking
-from robin_cli.stats.scores import Columns, Scores, told_scores
+from robin_cli.stats.scores import Columns, Scores, score
 
 
 def pairwise_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
@@ -30,7 +30,7 @@ def pairwise_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPH
 
     ``by_judge``, ``alpha``: as for :func:`~robin_cli.stats.scores.score`.
     """
-    scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
+    scores, matches = score(run, by_judge=by_judge, alpha=alpha), run.matches
     comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
     preference = scores.numbers("score")
     sides: list[Sequence[str]] = [[""] * len(scores)] * 2

@@ -25,7 +25,7 @@ from robin_cli.stats.agreement import (
 )
 from robin_cli.stats.calibration import Level, calibration
 from robin_cli.stats.run_labels import people_of
-from robin_cli.stats.scores import Scores, told_scores
+from robin_cli.stats.scores import Scores, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Subject:
 
 def all_scores(run: RunData, scores: Scores) -> list[Scores]:
     """Return the ``scores`` of ``run``, and for a panel also those of each judge."""
-    return [scores] if len(run.space.judges) == 1 else [scores, told_scores(run, by_judge=True)]
+    return [scores] if len(run.space.judges) == 1 else [scores, score(run, by_judge=True)]
 
 
 def agreements(

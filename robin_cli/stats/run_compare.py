@@ -22,7 +22,7 @@ from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.labelled import Corrected, corrected
 from robin_cli.stats.paired import ENOUGH_FOR_RARE, Difference, Responses, differences
 from robin_cli.stats.run_labels import Labels, labels_of
-from robin_cli.stats.scores import told_scores
+from robin_cli.stats.scores import score
 from robin_cli.stats.summaries import PairMeans, pair_means
 
 Notify = Callable[[str], None]
@@ -126,7 +126,7 @@ def compared(
         notify(
             f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out"
         )
-    labels, tables = [labels_of(run, given) for run in runs], [told_scores(run) for run in runs]
+    labels, tables = [labels_of(run, given) for run in runs], [score(run) for run in runs]
     responses, found, people, known = {}, {}, {}, list[PairMeans]()
     for name in shared:
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]

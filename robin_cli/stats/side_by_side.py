@@ -16,7 +16,7 @@ from robin_cli.run.reader import RunData
 from robin_cli.stats.intervals import sum_intervals
 from robin_cli.stats.paired import by_prompt
 from robin_cli.stats.run_compare import Compared
-from robin_cli.stats.scores import told_parts, told_scores
+from robin_cli.stats.scores import rated_parts, score
 
 
 def _of_each(a: RunData, b: RunData, name: str) -> tuple[IntArray, IntArray]:
@@ -46,7 +46,7 @@ def side_by_side(a: RunData, b: RunData) -> pa.Table:
     numbers of ratings; ``difference``, A − B; ``ci_low`` and ``ci_high``, its interval, at least 95 %, each row for itself; and
     ``differ``: whether that leaves 0 out.
     """
-    mine, theirs = told_scores(a), told_scores(b)
+    mine, theirs = score(a), score(b)
     at_a, at_b = shared_pairs(a, b)
     names = [name for name in a.space.attributes if name in b.space.attributes]
     rows_a, rows_b = (
@@ -78,8 +78,8 @@ def _intervals(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the intervals of A − B for these rows of each; rows of one scale at a time."""
     low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
-    of_b = list(told_parts(b))
-    for theirs, positive in told_parts(a):
+    of_b = list(rated_parts(b))
+    for theirs, positive in rated_parts(a):
         for others, negative in of_b:
             both = np.flatnonzero(np.isin(rows_a, theirs) & np.isin(rows_b, others))
             if len(both):

@@ -68,7 +68,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
 
     Args:
-        scores: those of :func:`robin_cli.stats.scores.told_scores`.
+        scores: those of :func:`robin_cli.stats.scores.score`.
         of_all: take the scores as they are, unless the run decides.
     """
     mine = scores.of_attribute(run.space, attribute)
@@ -163,7 +163,7 @@ def summaries(
     """Return a summary of each attribute, or of each attribute and group, in the order in which groups appear.
 
     Args:
-        scores: those of :func:`robin_cli.stats.scores.told_scores`.
+        scores: those of :func:`robin_cli.stats.scores.score`.
         labels: those of :func:`robin_cli.stats.run_labels.labels_of`.
         groups: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together.
         threshold: of the shares.
