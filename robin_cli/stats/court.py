@@ -16,7 +16,7 @@ from robin_cli.policies.base import Policy, Seen
 from robin_cli.policies.rivals import Rivals
 from robin_cli.policies.task import Task
 from robin_cli.stats.decided import rows_of_groups
-from robin_cli.stats.decisions import Evidence, all_decided
+from robin_cli.stats.decisions import Evidence, Ratings, all_decided
 from robin_cli.stats.evidence import certified
 from robin_cli.stats.likely_wrong import likely_wrong, share_of, share_to_test
 from robin_cli.stats.pairwise_decisions import likely_wrong_bests
@@ -201,7 +201,8 @@ class DecisionCourt(Court):
         if self._evidence is not None:
             run, contest = np.nonzero(self._changed)
             self._changed[:] = False
-            self._evidence.update(run, contest, self._counts_at, sums)
+            ratings = Ratings(self._counts_at, sums, np.zeros(sums.n.shape, dtype=np.bool_))
+            self._evidence.update(run, contest, ratings)
         return self._evidence
 
     def _counts_at(self, run: IntArray, arm: IntArray) -> FloatArray:

@@ -79,21 +79,7 @@ def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided
     found = Decided(task, decision, number, likely_wrong(task, arms.sums, arms.is_retired))
     if task.decision.error_rate is None:
         return found
-    return _with_certified(found, evidence_of(task, counts(), arms), task.decision.error_rate)
-
-
-def evidence_of(task: Task, counts: LevelCounts, arms: Arms) -> Evidence:
-    """Return the evidence for each decision by all ratings of a run."""
-    evidence, every = Evidence(task), np.arange(len(task.contests))
-    sums = arms.sums.by(lambda column: column[None, :])
-    evidence.update(
-        np.zeros_like(every),
-        every,
-        lambda _run, arm: counts.of_arms(arm),
-        sums,
-        arms.is_retired[None, :],
-    )
-    return evidence
+    return _with_certified(found, Evidence(task).of_run(counts(), arms), task.decision.error_rate)
 
 
 def _with_certified(found: Decided, evidence: Evidence, error_rate: float) -> Decided:
