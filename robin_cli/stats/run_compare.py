@@ -117,12 +117,9 @@ def compared(
             raise InputError(f"{runs[-1].name}: is named twice; name another run to compare with")
         check_alike(runs, notify)
     who = _who(runs, notify, by=by, match=match, only=only)
-    shared = [
-        name
-        for name in runs[0].manifest.attributes
-        if all(name in run.manifest.attributes for run in runs)
-    ]
-    if others := {name for run in runs for name in run.manifest.attributes} - {*shared}:
+    names = [run.manifest.attributes for run in runs]
+    shared = [name for name in names[0] if all(name in each for each in names)]
+    if others := {name for each in names for name in each} - {*shared}:
         notify(
             f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out"
         )
@@ -140,11 +137,10 @@ def compared(
         differing = differences(responses[name], len(who.systems), is_robust=is_robust)
         if any(each.is_final for each in known):
             differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
-        people[name] = _corrected(
-            responses[name], [each[name] for each in labels], is_there, differing
-        )
+        own = [each[name] for each in labels]
+        people[name] = _corrected(responses[name], own, is_there, differing)
         found[name] = differing
-        for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
+        for why in dict.fromkeys(each.why for each in own if each.why):
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
     told = Compared(
@@ -196,7 +192,11 @@ def _who(
         raise InputError(
             f"{runs[0].name}: is one run; name a second one, or the column that names the systems, with --by"
         )
-    prompt, names = _prompts(runs, match)
+    prompt, names = (
+        read_prompts([run.path for run in runs])
+        if match is None
+        else _numbered([value for run in runs for value in run.column(match)])
+    )
     systems, system = _systems(runs, by, only)
     for column, places in ((match, prompt), (None if only else by, system)):
         if column is not None and (without := int((places < 0).sum())):
@@ -217,17 +217,21 @@ def _responses(
     who: Who,
 ) -> Responses:
     """Return the responses of all runs that have a score."""
-    manifest = runs[0].manifest
-    ends = dict(zip(manifest.attributes, manifest.known_ends, strict=True))[attribute]
-    ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
-    scores, noise = [each.scores for each in known], [each.error_variances for each in known]
+    ends = dict(zip(runs[0].manifest.attributes, runs[0].manifest.known_ends, strict=True))
+    place = [run.space.attributes.index(attribute) for run in runs]
+    counts = [
+        run.fold.arms.n if each.first is None else np.minimum(run.fold.arms.n, each.first)
+        for run, each in zip(runs, known, strict=True)
+    ]
+    ratings = [  # on average over the judges
+        run.space.by_pair(run.space.by_rater(n).mean(axis=1))[:, at]
+        for run, n, at in zip(runs, counts, place, strict=True)
+    ]
     return Responses(
-        np.concatenate(scores)[is_there],
-        np.concatenate(noise)[is_there],
+        np.concatenate([each.scores for each in known])[is_there],
+        np.concatenate([each.error_variances for each in known])[is_there],
         np.concatenate(ratings)[is_there],
-        who.prompt[is_there],
-        who.system[is_there],
-        *ends,
+        *(who.prompt[is_there], who.system[is_there], *ends[attribute]),
     )
 
 
@@ -312,13 +316,6 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
         if rubrics[0].get(name) != rubrics[1].get(name):
             found.append(f"rubric of {name}")
     return found
-
-
-def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, Sequence[str]]:
-    """Return each pair's prompt in all runs, −1 for none, and the prompts' names."""
-    if match is None:
-        return read_prompts([run.path for run in runs])
-    return _numbered([value for run in runs for value in run.column(match)])
 
 
 def _systems(
@@ -485,11 +482,3 @@ def _check_enough(found: Compared, notify: Notify) -> None:
             f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed; their difference is not "
             "reported"
         )
-
-
-def _ratings(run: RunData, attribute: str, first: int | None) -> FloatArray:
-    """Return the ratings of each pair in its score, on average over the judges; shape (pairs,)."""
-    space = run.space
-    counts = run.fold.arms.n if first is None else np.minimum(run.fold.arms.n, first)
-    of_rows = space.by_rater(counts).mean(axis=1)
-    return np.asarray(space.by_pair(of_rows)[:, list(space.attributes).index(attribute)])
