@@ -10,7 +10,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray, Sums
+from robin_cli.model.arms import FloatArray, IntArray, Sums, mean
 from robin_cli.model.decision import RELATIONS
 from robin_cli.policies.base import Policy, Seen
 from robin_cli.policies.rivals import Rivals
@@ -76,8 +76,7 @@ class Court(ABC):
 
     def scores(self, sums: Sums) -> FloatArray:
         """Return the scores by which decisions go, shape (runs, rows)."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return sums.total / sums.n
+        return mean(sums.n, sums.total)
 
     def share_to_test(self, sums: Sums) -> float:
         """Return the share of the decisions of one run that is likely wrong; nan if it is too early to tell."""
@@ -186,7 +185,11 @@ class DecisionCourt(Court):
         A pair within the margin of a threshold, or of the best, is never wrong. ``certified_wrong`` is a share of the
         certified decisions.
         """
-        side, found = _side_of(self._task, self.scores(sums)), super().measured(sums, truth)
+        task, scores, found = self._task, self.scores(sums), super().measured(sums, truth)
+        if task.group is not None:
+            side = _of_groups(task, scores).argmax(axis=2)
+        else:
+            side = _hold(task, scores, 0.0).all(axis=2).astype(np.int64)
         wrong_if = _wrong_sides(self._task, endless_scores(self._task, sums, truth))
         found["wrong"] = _of_side(wrong_if, side).mean(axis=1)
         if (evidence := self._updated(sums)) is not None:
@@ -221,13 +224,6 @@ def _of_groups(task: Task, scores: FloatArray) -> FloatArray:
     return np.where((rows >= 0) & ~np.isnan(scores[:, rows]), scores[:, rows], -np.inf)
 
 
-def _side_of(task: Task, scores: FloatArray) -> IntArray:
-    """Return each decision by these scores, shape (runs, decisions): as :attr:`Evidence.side`."""
-    if task.group is not None:
-        return np.asarray(_of_groups(task, scores).argmax(axis=2))
-    return np.asarray(_hold(task, scores, 0.0).all(axis=2), dtype=np.int64)
-
-
 def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
     """Return whether each side is wrong, given the true scores, shape (runs, decisions, sides)."""
     if task.group is not None:
@@ -244,11 +240,10 @@ def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
 def _hold(task: Task, scores: FloatArray, margins: float) -> NDArray[np.bool_]:
     """Return whether each threshold holds, shape (runs, pairs, criteria), by at least ``margins`` margins."""
     by_pair = scores.reshape(len(scores), task.decisions, -1)
-    names = list(task.space.attributes)
     found = []
     for each in task.decision.criteria:
-        place = names.index(each.attribute)
-        sign = 1.0 if each.above else -1.0
-        at = each.threshold + sign * margins * (task.decision.margins[place] + _ROUNDING)
+        place = list(task.space.attributes).index(each.attribute)
+        beyond = margins * (task.decision.margins[place] + _ROUNDING)
+        at = each.threshold + (beyond if each.above else -beyond)
         found.append(RELATIONS[each.relation](by_pair[:, :, place], at))
     return np.stack(found, axis=2)

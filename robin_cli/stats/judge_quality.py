@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -75,12 +74,9 @@ class JudgeQuality:
             prompt: number of each one's prompt, shape (N,).
         """
         known = ~np.isnan(people)
-        mine, theirs, weights, prompts = (
-            judge[known],
-            people[known] > 0.5,
-            weight[known],
-            prompt[known],
-        )
+        mine, theirs = judge[known], people[known] > 0.5
+        weights, prompts = weight[known], prompt[known]
+        everything, same = np.ones(len(mine), dtype=np.bool_), mine == theirs
 
         def share(is_so: NDArray[np.bool_], among: NDArray[np.bool_]) -> Share:
             if not among.any():
@@ -89,9 +85,12 @@ class JudgeQuality:
             n = len(w) / design_effect(hits, w, prompts[among])
             return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha)
 
-        everything = np.ones(len(mine), dtype=np.bool_)
-        same = mine == theirs
-        accuracy = share(same, everything)
+        accuracy, kappa = share(same, everything), _UNKNOWN
+        if len(mine):
+            ours, of_people = (float(weights @ each / weights.sum()) for each in (mine, theirs))
+            chance = ours * of_people + (1 - ours) * (1 - of_people)
+            if chance < 1.0:
+                kappa = accuracy.by(lambda value: (value - chance) / (1 - chance))
         return cls(
             both=int((mine & theirs).sum()),
             judge_alone=int((mine & ~theirs).sum()),
@@ -101,8 +100,8 @@ class JudgeQuality:
             tpr=share(mine, theirs),
             tnr=share(~mine, ~theirs),
             precision=share(theirs, mine),
-            f1=_each(share(same, mine | theirs), lambda jaccard: 2 * jaccard / (1 + jaccard)),
-            kappa=_kappa(accuracy, mine, theirs, weights),
+            f1=share(same, mine | theirs).by(lambda jaccard: 2 * jaccard / (1 + jaccard)),
+            kappa=kappa,
             said=float(judge.mean()),
             corrected=share(theirs, everything)
             if known.all()
@@ -110,36 +109,11 @@ class JudgeQuality:
         )
 
 
-def _each(share: Share, rising: Callable[[float], float]) -> Share:
-    return Share(*(rising(end) for end in (share.value, share.low, share.high)))
-
-
-def _kappa(
-    accuracy: Share, mine: NDArray[np.bool_], theirs: NDArray[np.bool_], weight: FloatArray
-) -> Share:
-    if not len(mine):
-        return _UNKNOWN
-    ours, people = (float(weight @ each / weight.sum()) for each in (mine, theirs))
-    chance = ours * people + (1 - ours) * (1 - people)
-    return (
-        _UNKNOWN
-        if chance == 1.0
-        else _each(accuracy, lambda share: (share - chance) / (1 - chance))
-    )
-
-
 def _corrected(
-    judge: NDArray[np.bool_],
-    people: FloatArray,
-    weight: FloatArray,
-    prompt: IntArray,
-    alpha: float,
+    judge: NDArray[np.bool_], people: FloatArray, weight: FloatArray, prompt: IntArray, alpha: float
 ) -> Share:
-    count, labels = len(judge), int((~np.isnan(people)).sum())
-    if labels < FEWEST_FOR_SHARE:
+    if (~np.isnan(people)).sum() < FEWEST_FOR_SHARE:
         return _UNKNOWN
-    even = np.full(count, 1.0 / count)
-    found = corrected(
-        judge.astype(np.float64), people, 1.0 / weight, prompt, even, ends=(0.0, 1.0), alpha=alpha
-    )
-    return Share(*(min(1.0, max(0.0, end)) for end in (found.estimate, found.low, found.high)))
+    even, scores = np.full(len(judge), 1.0 / len(judge)), judge.astype(np.float64)
+    found = corrected(scores, people, 1.0 / weight, prompt, even, ends=(0.0, 1.0), alpha=alpha)
+    return Share(found.estimate, found.low, found.high).by(lambda end: min(1.0, max(0.0, end)))

@@ -188,17 +188,8 @@ def corrected(
     if ends is not None and n_prompts <= MOST_DIFFERENT:
         bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
-    return Corrected(
-        estimate,
-        estimate + below,
-        estimate + above,
-        error,
-        lam * unlabelled,
-        n_labels,
-        n_prompts,
-        "",
-        ends,
-    )
+    low, high = estimate + below, estimate + above
+    return Corrected(estimate, low, high, error, lam * unlabelled, n_labels, n_prompts, "", ends)
 
 
 def _bounds(
@@ -211,12 +202,8 @@ def _bounds(
     alpha: float,
 ) -> tuple[float, float]:
     """Return the bounds, less the estimate, of the mean of y − λ f as a bounded value, over labelled prompts."""
-    totals, sizes, low, high = (
-        np.zeros(int(place.max()) + 1),
-        np.zeros(int(place.max()) + 1),
-        0.0,
-        0.0,
-    )
+    totals, sizes = np.zeros((2, int(place.max()) + 1))
+    low = high = 0.0
     for sign, part in zip(signs, parts, strict=True):
         off = scores - part.d @ scores
         totals += sign * np.bincount(place, part.at_zero - lam * part.d * off)
@@ -225,10 +212,8 @@ def _bounds(
             end - part.mean_label - lam * far
             for end, far in zip(ends, (off.max(), off.min()), strict=True)
         ]
-        low, high = (
-            low + min(sign * each for each in reach),
-            high + max(sign * each for each in reach),
-        )
+        low += min(sign * each for each in reach)
+        high += max(sign * each for each in reach)
     is_labelled = sizes > 0
     count = is_labelled.sum()
     clusters = Clusters(count * totals[is_labelled], count * sizes[is_labelled], np.ones(count))
@@ -247,11 +232,8 @@ def _part(
     d = np.zeros(len(weight))
     d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
     d /= d.sum()
-    mean_label, labelled_mean, mean = (
-        float(d[mine] @ labels[mine]),
-        float(d @ scores),
-        float(weight @ scores),
-    )
+    mean_label = float(d[mine] @ labels[mine])
+    labelled_mean, mean = float(d @ scores), float(weight @ scores)
     by_prompt = np.bincount(place, d)
     return _Part(
         labels=labels[mine],
@@ -277,8 +259,7 @@ def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: floa
     found = factor * (own @ own.T)
     if (count := len(others.T)) > 1:
         others -= others.mean(axis=1, keepdims=True)
-        return np.asarray(found + count / (count - 1) * (others @ others.T))
-    return np.asarray(found + others @ others.T)
+    return np.asarray(found + count / max(1, count - 1) * (others @ others.T))
 
 
 def _refusal(parts: list[_Part]) -> str:
@@ -287,8 +268,8 @@ def _refusal(parts: list[_Part]) -> str:
     of_each = " of each system" if len(parts) > 1 else ""
     if fewest < FEWEST_LABELLED:
         return f"{number_of(fewest, 'prompt')}{of_each} with a label; {FEWEST_LABELLED} are needed"
-    if any(np.ptp(part.labels) == 0 for part in parts):
-        value = next(part.labels[0] for part in parts if np.ptp(part.labels) == 0)
+    if alike_labels := [part.labels[0] for part in parts if np.ptp(part.labels) == 0]:
+        value = alike_labels[0]
         return f"all labels{' of a system' * (len(parts) > 1)} are {value:g}, so the error of their mean is unknown"
     if (alike := min(part.alike for part in parts)) < _FEWEST_ALIKE:
         return (

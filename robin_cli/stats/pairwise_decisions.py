@@ -15,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
+from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums, mean
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.rivals import Rivals
@@ -115,8 +115,7 @@ def likely_wrong_bests(
 def _preferences(matches: Matches, sums: Sums) -> FloatArray:
     """Return the preference for A of each comparison, orders and judges with equal weight; nan if one has no verdict."""
     scale = matches.space.scales[0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        points = (sums.total / sums.n - scale.low) / (scale.high - scale.low)
+    points = (mean(sums.n, sums.total) - scale.low) / (scale.high - scale.low)
     return np.asarray(matches.space.by_pair(points).mean(axis=1))
 
 

@@ -8,6 +8,7 @@ Survey Methodology 24, 1998).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,10 @@ class Share:
     value: float
     low: float
     high: float
+
+    def by(self, rising: Callable[[float], float]) -> Share:
+        """Return the share that a rising function makes of it."""
+        return Share(rising(self.value), rising(self.low), rising(self.high))
 
 
 def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray) -> float:

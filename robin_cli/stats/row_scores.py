@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.model.arms import FloatArray, IntArray, Sums
+from robin_cli.model.arms import FloatArray, IntArray, Sums, mean
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.second_opinion import Opinions, opinions_of, pooled
@@ -65,8 +65,7 @@ def row_scores(
     """
     arms = space.by_rater(np.arange(len(space))) if arms is None else arms
     found = moderated(space, sums, prior)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = (sums.total / sums.n)[..., arms]
+    means = mean(sums.n, sums.total)[..., arms]
     noise, freedoms = found.error_variance[..., arms], found.freedom[..., arms]
     if pooling is None or arms.shape[1] == 1:
         parts = noise / arms.shape[1] ** 2
@@ -82,9 +81,8 @@ def row_scores(
 
 def judge_scores(task: Task, sums: Sums) -> FloatArray:
     """Return each judge's own mean less its offset, shape (rows, judges); nan without a rating."""
-    space = task.space
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return space.by_rater(sums.total / sums.n - _opinions(task, sums).offset[space.kind])
+    offset = _opinions(task, sums).offset[task.space.kind]
+    return task.space.by_rater(mean(sums.n, sums.total) - offset)
 
 
 def endless_scores(task: Task, sums: Sums, means: FloatArray) -> FloatArray:
