@@ -52,17 +52,15 @@ class Agreement:
     """One coefficient between scores and human ratings, among people or judges, or of the scores alone.
 
     Attributes:
-        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b, which takes ties into
-            account), kappa (Cohen's κ with quadratic weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of
-            values rounded to levels of the scale. Preferences have the levels B, neither and A, and ``same`` is the share of
-            comparisons with the same level. :func:`reliability` has others.
+        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b), kappa (Cohen's κ, quadratic
+            weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of values rounded to levels of the scale.
+            Preferences have the levels B, neither and A, and ``same`` is the share of comparisons with the same level.
+            :func:`reliability` has others.
         value: at most 1; nan with fewer than FEWEST_VALUED prompts, a constant side, or human ratings off the scale. A
             coefficient in ROUNDED is also nan if rounding decides more than MOST_HALVES of the pairs.
         ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, with fewer than
             FEWEST_PROMPTS prompts, or if most resamples leave it undefined.
-        n: pairs with a score and a human rating.
-        n_prompts: their prompts.
-        resamples: of the bootstrap.
+        n, n_prompts: pairs with a score and a human rating, and their prompts.
         why: the reason that there is no value, or no interval; '' with both.
         rounding: how values become levels; '' if they do not.
     """
@@ -125,7 +123,7 @@ def agreement(
         scale: the scale of the scores; human ratings off it are refused.
         of_two: whether both are preferences for the first of two responses, 0 to 1.
         rounds: whether κ and ordinal α are stated however many values are halves.
-        resamples: number of resamples; None for :func:`resamples_for`.
+        resamples: None for :func:`resamples_for`.
     """
     values = np.stack([scores, human], axis=1)
     both = ~np.isnan(values).any(axis=1)
@@ -149,9 +147,7 @@ def among(
 ) -> list[Agreement]:
     """Return AMONG several people or judges, over the pairs that at least two of them rated.
 
-    Args:
-        values: shape (K, raters), nan for none.
-        prompt, of_two, rounds, resamples: as for :func:`agreement`.
+    ``values``: shape (K, raters), nan for none; the others are as for :func:`agreement`.
     """
     several = (~np.isnan(values)).sum(axis=1) >= 2
     values, prompt = values[several], prompt[several]
@@ -226,7 +222,6 @@ def _estimated(
     Args:
         columns: of K pairs, shape (K, …) each; the arguments of ``statistic``.
         known_by: number of prompts that show how the statistic varies, if it is fewer than all.
-        prompt, seed, resamples: as for :func:`agreement`.
     """
     n, prompts = len(prompt), distinct(prompt)
     values, rng = statistic(*columns), np.random.default_rng(seed)
@@ -378,20 +373,17 @@ def reliability(
     - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, "The proof and
       measurement of association between two things", Am. J. Psychol. 15, 1904);
     - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none,
-    as
-      its single ratings are not alike.
+      as its single ratings are not alike.
 
-    The noise comes from these ratings alone, anew in each resample. The error variance of a judge's mean rating of a pair is
-    V/n, V = (SS + 4 g) / (n + 3), SS being the pair's sum of squares and g the mean of the variances of all pairs that the
-    judge rated at least twice. If ratings decide where the next calls go, the variance pooled over all ratings gives pairs that
-    vary more weight, and a pair's own variance is too small if it was asked little because its first ratings agreed:
-    benchmarks/agreement.py measures both. If all pairs have as many ratings, e is that of the analysis of variance. The
-    intervals are those of :func:`agreement`, as wide as for the prompts with a pair that was asked twice. No human rating is
-    needed. The ceiling limits any agreement, as noise correlates with nothing.
+    The error variance of a judge's mean rating of a pair is V/n, V = (SS + 4 g) / (n + 3), SS being the pair's sum of squares
+    and g the mean of the variances of all pairs that the judge rated at least twice, anew in each resample. If ratings decide
+    where the next calls go, the variance pooled over all ratings gives pairs that vary more weight, and a pair's own variance
+    is too small if it was asked little because its first ratings agreed: benchmarks/agreement.py measures both. The intervals
+    are as wide as for the prompts with a pair that was asked twice.
 
     Args:
-        n: ratings of each of J judges, shape (K, J). The scores are the means of the judges' mean ratings.
-        variances: of these ratings (1/(n − 1)), shape (K, J); nan below two.
+        n, variances: number of ratings and their variance (1/(n − 1), nan below two) by pair and judge, shape (K, J). The
+            scores are the means of the judges' mean ratings.
         prompt, seed, resamples: as for ``agreement``.
     """
     rated = ~np.isnan(scores)

@@ -30,11 +30,8 @@ class Level:
 
     Attributes:
         level, to_level: the lowest and the highest of the bin; equal for a single level.
-        n, n_prompts: numbers of pairs and of their prompts.
-        mean_score, mean_human: of these pairs.
         ci_low, ci_high: 95 % for ``mean_human`` over prompts like these; nan with one prompt, or if all human ratings are
-        equal,
-            which does not prove that others would be.
+            equal, which does not prove that others would be.
     """
 
     level: float

@@ -52,12 +52,11 @@ _PRECISION = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Values by prompt; equal prompts share a row.
+    """Values by prompt; equal prompts share a row. All of shape (rows,).
 
     Attributes:
-        totals: sum of the values of a prompt's pairs, shape (rows,).
-        sizes: number of these pairs, shape (rows,).
-        times: number of prompts in the row, shape (rows,); may be fractional.
+        totals, sizes: sum of the values of a prompt's pairs, and their number.
+        times: number of prompts in the row; may be fractional.
     """
 
     totals: FloatArray
@@ -71,7 +70,6 @@ class Clusters:
 
     @property
     def prompts(self) -> float:
-        """Number of prompts."""
         return float(self.times.sum())
 
     @property
@@ -105,9 +103,7 @@ def mean_bounds(
 ) -> tuple[float, float]:
     """Return bounds for the mean in the population, each missed with probability at most ``alpha`` / 2.
 
-    Args:
-        low, high: ends of the scale; infinite without one, as the bounds then are.
-        alpha: in (0, 1).
+    ``low``, ``high``: ends of the scale; infinite without one, as the bounds then are.
     """
     if math.isinf(low):
         return low, high
@@ -129,8 +125,7 @@ def student_bounds(
 ) -> tuple[float, float]:
     """Return Student's t interval for the mean over prompts, within ``low`` and ``high``.
 
-    It is right if prompts differ, or are many. If all are equal, its width would be 0, which does not prove that others are;
-    the interval is then :func:`mean_bounds`.
+    If all prompts are equal, its width would be 0, which does not prove that others are; it is then :func:`mean_bounds`.
     """
     if clusters.are_alike(high - low):
         return mean_bounds(clusters, low, high, alpha=alpha)

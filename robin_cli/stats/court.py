@@ -30,10 +30,8 @@ class Snapshot:
     """All runs of one simulation after ``budget`` calls.
 
     Attributes:
-        budget: calls spent by each run.
         visits: of each run, shape (runs,).
-        n: ratings of each pair, shape (runs, K).
-        estimates: mean ratings, shape (runs, K); nan for an arm not asked yet.
+        n, estimates: ratings and mean ratings of each pair, shape (runs, K); nan for an arm not asked yet.
         scores: by which decisions go, shape (runs, rows); without any, the estimates.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
@@ -83,11 +81,7 @@ class Court(ABC):
         return share_of(self.chances(sums))
 
     def test(self, sums: Sums, *, skips: bool) -> None:
-        """End the runs in which few enough decisions are likely wrong.
-
-        Args:
-            skips: leaves out tests of runs that were far from their target at the last one.
-        """
+        """End the runs in which few enough decisions are likely wrong; ``skips``: skip runs that were far off last time."""
         spent = sums.n.sum(axis=1)
         for run in np.flatnonzero(~self.done & (spent >= self._again)):
             share = self.share_to_test(sums.by(itemgetter(run)))
@@ -101,10 +95,7 @@ class Court(ABC):
         """Return figures about the decisions of each run by name, shape (runs,) each.
 
         ``likely_wrong`` is the mean chance that a decision is wrong, as a run states it; ``calls`` were spent until the budget
-        was, the target was reached, or everything was certified.
-
-        Args:
-            truth: the true means of all arms, shape (runs, K).
+        was, the target was reached, or everything was certified. ``truth``: the true means of all arms, shape (runs, K).
         """
         del truth
         stated = [share_of(self.chances(Sums(*of_run))) for of_run in zip(*sums, strict=True)]

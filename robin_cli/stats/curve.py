@@ -21,9 +21,7 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A figure over ratings received.
-
-    For an even spread it is a projection: the first ratings of every arm, equally many, and more like these where it has fewer.
+    """A figure over ratings received; for an even spread of as many, projected where arms have fewer.
 
     Attributes:
         calls: ratings received, shape (points,), rising; empty if no arm has a rating.

@@ -25,7 +25,6 @@ class Decided:
     """The decisions of a run as it stands; rows are those of its scores, a pair and attribute each.
 
     Attributes:
-        task: what was to be decided.
         decision: keep, drop, best or rejected, by the mean ratings; undecided without a rating; shape (rows,).
         number: which decision each row is part of, shape (rows,); −1 for groups of one response, of which nothing is decided.
         likely_wrong: the chance that each decision is wrong, see :mod:`robin_cli.stats.likely_wrong`, shape (decisions,).
@@ -42,7 +41,6 @@ class Decided:
 
     @property
     def decisions(self) -> int:
-        """How many there are."""
         return len(self.likely_wrong)
 
     @property
@@ -115,10 +113,7 @@ def differing(task: Task, arms: Arms) -> list[tuple[int, int]]:
 
 
 def first_rows(task: Task, decision: NDArray[np.object_]) -> IntArray:
-    """Return the first row of each decision, for groups that of the leader if there is one; shape (decisions,).
-
-    ``decision``: of each row, see :func:`decisions_by`.
-    """
+    """Return the first row of each decision, for groups that of the leader if there is one; shape (decisions,)."""
     if task.group is None:
         return np.asarray(task.space.by_pair(np.arange(len(task.contests)))[:, 0])
     rows = rows_of_groups(task)

@@ -133,8 +133,8 @@ class Evidence(Certainty):
     """The certainty of each decision of a task.
 
     Attributes:
-        side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
-        other: the same for the other side of thresholds; both may be sure of a mean within the margin. Shape as ``log``.
+        side: whether a pair is rather kept; or which response of the group leads. Shape (runs, decisions).
+        other: ``log`` of the other side of thresholds; both may be sure of a mean within the margin.
     """
 
     def __init__(self, task: Task, runs: int = 1) -> None:
@@ -295,15 +295,7 @@ class Evidence(Certainty):
 
 
 class RunVerdicts:
-    """The decisions of a run under way, as :class:`~robin_cli.session.stopping.Verdicts` has them.
-
-    Attributes:
-        evidence: of one run.
-        counts: its ratings by level.
-        settled: arms on which no open decision hangs, shape (K,).
-        all_decided: every decision holds, all of them at once.
-        seen: what the last look is to the policy.
-    """
+    """The decisions of a run under way, as :class:`~robin_cli.session.stopping.Verdicts` has them; ``counts``: by level."""
 
     def __init__(self, evidence: Certainty, counts: LevelCounts) -> None:
         self.evidence = evidence

@@ -46,14 +46,12 @@ _MOST_RATINGS = 2**13
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The scores of one attribute, of K pairs; for a comparison the differences of K prompts.
+    """The scores of one attribute, of K pairs; for a comparison the differences of K prompts. Shape (K,) each.
 
     Attributes:
-        scores: nan without a rating, shape (K,).
-        error_variances: those of the scores, shape (K,).
-        prompt: number of each pair's prompt, shape (K,).
+        scores, error_variances: nan without a rating.
         parts: counts of each judge's ratings, and its weight in the score.
-        is_asked: whether more ratings are possible, shape (K,): not for a pair that was given up.
+        is_asked: whether more ratings are possible: not for a pair that was given up.
         low, high: the ends of the scale.
         calls: spent on them.
         first: number of ratings of each pair in the scores, if not all.
@@ -95,10 +93,8 @@ class Verdict:
     Attributes:
         estimate: the mean of the scores, or the share of them that meet the criterion; nan without a score.
         low, high: 1 − δ interval of the required value; nan for all pairs, which are no sample.
-        pairs, prompts: numbers of those with a score.
-        unrated: pairs without one.
-        open: for all pairs, those that are not certified, by position.
-        against: for all pairs, those that are certified not to meet the criterion.
+        pairs, prompts: numbers of those with a score; ``unrated``: pairs without one.
+        open, against: for all pairs, those not certified, and those certified not to meet the criterion, by position.
         settling: what would settle an inconclusive one.
         first: number of ratings of each pair in the estimate, if not all.
     """
@@ -122,8 +118,7 @@ def judged(
 ) -> Verdict:
     """Return the verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``.
 
-    Args:
-        settle: if it is inconclusive, compute what would settle it.
+    ``settle``: if it is inconclusive, compute what would settle it.
     """
     decide, what_settles = _OF_KIND[requirement.kind]
     verdict = decide(requirement, measured, error_rate)
@@ -331,9 +326,7 @@ _OF_KIND = {
 def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
     """Return the scores of ``run`` on ``attribute`` with their parts, in the order of the data.
 
-    Args:
-        scores: those of :func:`robin_cli.stats.scores.score`.
-        for_mean: take the scores of :func:`~robin_cli.stats.summaries.pair_means`.
+    ``for_mean``: take the scores of :func:`~robin_cli.stats.summaries.pair_means`, not those of the run as they are.
     """
     mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
     ends = dict(zip(run.manifest.attributes, run.manifest.known_ends, strict=True))[attribute]

@@ -78,18 +78,13 @@ _MOST_MET, _FEW = 2**15, 2**13
 def mean_intervals(
     counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
 ) -> tuple[FloatArray, FloatArray]:
-    """Return anytime-valid intervals for the mean ratings of K arms.
+    """Return anytime-valid intervals for the mean ratings of K arms: lower and upper ends, on the scale, shape (K,) each.
+
+    It is the whole scale for an arm without ratings, and never a point.
 
     Args:
         counts: how often each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced from ``low`` to ``high``.
-        low, high: the ends of the scale.
-        alpha: each interval misses its mean with at most this probability; in (0, 1).
-
-    Returns:
-        Lower and upper ends, shape (K,) each, on the scale; the whole scale for an arm without ratings. Never a point.
-
-    Raises:
-        ValueError: α outside (0, 1).
+        alpha: each interval misses its mean with at most this probability; ValueError outside (0, 1).
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
@@ -105,10 +100,7 @@ def mean_intervals(
 class Part:
     """What the mean ratings of K arms add to K sums of means.
 
-    Attributes:
-        counts: as for :func:`mean_intervals`.
-        low, high: the ends of the scale.
-        weight: of their means in the sums; not 0.
+    ``counts``, ``low``, ``high``: as for :func:`mean_intervals`. ``weight``: of their means in the sums; not 0.
     """
 
     counts: FloatArray | IntArray
@@ -123,9 +115,6 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
     Args:
         parts: as the means of several judges, of a weight of 1/J each, or those of two runs, of weights 1 and −1.
         alpha: each interval misses its sum with at most this probability; in (0, 1).
-
-    Returns:
-        Lower and upper ends, shape (K,) each.
     """
     lower = _least_sums(parts, alpha)
     return lower, -_least_sums([replace(each, weight=-each.weight) for each in parts], alpha)
@@ -134,7 +123,7 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
 def log_sum_evidence(
     parts: Sequence[Part], at: FloatArray | float, *, enough: float = -np.inf
 ) -> FloatArray:
-    """ln of what bets that each sum of means is above ``at`` have come to, at the least; shape (K,).
+    """Return ln of the least that bets that each sum of means is above ``at`` have come to, shape (K,).
 
     Where a sum is not above it, it stays below ln 1/α with probability at least 1 − α, whenever one looks. It is inf of
     Σ_j ln W_j⁺(m_j) over the m_j that sum to ``at`` or less, from below:

@@ -65,13 +65,13 @@ class JudgeQuality:
         *,
         alpha: float = ALPHA,
     ) -> Self:
-        """Return it for a judge's answers on all things, and people's on some.
+        """Return it for a judge's answers on all things, and people's on some. Shape (N,) each.
 
         Args:
-            judge: whether the judge says yes, shape (N,).
-            people: 1 for yes, 0 for no, nan without a label, shape (N,).
-            weight: 1/π, π being the probability with which each was drawn to be labelled, shape (N,).
-            prompt: number of each one's prompt, shape (N,).
+            judge: whether the judge says yes.
+            people: 1 for yes, 0 for no, nan without a label.
+            weight: 1/π, π being the probability with which each was drawn to be labelled.
+            prompt: number of each one's prompt.
         """
         known = ~np.isnan(people)
         mine, theirs = judge[known], people[known] > 0.5

@@ -110,14 +110,11 @@ class _Part:
     """The mean of one system.
 
     Attributes:
-        labels: those that count.
-        prompts: number of prompts with a label.
+        labels: those that count, of ``prompts`` prompts.
         alike: number of prompts of equal weight to which these amount.
         share: labelled share of the target weight.
-        mean_label: ȳ.
-        excess: f̄_L − f̄, the mean score of labelled pairs less that of all.
-        at_zero, by_lam: each pair's part in the residual of its prompt at λ = 0, and the reduction per λ; shape (K,).
-        d: shape (K,).
+        mean_label: ȳ; ``excess``: f̄_L − f̄, the mean score of labelled pairs less that of all.
+        at_zero, by_lam: each pair's part in the residual of its prompt at λ = 0, and the reduction per λ; shape (K,), as d.
     """
 
     labels: FloatArray
@@ -148,8 +145,7 @@ def corrected(
         labels: shape (K,), nan for none.
         probability: with which each labelled pair was drawn, shape (K,) or one number; any positive number if all are equal.
         prompt: number of each pair's prompt, shape (K,).
-        weights: shape (parts, K). A mean: one row that sums to 1, such as 1/K each. A difference: two rows, of which the first
-            sums to 1 and the second to −1.
+        weights: a mean: a row that sums to 1, shape (K,). A difference: two rows, which sum to 1 and to −1.
         ends: of the labels' scale; None without a scale: t alone then bounds the errors.
         alpha: the interval holds with about 1 − alpha.
     """
@@ -251,8 +247,7 @@ def _part(
 def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: float) -> FloatArray:
     """Return products of the residuals of prompts, shape (2, G), centred over labelled and other ones separately; shape (2, 2).
 
-    Args:
-        factor: of the products of labelled prompts; that of the others is G/(G − 1).
+    ``factor``: of the products of labelled prompts; that of the others is G/(G − 1).
     """
     own, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
     own -= own.mean(axis=1, keepdims=True)

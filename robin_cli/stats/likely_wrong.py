@@ -32,11 +32,8 @@ def likely_wrong(
 ) -> FloatArray:
     """Return the chance that each decision is wrong, shape (decisions,): at most 1/2 for thresholds.
 
-    It is nan for a decision without a rating that no further call can bring.
-
-    Args:
-        given_up: arms that are asked no more because they cannot be rated, shape (K,).
-        some: which decisions to look at.
+    It is nan for a decision without a rating that no further call can bring. ``given_up``: arms that are asked no more because
+    they cannot be rated, shape (K,). ``some``: which decisions to look at.
     """
     is_gone = task.space.by_rater(given_up)[:, 0]
     scores = row_scores(task.space, task, sums, prior=as_usual)

@@ -29,10 +29,8 @@ class OrderEffect:
     """The effect of the order on one judge; nan if no comparison has ratings in both orders.
 
     Attributes:
-        effect: in units of probability; positive if the first place helps.
-        ci_low, ci_high: 1 − α interval for comparisons of prompts like these.
-        n: comparisons with ratings in both orders.
-        n_prompts: their prompts.
+        effect: in units of probability; positive if the first place helps; with its 1 − α interval over prompts like these.
+        n, n_prompts: comparisons with ratings in both orders, and their prompts.
     """
 
     effect: float
@@ -45,8 +43,7 @@ class OrderEffect:
 def effects_of(means: FloatArray) -> FloatArray:
     """Return the order effect on each comparison, shape (C, J); nan without ratings in both orders.
 
-    Args:
-        means: points of A over the scale's width, A first and B first, of each judge, shape (C, 2, J); nan without ratings.
+    ``means``: points of A over the scale's width, A first and B first, of each judge, shape (C, 2, J); nan without ratings.
     """
     return np.asarray(0.5 * (means[:, 0] - means[:, 1]))
 
@@ -56,9 +53,7 @@ def order_effects(
 ) -> list[OrderEffect]:
     """Return the effect of the order on each judge.
 
-    Args:
-        means: as for :func:`effects_of`.
-        prompt: of each comparison, any numbers, shape (C,).
+    ``means``: as for :func:`effects_of`. ``prompt``: of each comparison, any numbers, shape (C,).
     """
     return [_mean_effect(each, prompt, alpha) for each in effects_of(means).T]
 

@@ -258,10 +258,8 @@ def difference(
 ) -> Difference:
     """Return the difference of two systems over the prompts that both answered, without its interval.
 
-    Args:
-        reach: the largest possible difference.
-        knows_noise: whether there are enough repeated ratings for the judge's noise.
-        is_robust: whether p is that of a widened interval in any case.
+    ``reach``: the largest possible difference. ``knows_noise``: whether there are enough repeated ratings for the judge's
+    noise. ``is_robust``: whether p is that of a widened interval in any case.
     """
     prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
     first, second = of_a.at(prompts), of_b.at(prompts)
@@ -338,10 +336,8 @@ def _with_interval(one: Difference, reach: float, alpha: float, *, is_robust: bo
 def prompts_for(difference: float, variance: float, *, alpha: float) -> float:
     """Return the prompts that show a difference, 4 times in 5; whole, at least 2; inf for none.
 
-    Args:
-        difference: the true one, of either sign.
-        variance: that of the paired differences over prompts, with the judge's noise.
-        alpha: probability to find a difference, either way, if there is none.
+    ``difference``: the true one, of either sign. ``variance``: that of the paired differences over prompts, with the judge's
+    noise. ``alpha``: probability to find a difference, either way, if there is none.
     """
     from scipy.special import stdtrit
 
@@ -376,11 +372,7 @@ def prompts_needed(
 ) -> float:
     """Return the prompts in all that would settle, 4 times in 5, on which side of 0 the mean of values like these is.
 
-    Args:
-        each: a value of each prompt, shape (prompts,), between ``low`` and ``high``.
-
-    Returns:
-        More than there are; nan for none, or for too many.
+    More than there are; nan for none, or for too many. ``each``: a value of each prompt between ``low`` and ``high``.
     """
     count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
     if math.isinf(high) and variance <= _ALIKE:  # alike, and nothing says how others may differ

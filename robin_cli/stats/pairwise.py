@@ -59,11 +59,7 @@ def order_means(run: RunData) -> FloatArray:
 
 
 def run_ranking(run: RunData) -> Ranking:
-    """Return the ranking of the systems of ``run``, which must have names.
-
-    Raises:
-        NotConnected: no chain of comparisons with a preference connects some systems with others.
-    """
+    """Return the ranking of the systems of ``run``, which must have names. NotConnected as :func:`ranking`."""
     matches = run.matches
     return ranking(
         preferences_of(run),
@@ -99,11 +95,9 @@ class Ranked:
     Attributes:
         names: of the systems; empty if the data does not name them.
         n_votes: answers with a verdict in which each took part, shape (systems,).
-        ranking: None without one.
         parts: names of the systems of each part that no comparison with a preference connects with the others; empty if all
             are connected.
-        why: the reason that there is no ranking; '' with one.
-        step: the next step toward a ranking; '' with one.
+        why, step: the reason that there is no ranking, and the next step toward it; '' with one.
         circle: systems that no ranking can order; None without any, or without a ranking.
         were_chosen: whether earlier verdicts chose what was compared.
     """

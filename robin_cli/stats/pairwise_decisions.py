@@ -36,8 +36,8 @@ class Best:
         prompt: number as in :attr:`Matches.prompt`.
         leader: the leading response, as in :attr:`Matches.response`; −1 if no comparison has a preference.
         comparison, side: a comparison with it, and whether it is A (0) or B (1) there.
-        likely_wrong: the chance that another one is preferred to it by more than the margin, see :func:`likely_wrong_bests`.
-        certified: whether it is certified as the best, all prompts together at the error rate; None without --certify.
+        likely_wrong: see :func:`likely_wrong_bests`.
+        certified: whether it is certified, all prompts together at the error rate; None without --certify.
         is_over: whether every decision that can be certified is; False without --certify.
     """
 
@@ -60,9 +60,7 @@ def best_responses(
 ) -> Best:
     """Return the best response to each prompt by the preferences so far.
 
-    Args:
-        margin: ε, a probability.
-        evidence: by all verdicts so far; None without --certify.
+    ``margin``: ε, a probability. ``evidence``: by all verdicts so far; None without --certify.
     """
     matches, sums = rivals.matches, arms.copied_sums()
     preference = _preferences(matches, sums)
@@ -127,12 +125,7 @@ def _leaders(rivals: Rivals, preference: FloatArray) -> IntArray:
 
 
 class DuelEvidence(Certainty):
-    """The evidence for the best response to each prompt of one run.
-
-    Args:
-        error_rate: δ: on average at most this share of what is certified is wrong.
-        margin: ε, a probability.
-    """
+    """The certainty of the best response to each prompt of one run; ``margin``: ε, a probability."""
 
     def __init__(
         self, rivals: Rivals, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN

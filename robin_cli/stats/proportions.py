@@ -34,12 +34,8 @@ def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray
     """Return the number of labels that count as one, at least 1.
 
     It is V n / (p (1 − p)), V being the variance of the weighted share p by linearization over prompts. If p is 0 or 1, the
-    labels do not show how alike those of a prompt are; all of one prompt then count as one.
-
-    Args:
-        is_so: of each label, shape (n,).
-        weight: 1/π, π being the probability with which each was drawn, shape (n,).
-        prompt: number of each one's prompt, shape (n,).
+    labels do not show how alike those of a prompt are; all of one prompt then count as one. ``weight``: 1/π, π being the
+    probability with which each was drawn.
     """
     prompts, of = np.unique(prompt, return_inverse=True)
     if len(prompts) < 2 or (len(prompts) == len(is_so) and np.ptp(weight) == 0):

@@ -31,11 +31,8 @@ _EQUAL = 1e-9
 class WinRates:
     """How often each of k systems is preferred to each other: shape (k, k) each, nan for two never compared.
 
-    Attributes:
-        rate: the mean preference for the row's system, each comparison counted once.
-        ci_low, ci_high: 1 − α interval for prompts like these, each for itself.
-        n: comparisons.
-        n_prompts: their prompts.
+    ``rate``: the mean preference for the row's system, each comparison counted once, with its 1 − α interval for prompts like
+    these. ``n``, ``n_prompts``: comparisons and their prompts.
     """
 
     rate: FloatArray

@@ -20,8 +20,7 @@ class RowScores(NamedTuple):
 
     Attributes:
         score: nan for none: a rater gave no rating, or no judge did where judges give second opinions.
-        error: the error variance of the score.
-        parts: those of its raters' means in it, shape (…, rows, raters).
+        error: the error variance of the score; ``parts``: those of its raters' means in it, shape (…, rows, raters).
         freedoms: the degrees of freedom of each of these.
     """
 
@@ -36,11 +35,7 @@ class RowScores(NamedTuple):
         return freedom_of_sum(self.parts, self.freedoms)
 
     def half_widths(self, of: IntArray, less: IntArray, *, alpha: float) -> FloatArray:
-        """Return the half widths of intervals of differences of two scores; for one run.
-
-        Args:
-            of, less: rows, shape (N,) each.
-        """
+        """Return the half widths of intervals of the scores of rows ``of`` less those of ``less``; for one run."""
         parts, freedoms = (
             np.concatenate([each[of], each[less]], axis=1) for each in (self.parts, self.freedoms)
         )
@@ -88,8 +83,7 @@ def judge_scores(task: Task, sums: Sums) -> FloatArray:
 def endless_scores(task: Task, sums: Sums, means: FloatArray) -> FloatArray:
     """Return the scores after endless calls of all judges, who differ as ``sums`` say; shape (…, rows).
 
-    Args:
-        means: the true means of all arms, shape (…, K).
+    ``means``: the true means of all arms, shape (…, K).
     """
     space = task.space
     offset, between, means = (

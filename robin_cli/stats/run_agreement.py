@@ -38,12 +38,11 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Subject:
-    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``.
+    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``. Columns: shape (rows,).
 
     Attributes:
         people: people's rating of each pair, shape (pairs,); nan for none.
-        scale: of the scores.
-        unit: points of this scale for each of the ratings'.
+        scale: of the scores; ``unit``: its points for each of the ratings'.
         of_two: whether the scores are preferences.
     """
 
@@ -56,7 +55,6 @@ class Subject:
     of_two: bool
 
     def column(self, name: str) -> FloatArray:
-        """Return a column of the table, shape (rows,)."""
         return self.table.numbers(name)[self.mine]
 
     @property
@@ -101,9 +99,7 @@ def agreements(
 ) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with the human ratings, by attribute (and judge); only for those with some.
 
-    Args:
-        given: people's labels, in place of the human ratings of the data.
-        rounds: as for :func:`~robin_cli.stats.agreement.agreement`.
+    ``given``: people's labels, in place of the human ratings of the data. ``rounds``: as for :func:`agreement`.
     """
     return {
         name: agreement(
@@ -196,13 +192,9 @@ def subjects(
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:
-    """Report the attributes without a calibration, with the reasons.
+    """Report the attributes without a calibration, with the reasons; InputError if there is none at all.
 
-    Args:
-        whys: by attribute (and judge) with human ratings, '' for those with a calibration.
-
-    Raises:
-        InputError: there is none at all, without human ratings or because all are off the scale.
+    ``whys``: by attribute (and judge) with human ratings, '' for those with a calibration.
     """
     named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
     if not whys:

@@ -47,8 +47,7 @@ class Compared:
         means: the scores behind the last attribute's means, of each run.
         has_labels: whether people's labels were given, usable or not.
         is_robust: whether all intervals are widened.
-        n_shared: responses in more than one of the runs.
-        is_same: whether every run has the same responses.
+        n_shared: responses in more than one of the runs; ``is_same``: whether every run has the same responses.
     """
 
     who: Who
@@ -65,7 +64,6 @@ class Compared:
 
     @property
     def systems(self) -> Sequence[str]:
-        """Their names."""
         return self.who.systems
 
     @property
@@ -158,10 +156,8 @@ class Who:
     """The systems, and the prompt of each of their responses.
 
     Attributes:
-        systems: their names.
         by: the column that names the systems; None if each is a run.
-        system: number of each pair's system, the runs one after another, shape (pairs,); −1 for none.
-        prompt: number of each pair's prompt, shape (pairs,); −1 for none.
+        system, prompt: numbers of each pair's system and prompt, the runs one after another, shape (pairs,); −1 for none.
         prompts: the names of the prompts, by number: texts, or values of ``match``.
     """
 

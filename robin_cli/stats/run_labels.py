@@ -77,7 +77,6 @@ class Labels:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether each pair has a label."""
         return ~np.isnan(self.values)
 
 
@@ -116,7 +115,7 @@ class Wanted:
 
     Attributes:
         pair, attribute: of each row, by position, shape (rows,).
-        probability: with which each row's pair is among those of its attribute once all rows are labelled, shape (rows,).
+        probability: with which each row's pair is among those of its attribute once all rows are labelled.
         label: nan for a pair to be labelled.
         prompts: number of different prompts of the rows, for the attribute with the fewest.
     """

@@ -31,10 +31,7 @@ def between_judges(means: FloatArray, noise: FloatArray) -> FloatArray:
     """Return the variance between the judges' true means of each row, unbiased, so below 0 if noise explains more than all.
 
     It is the method-of-moments estimate of a one-way random-effects model with unequal noise: the sample variance of the J
-    means less the mean of their error variances, S²(x̄_1 … x̄_J) − Σ (s_j²/n_j) / J.
-
-    Args:
-        means, noise: each judge's mean rating and its error variance, shape (rows, J) for J ≥ 2; nan if one is unknown.
+    means less the mean of their error variances, S²(x̄_1 … x̄_J) − Σ (s_j²/n_j) / J; both of shape (rows, J), J ≥ 2.
     """
     return np.asarray(means.var(axis=1, ddof=1) - noise.mean(axis=1))
 
@@ -98,9 +95,8 @@ class Scores:
 def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
     """Return the scores of ``run`` as it stands, a row for each pair and attribute, on the scales that people see.
 
-    Args:
-        by_judge: a row for each pair, attribute and judge: the mean over the variants of the question alone.
-        alpha: the intervals hold with at least 1 − alpha, each for itself.
+    ``by_judge``: a row for each pair, attribute and judge: the mean over the variants of the question alone. ``alpha``: the
+    intervals hold with at least 1 − alpha, each for itself.
     """
     space, totals = run.space, run.fold.arms
     arms = space.by_judge if by_judge else space.by_rater(np.arange(len(space)))
@@ -146,8 +142,8 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
             columns["judges"] = (n > 0).sum(axis=1)
             columns["judge_spread"] = np.sqrt(np.maximum(between, 0.0))
             between = between / space.units[first] ** 2
-        if run.task is not None:
-            decided = decide(run.task, lambda: LevelCounts.of(run), totals)
+        if (task := run.task) is not None:
+            decided = decide(task, lambda: LevelCounts.of(run), totals)
             columns |= _decision_columns(run, decided, first)
     _as_shown(run, columns)
     return Scores(columns, arms, facets, np.asarray(retired.any(axis=1)), between, decided)
@@ -193,8 +189,7 @@ def _skew_of(
 ) -> FloatArray:
     """Return the factors by which each row's interval is wider than by t, below and above its score, shape (2, rows).
 
-    Args:
-        noise: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
+    ``noise``: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
     """
     factors = np.ones((2, len(space)))
     for scale, mine, counts in counted:

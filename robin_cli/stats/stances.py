@@ -43,13 +43,9 @@ class Stances:
 
 def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Stances:
     """Return people's decisions beside those of ``run``: about thresholds by their labels, about groups by labels of all
-    responses, or by the best one that they name.
+    responses, or by the best one that they name. InputError for a named one that is not in its group.
 
-    Args:
-        given: people's labels, in place of the human ratings of the data.
-
-    Raises:
-        InputError: a named best response is of a group that is not there, or is not in its group.
+    ``given``: people's labels, in place of the human ratings of the data.
     """
     labels, first = labels_of(run, given), decided.first
     values = np.stack([each.values for each in labels.values()], axis=1).ravel()
@@ -78,8 +74,7 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
 def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:
     """Return people's decision about the best response to each prompt of a pairwise run: the same if they prefer no other.
 
-    Args:
-        given: labels of comparisons, 0 (B) to 1 (A).
+    ``given``: labels of comparisons, 0 (B) to 1 (A).
     """
     matches = run.matches
     (labels,) = labels_of(run, given).values()

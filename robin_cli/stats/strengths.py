@@ -93,10 +93,8 @@ class Errors:
     """Errors of the strengths for prompts like these.
 
     Attributes:
-        clustered: their covariance by prompt, shape (m, m).
-        modelled: that by the model, likewise.
-        freedom: degrees of freedom of each one's variance, shape (m,).
-        freedom_apart: those of the difference of every two strengths, shape (m, m).
+        clustered, modelled: their covariance by prompt, and that by the model, shape (m, m) each.
+        freedom, freedom_apart: degrees of freedom of each one's variance, (m,), and of the difference of every two, (m, m).
         is_bounded: as of the ranking.
     """
 
@@ -107,12 +105,7 @@ class Errors:
     is_bounded: bool
 
     def variance(self, of: Callable[[FloatArray], FloatArray], freedom: FloatArray) -> FloatArray:
-        """Return the variance of linear combinations of the strengths, of any shape.
-
-        Args:
-            of: maps the strengths' covariance to it.
-            freedom: degrees of freedom of each.
-        """
+        """Return the variance of linear combinations of the strengths; ``of`` maps their covariance to it, of any shape."""
         clustered, modelled = of(self.clustered), of(self.modelled)
         tells_little = (freedom < _FEW) | (not self.is_bounded)
         return np.asarray(np.where(tells_little, np.maximum(clustered, modelled), clustered))
@@ -273,9 +266,7 @@ def _sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Return Σ slope · d and Σ weight · d dᵀ by prompt, d being e_a − e_b: shape ``shape`` and (prompts, most, most).
 
-    Args:
-        cell: of A and of B, see :func:`_by_prompt`.
-        shape: of the prompts' systems.
+    ``cell``: of A and of B, see :func:`_by_prompt`. ``shape``: of the prompts' systems.
     """
     count, most = shape[0] * shape[1], shape[1]
     slopes, squares = np.zeros(count), np.zeros(count * most)
@@ -291,9 +282,8 @@ def _add_squares(
 ) -> None:
     """Add to ``into`` the squares of each prompt's parts of the variances of all differences, in its upper triangle.
 
-    Args:
-        by_itself: parts of the variance of each strength, shape (prompts, 1, m).
-        shares, of_members: covariances are their products, shape (prompts, systems, m) each.
+    ``by_itself``: parts of the variance of each strength, shape (prompts, 1, m). ``shares``, ``of_members``: covariances are
+    their products, shape (prompts, systems, m) each.
     """
     ones, m = np.ones_like(by_itself), by_itself.shape[2]
     left = np.concatenate([by_itself, ones, -2.0 * shares], axis=1).transpose(0, 2, 1)
@@ -311,12 +301,7 @@ def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _add_fourth_powers(into: FloatArray, weight: FloatArray, z: FloatArray) -> None:
-    """Add the same for prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out.
-
-    Args:
-        weight: w, shape (prompts,).
-        z: shape (prompts, m).
-    """
+    """Add the same for prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out; w: (prompts,), z: (prompts, m)."""
     squares = z * z
     weighed = weight[:, None] ** 2 * squares
     even, odd = weighed.T @ squares, (weighed * z).T @ z

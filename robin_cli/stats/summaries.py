@@ -47,8 +47,7 @@ class PairMeans:
     """The scores of one attribute in the order of the data, shape (pairs,) each; nan without a rating.
 
     Attributes:
-        scores: the values to average.
-        error_variances: their error variances by the judge's noise, moderated like ``std_error``.
+        scores: the values to average, with their error variances by the judge's noise, moderated like ``std_error``.
         first: number of ratings of each pair and judge that they are of; None for all.
         is_final: whether further calls cannot change them.
     """
@@ -67,9 +66,7 @@ def first_ratings(run: RunData) -> int:
 def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
     """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
 
-    Args:
-        scores: those of :func:`robin_cli.stats.scores.score`.
-        of_all: take the scores as they are, unless the run decides.
+    ``of_all``: take the scores as they are, unless the run decides.
     """
     mine = scores.of_attribute(run.space, attribute)
     is_final = scores.decided is not None
@@ -136,7 +133,6 @@ class Summary:
     Attributes:
         group: the value of the column; None without a column.
         prompts, pairs: numbers of those with a score.
-        mean: of the scores.
         share: of scores at the threshold or above; None without one.
         corrected: the mean by people's labels; None without labels.
         labels: those labels; None if there are none that could be used.
@@ -162,11 +158,8 @@ def summaries(
 ) -> list[Summary]:
     """Return a summary of each attribute, or of each attribute and group, in the order in which groups appear.
 
-    Args:
-        scores: those of :func:`robin_cli.stats.scores.score`.
-        labels: those of :func:`robin_cli.stats.run_labels.labels_of`.
-        groups: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together.
-        threshold: of the shares.
+    ``groups``: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together. ``threshold``: of
+    the shares.
     """
     names: list[str | None] = (
         [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]

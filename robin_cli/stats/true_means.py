@@ -65,11 +65,7 @@ class TrueMeans(Protocol):
 
 
 def true_means(task: Task, sums: Sums, scores: RowScores, place: int) -> TrueMeans:
-    """Return the distributions of all pairs' true means of one attribute, the one at ``place``, by pair.
-
-    Args:
-        scores: of all rows, by which pairs are decided.
-    """
+    """Return the distributions of all pairs' true means of one attribute, the one at ``place``, by pair."""
     space = task.space
     scale = space.scales[place]
     if space.raters == 1:
@@ -84,11 +80,9 @@ def true_means(task: Task, sums: Sums, scores: RowScores, place: int) -> TrueMea
 
 @dataclass(frozen=True)
 class Student:
-    """Student's t about a score, within the scale.
+    """Student's t about a score, within the scale of all rows.
 
-    Attributes:
-        score, error, freedom: the score, its error variance and the degrees of freedom of this; nan without a score.
-        scale: of all rows. Without a score, all values between its ends are as likely.
+    ``score``, its ``error`` variance and ``freedom``: nan without a score; all values between the ends are then as likely.
     """
 
     score: FloatArray
@@ -113,7 +107,6 @@ class Fitted:
     """A mixture of distributions of ratings.
 
     Attributes:
-        scale: of the ratings.
         share: of each component, shape (C,).
         kinds: the number of ratings, Σx and Σx² above the lowest level, of each kind of row, shape (U, 3).
         kind: the kind of each row, shape (rows,).
@@ -186,8 +179,7 @@ def _estimated(
 ) -> FloatArray:
     """Return the share of each component, shape (C,), by EM over the widths and over the centers in turn.
 
-    Args:
-        rows: of each of ``kinds``. Ratings that were not repeated tell of the widths only beside some that were.
+    ``rows``: of each of ``kinds``. Ratings that were not repeated tell of the widths only beside some that were.
     """
     usual = _components(scale)[3]
     likelihood = likelihood.reshape(len(kinds), len(usual), -1)
