@@ -223,6 +223,8 @@ def _estimated(
         columns: of K pairs, shape (K, …) each; the arguments of ``statistic``.
         known_by: number of prompts that show how the statistic varies, if it is fewer than all.
     """
+    from scipy.special import ndtr
+
     n, prompts = len(prompt), distinct(prompt)
     values, rng = statistic(*columns), np.random.default_rng(seed)
     known, few = prompts if known_by is None else known_by, ""
@@ -239,7 +241,10 @@ def _estimated(
     count = resamples_for(len(prompt)) if resamples is None else resamples
     picks = resampled(prompt, count, rng)
     drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks])
-    tail, found = _tail(max(2, known)), []
+    # Plain percentiles are too narrow with few prompts, like z in place of t: the expanded percentile interval (Hesterberg,
+    # "What teachers should know about the bootstrap", Am. Stat. 69, 2015) ends at Φ(−√(P/(P − 1)) t), t of P − 1 degrees.
+    widened, found = max(2, known), list[Agreement]()
+    tail = float(ndtr(-np.sqrt(widened / (widened - 1)) * student_factor(widened, ALPHA)))
     for position, name in enumerate(names):
         value, why = float(values[position]), few or _ALIKE
         low = high = np.nan
@@ -269,17 +274,6 @@ def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterato
         yield rows[
             np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])
         ]
-
-
-def _tail(prompts: int) -> float:
-    """Return the share of resamples beyond each end of an interval: Φ(−√(P/(P − 1)) t), t with P − 1 degrees of freedom.
-
-    Plain percentiles are too narrow with few prompts, like z in place of t (Hesterberg, "What teachers should know about the
-    bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
-    """
-    from scipy.special import ndtr
-
-    return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * student_factor(prompts, ALPHA)))
 
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:

@@ -70,7 +70,10 @@ def _curve(
 
     n = np.bincount(arm[rated], minlength=len(space))
     kept = np.flatnonzero(n)
-    calls = _looks(len(rated), times * len(kept), _POINTS)
+    calls = np.empty(0, dtype=np.int64)
+    if len(rated):  # evenly in their logarithms
+        looks = np.geomspace(min(len(rated), times * len(kept)), len(rated), _POINTS)
+        calls = np.unique(looks.round().astype(np.int64))
     by_arm, place_in_arm = np.argsort(arm[rated], kind="stable"), np.empty(len(rated), np.int64)
     place_in_arm[by_arm] = np.arange(len(rated)) - np.repeat(np.cumsum(n) - n, n)
     found = np.empty((2, len(calls)))
@@ -91,10 +94,3 @@ def _extended(sums: Sums, n: IntArray) -> Sums:
     variance = np.where(np.isnan(variance), pooled, variance)
     each = np.where(sums.n > 0, n, 0.0)
     return Sums(each, each * mean, each * mean**2 + np.maximum(each - 1.0, 0.0) * variance)
-
-
-def _looks(ratings: int, first: int, points: int) -> IntArray:
-    """Return the numbers of ratings to look at: from ``first`` on, evenly in their logarithms; never 0."""
-    if not ratings:
-        return np.empty(0, dtype=np.int64)
-    return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))

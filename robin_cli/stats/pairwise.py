@@ -114,11 +114,9 @@ class Ranked:
     @property
     def order(self) -> list[int]:
         """The systems by number, the best first, equal ones in the order of the data; empty without a ranking."""
-        return (
-            []
-            if self.ranking is None
-            else np.argsort(-self.ranking.strength, kind="stable").tolist()
-        )
+        strength = np.empty(0) if self.ranking is None else self.ranking.strength
+        order: list[int] = np.argsort(-strength, kind="stable").tolist()
+        return order
 
     @property
     def circle_text(self) -> str:
@@ -130,16 +128,11 @@ class Ranked:
         beats = ", ".join(
             f"{name} is preferred to {other} in {100 * rate:.0f} %" for name, other, rate in behind
         )
-        what = (
-            f"in a circle: {beats}"
-            if names
-            else "the systems' strengths do not explain the preferences between them"
-        )
-        evenly = (
-            "; every two systems are asked equally often as long as this shows"
-            if self.were_chosen
-            else ""
-        )
+        what = f"in a circle: {beats}"
+        if not names:
+            what = "the systems' strengths do not explain the preferences between them"
+        evenly = "; every two systems are asked equally often as long as this shows"
+        evenly = evenly if self.were_chosen else ""
         return f"{what}. No ranking is right about all couples, and strengths depend on which were asked{evenly}"
 
 
@@ -151,17 +144,18 @@ def ranked_systems(run: RunData) -> Ranked:
     votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(
         np.int64
     )
+    why = step = ""
     if not names:
-        lacks = "the data does not say which system wrote what"
-        return Ranked(
-            names, votes[:0], why=lacks, step="judge data with columns system_a and system_b"
-        )
-    if not between.any():
-        alone = f"all responses are of one system, {shown(names[0])}"
-        return Ranked(names, votes, why=alone, step="judge responses of another beside them")
-    if len(names) > MOST_SYSTEMS:
-        many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
-        return Ranked(names, votes, why=many, step="judge fewer of them in one run")
+        why, votes = "the data does not say which system wrote what", votes[:0]
+        step = "judge data with columns system_a and system_b"
+    elif not between.any():
+        why = f"all responses are of one system, {shown(names[0])}"
+        step = "judge responses of another beside them"
+    elif len(names) > MOST_SYSTEMS:
+        why = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
+        step = "judge fewer of them in one run"
+    if why:
+        return Ranked(names, votes, why=why, step=step)
     try:
         found = run_ranking(run)
     except NotConnected as apart:

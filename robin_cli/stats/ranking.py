@@ -118,8 +118,17 @@ def ranking(
     low, high = strength - half, strength + half
     win_rate, win_low, win_high = _overall(strength, errors, alpha)
     if systems == 2:  # the model adds nothing to the votes
-        p[:], (win_rate, win_low, win_high) = _of_two(votes, rates([0, 1]))
-        low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
+        of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
+        p[:], of_two = probability_beyond(of_first, 0.0, 1.0, at=0.5), rates([0, 1])
+        win_rate, win_low, win_high = (
+            np.array([each[0, 1], each[1, 0]])
+            for each in (of_two.rate, of_two.ci_low, of_two.ci_high)
+        )
+        with np.errstate(divide="ignore"):
+            low, high = (
+                0.5 * np.clip(np.log(each) - np.log1p(-each), -ENDLESS, ENDLESS)
+                for each in (win_low, win_high)
+            )
     np.fill_diagonal(p, np.nan)
     differs = holm(p) < alpha
     return Ranking(
@@ -142,15 +151,6 @@ def ranking(
     )
 
 
-def _of_two(votes: Votes, rates: WinRates) -> tuple[float, list[FloatArray]]:
-    """Return p of two systems, and the win rate of each with its ends."""
-    of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
-    of_each = [
-        np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)
-    ]
-    return probability_beyond(of_first, 0.0, 1.0, at=0.5), of_each
-
-
 def _overall(
     strength: FloatArray, errors: Errors, alpha: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -169,12 +169,6 @@ def _overall(
     odds = np.log(rate / (1.0 - rate))
     with np.errstate(invalid="ignore"):
         return rate, chance(odds - half), chance(odds + half)
-
-
-def _log_odds(rate: FloatArray) -> FloatArray:
-    """Return the log odds of a rate; ENDLESS for infinite ones."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.clip(np.log(rate) - np.log1p(-rate), -ENDLESS, ENDLESS))
 
 
 def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:

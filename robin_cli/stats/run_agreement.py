@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.data.given_labels import GivenLabels, Label
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
@@ -117,7 +117,12 @@ def agreements_among(
     by_judge, raters = tables[-1], dict[str, FloatArray]()
     for place, name in enumerate(run.manifest.attributes):
         labels = {} if given is None else given.by_labeller.get(name, {})
-        raters[f"{name} · people"] = _by_labeller(run, labels)
+        people = sorted({labeller for of_pair in labels.values() for labeller in of_pair})
+        of_people = np.full((len(run.pair_ids), len(people)), np.nan)
+        for row, pair_id in enumerate(run.pair_ids) if len(people) > 1 else ():
+            for labeller, label in labels.get(pair_id, {}).items():
+                of_people[row, people.index(labeller)] = label.value
+        raters[f"{name} · people"] = of_people
         mine = run.space.attribute[by_judge.arm] == place
         raters[f"{name} · judges"] = run.space.by_pair(by_judge.numbers("score")[mine])
     of_two = run.manifest.kind.score_scale is not None
@@ -126,16 +131,6 @@ def agreements_among(
         for name, values in raters.items()
         if values.shape[1] > 1
     }
-
-
-def _by_labeller(run: RunData, labels: Mapping[str, Mapping[str, Label]]) -> FloatArray:
-    """Return the labels of several people, shape (pairs, people), nan for none."""
-    people = sorted({labeller for of_pair in labels.values() for labeller in of_pair})
-    values = np.full((len(run.pair_ids), len(people)), np.nan)
-    for row, pair_id in enumerate(run.pair_ids) if len(people) > 1 else ():
-        for labeller, label in labels.get(pair_id, {}).items():
-            values[row, people.index(labeller)] = label.value
-    return values
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
