@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
-from robin_cli.stats.proportions import chance_of_so_few, design_effect
+from robin_cli.stats.judge_quality import chance_of_so_few, design_effect
 from robin_cli.stats.stances import Stances
 
 CONFIDENCE = 0.9

@@ -20,8 +20,7 @@ from robin_cli.policies.registry import DEFAULT
 from robin_cli.run.named import Named
 from robin_cli.run.reader import RunData
 from robin_cli.stats.intervals import ALPHA
-from robin_cli.stats.order_effect import effects_of
-from robin_cli.stats.ranking import Ranking, ranking
+from robin_cli.stats.ranking import Ranking, effects_of, ranking
 from robin_cli.stats.scores import Columns, Scores, score
 
 

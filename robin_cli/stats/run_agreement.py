@@ -17,13 +17,14 @@ from robin_cli.model.records import Scale
 from robin_cli.run.reader import RunData
 from robin_cli.stats.agreement import (
     Agreement,
+    Level,
     agreement,
     among,
+    calibration,
     off_scale,
     refusal,
     reliability,
 )
-from robin_cli.stats.calibration import Level, calibration
 from robin_cli.stats.run_labels import people_of
 from robin_cli.stats.scores import Scores, score
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.model.records import Scale
-from robin_cli.stats.calibration import bins_of, calibration
+from robin_cli.stats.agreement import bins_of, calibration
 
 SCALE = Scale(0, 4)
 

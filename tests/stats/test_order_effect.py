@@ -7,7 +7,7 @@ import pytest
 
 from robin_cli.model.arms import FloatArray
 from robin_cli.stats.clustered import clusters_of, mean_bounds
-from robin_cli.stats.order_effect import effects_of, order_effects
+from robin_cli.stats.ranking import effects_of, order_effects
 
 NAN = np.nan
 

@@ -21,9 +21,8 @@ from robin_cli.run.store import RunStore
 from robin_cli.show.report.standings import warnings_on
 from robin_cli.stats.intervals import Part, sum_intervals
 from robin_cli.stats.moderated import skewed
-from robin_cli.stats.order_effect import order_effects
 from robin_cli.stats.pairwise import order_means, pairwise_scores, preferences_of, run_ranking
-from robin_cli.stats.ranking import ranking
+from robin_cli.stats.ranking import order_effects, ranking
 from tests.run.test_store import SETTINGS, judgment, manifest
 
 Given = Sequence[float | None]
