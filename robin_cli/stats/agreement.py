@@ -103,7 +103,6 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEW
 
 
 def _refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
-    """Return coefficients of these names without a value, because of ``why``; of pairs of these prompts."""
     n, prompts = len(prompt), distinct(prompt)
     return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
 

@@ -65,7 +65,6 @@ class Clusters:
 
     @property
     def mean(self) -> float:
-        """The mean over all pairs."""
         return float((self.totals @ self.times) / (self.sizes @ self.times))
 
     @property

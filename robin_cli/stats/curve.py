@@ -51,7 +51,6 @@ def error_curve(run: RunData) -> Curve:
 
 
 def likely_wrong_curve(run: RunData, task: Task) -> Curve:
-    """Return the share of the decisions of ``task`` that is likely wrong."""
     arms = run.fold.arms
     gone, every = arms.is_retired, np.ones(len(run.space), dtype=np.bool_)
     return _curve(run, every, 1, lambda sums: share_of(chances_of_some(task, sums, gone)))

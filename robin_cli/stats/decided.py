@@ -45,7 +45,6 @@ class Decided:
 
     @property
     def share_wrong(self) -> float:
-        """The share of the decisions that is likely wrong; nan without any."""
         return share_of(self.likely_wrong)
 
     @property
@@ -60,7 +59,6 @@ class Decided:
         return np.where(self.number >= 0, of_decisions[self.number], other)
 
     def tally(self) -> dict[str, int]:
-        """Return the number of decisions of each kind, see :func:`tally_of`."""
         return tally_of(self.task, self.decision)
 
 

@@ -308,7 +308,6 @@ class RunVerdicts:
         self._asked: list[int] = []  # since the last look
 
     def add(self, arm: int, ratings: Iterable[float | None]) -> None:
-        """Add ratings of ``arm``."""
         self.counts.add(arm, ratings)
         self._asked.append(arm)
 

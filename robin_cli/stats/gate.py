@@ -69,7 +69,6 @@ class Measured:
 
     @property
     def is_rated(self) -> NDArray[np.bool_]:
-        """Whether each pair has a score."""
         return ~np.isnan(self.scores)
 
     def calls_for(self, ratings: float) -> float:

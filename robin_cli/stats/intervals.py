@@ -180,7 +180,6 @@ def _kept_of(parts: Sequence[Part]) -> float:
 
 
 def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
-    """Return the lower ends of :func:`sum_intervals`."""
     least, multipliers, tables = _tables(parts, alpha)
     found = np.empty(len(tables[0][1]))
     for some, summed in _summed_tables(tables):

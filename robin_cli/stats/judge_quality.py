@@ -111,7 +111,6 @@ class JudgeQuality:
 
     @property
     def labelled(self) -> int:
-        """Number of things with a label."""
         return self.both + self.judge_alone + self.people_alone + self.neither
 
     @classmethod

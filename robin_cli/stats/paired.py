@@ -3,16 +3,14 @@
 Both systems answer every prompt; a prompt's difference is that of the means of its responses' scores. Prompts are the sample,
 so the test is Student's over them. It holds for prompts like these, and includes how prompts differ, how the responses to
 one differ, and the judge's noise. The scores' own standard errors know nothing of other prompts: 95 % intervals from them alone
-hold the truth in 16 % of cases (benchmarks/differences.py).
+hold the truth in 16 % of cases (benchmarks/differences.py). Repeated looks until it leaves 0 out find a difference without any
+in a third of cases.
 
 If few prompts carry the variance, t is too narrow. Each side then ends at the farther of t and the bounds of bounded values,
 and p is the larger one (``clustered.py``). With several systems all intervals hold together (Bonferroni), and a system is
 better if its interval leaves 0 out; Holm's p may be below α a little earlier.
 
-Repeated looks at it, until it leaves 0 out, find a difference without any in a third of cases.
-
-The prompts that show a difference: a true difference D of G prompts with this variance shows, two-sided at α and with this
-power, if
+A true difference D of G prompts with this variance shows, two-sided at α and with this power, if
     (t_{G−1, 1−α/2} + t_{G−1, power}) · √(variance / G) ≤ |D|,
 as in any text on sample sizes, with t for z: within one or two prompts of the power of the noncentral t.
 """
@@ -168,7 +166,6 @@ class Difference:
 
     @property
     def n_prompts(self) -> int:
-        """Number of prompts that both answered."""
         return len(self.prompts)
 
     @property
@@ -234,7 +231,6 @@ def differences(responses: Responses, systems: int, *, is_robust: bool = False) 
 
 
 def by_prompt(responses: Responses, system: int) -> ByPrompt:
-    """Return the prompts that ``system`` answered."""
     mine = np.flatnonzero(responses.system == system)
     prompts, which = np.unique(responses.prompt[mine], return_inverse=True)
     size = np.bincount(which, minlength=len(prompts)).astype(np.float64)

@@ -119,7 +119,6 @@ class Ranked:
 
     @property
     def circle_text(self) -> str:
-        """The circle of systems in words; '' without one."""
         if self.circle is None:
             return ""
         names = [shown(self.names[system]) for system in self.circle.systems]

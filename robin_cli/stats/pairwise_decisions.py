@@ -51,7 +51,6 @@ class Best:
 
     @property
     def share_wrong(self) -> float:
-        """The share of the bests that is likely wrong; nan without any."""
         return share_of(self.likely_wrong)
 
 
@@ -118,7 +117,6 @@ def _preferences(matches: Matches, sums: Sums) -> FloatArray:
 
 
 def _leaders(rivals: Rivals, preference: FloatArray) -> IntArray:
-    """Return the place of the leader of each prompt."""
     there = rivals.rows >= 0
     of_prompts = np.where(there, preference[np.maximum(rivals.rows, 0)], np.nan)
     return rivals.leaders(of_prompts, np.arange(len(rivals.rows)))
@@ -177,7 +175,6 @@ class DuelEvidence(Certainty):
 
 
 def run_best(run: RunData) -> Best:
-    """Return the best responses of a pairwise run made with --decide best."""
     own, rivals, arms, evidence = (
         run.manifest.own_settings,
         Rivals(run.matches),

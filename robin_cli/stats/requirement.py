@@ -56,7 +56,6 @@ class Requirement:
 
     @property
     def attribute(self) -> str:
-        """The attribute whose scores are required."""
         return self.criterion.attribute
 
     def __str__(self) -> str:
@@ -70,7 +69,6 @@ class Requirement:
 
 
 def _quoted(name: str) -> str:
-    """Return ``name`` as it stands in a comparison."""
     return '"' + name.replace('"', '""') + '"' if set(name) & set(',"()') else name
 
 
@@ -191,7 +189,6 @@ def _check_threshold(
 
 
 def _systems(inside: str, where: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:
-    """Return the two systems of a comparison, and the attribute."""
     try:
         names = [name.strip() for name in next(csv.reader([inside], skipinitialspace=True), [])]
     except csv.Error:  # a line break

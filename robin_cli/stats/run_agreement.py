@@ -65,17 +65,14 @@ class Subject:
 
     @property
     def human(self) -> FloatArray:
-        """Human ratings, nan for none."""
         return self.people[self._pair]
 
     @property
     def pair_ids(self) -> list[str]:
-        """The id of each row's pair."""
         return [self.run.pair_ids[pair] for pair in self._pair.tolist()]
 
     @property
     def prompt(self) -> IntArray:
-        """Number of each row's prompt."""
         return self.run.prompts[self._pair]
 
     @property

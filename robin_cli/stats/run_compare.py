@@ -169,7 +169,6 @@ class Who:
 
     @property
     def is_used(self) -> NDArray[np.bool_]:
-        """Whether each pair has a system and a prompt."""
         return (self.prompt >= 0) & (self.system >= 0)
 
 
@@ -212,7 +211,6 @@ def _responses(
     is_there: NDArray[np.bool_],
     who: Who,
 ) -> Responses:
-    """Return the responses of all runs that have a score."""
     ends = dict(zip(runs[0].manifest.attributes, runs[0].manifest.known_ends, strict=True))
     place = [run.space.attributes.index(attribute) for run in runs]
     counts = [

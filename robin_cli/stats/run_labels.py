@@ -3,15 +3,13 @@
 A hash of its texts gives every pair a number u, as if drawn evenly from 0 to 1: the same at every draw, and for every run on
 the same data. People label the pairs with u up to some bound, so each pair has the same probability. To label more raises the
 bound, and earlier labels stay a part of one sample (permanent random numbers: Ohlsson, "Coordination of samples using permanent
-random numbers", 1995). So probabilities never depend on the judge's ratings, however many come later.
+random numbers", 1995). So probabilities never depend on the judge's ratings; some that grow with their variance (Zrnic and
+Candès, "Active statistical inference", arXiv:2403.03208) were measured, and rejected: benchmarks/labels.py.
 
 For a mean u = (k + U)/m: U of the prompt, m its responses, k this one's place among them in an order of their own, from 0. So
-no prompt has a second pair labelled before every other (with as many responses) has its first, as responses to one prompt are
-alike and add less together. For a difference of systems u = U: all responses to a prompt are labelled together, as their
-difference leaves out what they share.
-
-Probabilities that grow with the variance of the judge's ratings (Zrnic and Candès, "Active statistical inference",
-arXiv:2403.03208) were measured, and rejected: benchmarks/labels.py.
+no prompt has a second pair labelled before every other has its first, as responses to one prompt are alike and add less
+together. For a difference of systems u = U: all responses to a prompt are labelled together, as their difference leaves out
+what they share.
 """
 
 from __future__ import annotations

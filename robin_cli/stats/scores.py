@@ -84,7 +84,6 @@ class Scores:
         return self.arms[:, 0]
 
     def numbers(self, name: str) -> FloatArray:
-        """Return a column of numbers, shape (rows,)."""
         return np.asarray(self.columns[name], dtype=np.float64)
 
     def of_attribute(self, space: ArmSpace, attribute: str) -> NDArray[np.bool_]:

@@ -33,7 +33,6 @@ def shared_pairs(a: RunData, b: RunData, name: str = "pair_id") -> tuple[IntArra
 
 
 def changed_pairs(a: RunData, b: RunData) -> int:
-    """Return the number of common pairs whose texts differ."""
     at_a, at_b = shared_pairs(a, b)
     texts = [_of_each(a, b, name) for name in ("prompt", "response")]
     return int(np.any([of_a[at_a] != of_b[at_b] for of_a, of_b in texts], axis=0).sum())

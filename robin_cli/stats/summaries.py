@@ -6,12 +6,10 @@ also holds near 0 and 1. Where few prompts carry the variance, or none varies, a
 
 A scheduler that asks a pair again because of its own ratings biases the mean: a pair whose first ratings agree by chance keeps
 them, while others are corrected. With one system that errs to 0 in a tenth of its ratings, the mean of all scores under
-two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % interval held in no run of 500 prompts (simulated);
-on recorded judges it was off by at most 0.01. The first ratings of each pair, as many as nearly all have, have no such bias.
-
-A run that decides asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points (nine
-pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's first two ratings;
-with a second opinion it takes the first judge's first one, because a doubt decides who is asked next.
+two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % interval held in no run of 500 prompts (simulated).
+The first ratings of each pair, as many as nearly all have, have no such bias. A run that decides asks some pairs twice and
+others often; its mean takes each pair's first two ratings. With a second opinion it takes the first judge's first one, because
+a doubt decides who is asked next.
 """
 
 from __future__ import annotations
@@ -200,7 +198,6 @@ def _estimate(
     high: float,
     bounds: Callable[..., tuple[float, float]],
 ) -> Estimate:
-    """Return the mean of ``values``, with its interval if there are enough prompts."""
     if not len(values):
         return Estimate()
     clusters = clusters_of(values.astype(np.float64), prompt)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,30 +54,6 @@ _LUCK = 4.0 / 3.0
 """The variance of a true mean about a leader's mean rating, in error variances: a leader owes some of its lead to luck."""
 
 
-class TrueMeans(Protocol):
-    """Distributions of the true means of rows."""
-
-    def at_most(self, values: FloatArray) -> FloatArray:
-        """Return the chance that rows' true means are at most ``values``, shape (values, rows); nan where nothing is known."""
-
-    def quantiles(self, shares: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the values that so large shares of ``rows``' distributions lie below, shape (*rows.shape, shares)."""
-
-
-def true_means(task: Task, sums: Sums, scores: RowScores, place: int) -> TrueMeans:
-    """Return the distributions of all pairs' true means of one attribute, the one at ``place``, by pair."""
-    space = task.space
-    scale = space.scales[place]
-    if space.raters == 1:
-        mine = sums.by(lambda column: space.by_pair(column)[:, place])
-        if not (mine.total % 1.0).any():
-            return fitted(scale, mine)
-    score, error, freedom = (
-        space.by_pair(each)[:, place] for each in (scores.score, scores.error, scores.freedom)
-    )
-    return Student(score, error, freedom, scale)
-
-
 @dataclass(frozen=True)
 class Student:
     """Student's t about a score, within the scale of all rows.
@@ -91,9 +67,11 @@ class Student:
     scale: Scale
 
     def at_most(self, values: FloatArray) -> FloatArray:
+        """Return the chance that rows' true means are at most ``values``, shape (values, rows); nan where nothing is known."""
         return chance_below((values[:, None] - self.score) / np.sqrt(self.error), self.freedom)
 
     def quantiles(self, shares: FloatArray, rows: IntArray) -> FloatArray:
+        """Return the values that so large shares of ``rows``' distributions lie below, shape (*rows.shape, shares)."""
         from scipy.special import ndtri
 
         score, error = (each[rows][..., None] for each in (self.score, self.error))
@@ -145,6 +123,23 @@ class Fitted:
         below = below.round(12)  # processors differ in last bits
         found = np.array([np.interp(shares, each, means[order]) for each in below])
         return self.scale.low + found[of.reshape(rows.shape)]
+
+
+TrueMeans = Student | Fitted
+
+
+def true_means(task: Task, sums: Sums, scores: RowScores, place: int) -> TrueMeans:
+    """Return the distributions of all pairs' true means of one attribute, the one at ``place``, by pair."""
+    space = task.space
+    scale = space.scales[place]
+    if space.raters == 1:
+        mine = sums.by(lambda column: space.by_pair(column)[:, place])
+        if not (mine.total % 1.0).any():
+            return fitted(scale, mine)
+    score, error, freedom = (
+        space.by_pair(each)[:, place] for each in (scores.score, scores.error, scores.freedom)
+    )
+    return Student(score, error, freedom, scale)
 
 
 def fitted(scale: Scale, sums: Sums) -> Fitted:

@@ -28,7 +28,6 @@ class Aim:
 
     @property
     def reached(self) -> bool:
-        """Whether it has reached the target."""
         return self.now <= self.error
 
 

@@ -151,13 +151,13 @@ def test_takes_as_errors_what_leaving_out_each_prompt_changes_by_all_equations_a
     assert found.freedom[upper] == pytest.approx(freedom, rel=1e-9)
     t = np.abs(np.subtract.outer(values, values)[upper]) / found.difference_error[upper]
     assert found.p[upper] == pytest.approx(2 * stats.t.sf(t, freedom))
-    for system, contrast in enumerate(np.eye(7) - 1 / 7):
+    for number, contrast in enumerate(np.eye(7) - 1 / 7):
         parts = contrast @ np.array(shares) @ contrast
         half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(
             contrast @ covariance @ contrast
         )
-        ends = (found.ci_low[system], found.ci_high[system])
-        assert ends == pytest.approx((values[system] - half, values[system] + half))
+        ends = (found.ci_low[number], found.ci_high[number])
+        assert ends == pytest.approx((values[number] - half, values[number] + half))
 
 
 def test_needs_memory_for_every_two_systems_and_not_for_every_three() -> None:
