@@ -137,7 +137,8 @@ def _information(wins: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _log_likelihood(wins: FloatArray, values: FloatArray) -> float:
-    return -float((wins * np.logaddexp(0.0, values - values[:, None])).sum())
+    winner, loser = np.nonzero(wins)
+    return -float(wins[winner, loser] @ np.logaddexp(0.0, values[loser] - values[winner]))
 
 
 def _posterior(wins: FloatArray, dispersion: float) -> tuple[FloatArray, FloatArray]:
