@@ -18,7 +18,6 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
-from robin_cli.run.layout import CALLED
 from robin_cli.run.locking import is_locked
 from robin_cli.run.pair_files import count_empty_responses
 from robin_cli.run.reader import RunData, read_run
@@ -64,7 +63,6 @@ class Work:
     failed: Mapping[str, int]
     refused: int
     waited_s: float
-    repeated_judgments: int
     in_flight_at_stop: int | None
     under_way: Sequence[UnderWay]
     pairs: int
@@ -98,7 +96,6 @@ class Work:
             failed=_reasons(run, "failed"),
             refused=sum(each.get("refused", 0) for each in manifest.sessions),
             waited_s=sum(each.get("waited_s", 0.0) for each in manifest.sessions),
-            repeated_judgments=run.fold.draws.set_aside,
             in_flight_at_stop=manifest.sessions[-1].get("in_flight")
             if manifest.sessions and not working
             else None,
@@ -119,13 +116,11 @@ class Work:
         """Return how the calls went in words, by name; only problems are listed."""
         in_flight = self.in_flight_at_stop
         stopped = "unknown: it was killed, or is new" if in_flight is None else str(in_flight)
-        repeated = f"{number_of(self.repeated_judgments, 'judgment')}, not counted"
         lines = {
             f"without a {goal.noun}": counted(self.unparsed, goal.noun),
             **self._answers_line(),
             "failed calls": counted(self.failed),
             "refused": refused_text(self.refused, self.waited_s),
-            "repeated": repeated if self.repeated_judgments else "",
             **self._row_lines(goal),
             "in flight at stop": "" if self.state in {"working", "finished"} else stopped,
             **under_way_lines(self.under_way),
@@ -178,7 +173,7 @@ class Status:
             "next": self.next_step,
             "repeating": [] if repeating is None else repeating.facts(),
         }
-        unknown = dict.fromkeys(_FACTS_OF_A_RUN) if self.found.run.path in CALLED else {}
+        unknown = dict.fromkeys(_FACTS_OF_A_RUN) if self.found.run.manifest.file_of_scores else {}
         return asdict(self.work) | said | self.found.facts() | asdict(self.cost) | unknown
 
     @property
@@ -201,7 +196,7 @@ class Status:
             **({"given up": gone} if (gone := counted(work.retired_reasons, noun)) else {}),
             **cost.lines(is_begun=bool(work.spent)),
         }
-        unknown = _LINES_OF_A_RUN if self.found.run.path in CALLED else ()
+        unknown = _LINES_OF_A_RUN if self.found.run.manifest.file_of_scores else ()
         return {name: line for name, line in lines.items() if name not in unknown}
 
     @property

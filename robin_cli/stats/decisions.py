@@ -15,10 +15,9 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.policies.base import Policy, Seen, flat_variance, rounded
 from robin_cli.policies.task import Task
-from robin_cli.session.stopping import Counted
 from robin_cli.stats.evidence import log_evidence
 from robin_cli.stats.intervals import Part, log_sum_evidence
-from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.level_counts import Counted, LevelCounts
 
 SETTLED = 1.25
 """A decision is settled, and its arms are asked no more, as long as its evidence is this many times 1/δ.
@@ -295,7 +294,13 @@ class Evidence(Certainty):
 
 
 class RunVerdicts:
-    """The decisions of a run under way, as :class:`~robin_cli.session.stopping.Verdicts` has them; ``counts``: by level."""
+    """The decisions of a run under way.
+
+    Attributes:
+        settled: arms on which no open decision hangs, shape (K,).
+        all_decided: every decision holds, all of them at once.
+        seen: what the last look is to the policy.
+    """
 
     def __init__(self, evidence: Certainty, counts: LevelCounts) -> None:
         self.evidence = evidence
@@ -308,6 +313,7 @@ class RunVerdicts:
         self._asked: list[int] = []  # since the last look
 
     def add(self, arm: int, ratings: Iterable[float | None]) -> None:
+        """Add ratings of ``arm``, None for an answer without one; empty if no answer came."""
         self.counts.add(arm, ratings)
         self._asked.append(arm)
 
@@ -317,7 +323,7 @@ class RunVerdicts:
         self.look(arms, policy)
 
     def look(self, arms: Arms, policy: Policy) -> IntArray:
-        """Decide anew by all ratings so far; see :meth:`~robin_cli.session.stopping.Verdicts.look`."""
+        """Decide anew by all ratings so far; return the arms whose urgency may have changed."""
         asked, contest = self._asked[:], self.evidence.contest
         del self._asked[: len(asked)]  # another thread may add meanwhile
         is_changed = np.full(self._contests, self._is_new)

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.fold import counts_by_scale
-from robin_cli.run.named import Named
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decided import Decided, decide
 from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
-from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from robin_cli.stats.moderated import likely_intervals, skewed
+from robin_cli.stats.named import Named
 from robin_cli.stats.row_scores import row_scores
 
 
@@ -172,9 +171,9 @@ def _as_shown(run: RunData, columns: dict[str, Any]) -> None:
     """Turn ratings into points of the scales that people see: preferences go from 0 to 1."""
     if any(run.manifest.expected):  # expectations are kept in steps of 2⁻²⁰: 2.7 is 2.7 again
         columns["score"] = columns["score"].round(6)
-    if run.manifest.told_scales == run.manifest.scales:
+    if run.manifest.score_scales == run.manifest.scales:
         return
-    (scale,), (told,) = run.manifest.scales, run.manifest.told_scales
+    (scale,), (told,) = run.manifest.scales, run.manifest.score_scales
     unit = (told.high - told.low) / (scale.high - scale.low)
     for name in ("score", "ci_low", "ci_high", "guaranteed_low", "guaranteed_high"):
         columns[name] = told.low + unit * (columns[name] - scale.low)
@@ -238,7 +237,7 @@ def interval_widths(scores: Scores, space: ArmSpace) -> FloatArray:
 
 def rated_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
     """Yield the rows of :func:`score` on each scale, rising, and each rater's part in their scores, in that order."""
-    space, ends = run.space, dict(zip(run.manifest.scales, run.manifest.told_scales, strict=True))
+    space, ends = run.space, dict(zip(run.manifest.scales, run.manifest.score_scales, strict=True))
     counted = (
         (ends[scale], arms, counts)
         for scale, arms, counts in counts_by_scale(space, run.arm, run.judgments)

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from robin_cli.data.images import named
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, distinct_judgments
+from robin_cli.run.reader import RunData
 from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import read_judgments
 from robin_cli.stats.run_compare import Compared
 from robin_cli.stats.side_by_side import shared_pairs
 
@@ -117,7 +118,7 @@ class Judged:
 
     def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
         space = self._space = run.space
-        self._said, self._scale = run.manifest.kind.in_words, space.scales[0]
+        self._kind, self._scale = run.manifest.kind, space.scales[0]
         self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
         is_shown = np.zeros(len(run.pair_ids), dtype=np.bool_)
         is_shown[pairs] = True
@@ -148,9 +149,10 @@ class Judged:
                 )
                 rating = rating if expected is None else round(expected, 2)
                 answer = [name, rating, reason or "", cut(feedback or text, longest), ""]
-                if self._said is not None:
+                if len(self._kind.variants) > 1:
                     asked = name[:1].upper() + name[1:].replace("-", " ", 1)
-                    answer = ["", None, reason or self._said(rating, self._scale), answer[3], asked]
+                    words = reason or self._kind.in_words(rating, self._scale)
+                    answer = ["", None, words, answer[3], asked]
                 found.append(answer)
         return found
 
@@ -158,7 +160,7 @@ class Judged:
 def _some(path: Path, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
     """Return the answers for the judgments ``mine``, shape (rows,); others may have come since."""
     start = 0
-    for table in distinct_judgments(path, _SAID):
+    for table in read_judgments(path, _SAID):
         there = mine[start : start + len(table)]
         start += len(table)
         yield table.slice(0, len(there)).filter(pa.array(there))
