@@ -82,19 +82,14 @@ def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
     """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
     for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
-        own, values = (
-            given.by_attribute[attribute] if given else {},
-            people_of(run, attribute, given),
-        )
-        drawn = (own.get(pair_id) for pair_id in run.space.pair_ids if own)
-        probability = np.array([1.0 if each is None else each.probability or 1.0 for each in drawn])
-        why = off_scale(values, scale)
-        found[attribute] = Labels(
-            np.full(len(values), np.nan) if why else values,
-            probability if own else np.ones(len(values)),
-            of_data=not own,
-            why=why,
-        )
+        own = given.by_attribute[attribute] if given else {}
+        values, probability = people_of(run, attribute, given), np.ones(len(run.space.pair_ids))
+        if own:
+            drawn = map(own.get, run.space.pair_ids)
+            probability = np.array([each.probability or 1.0 if each else 1.0 for each in drawn])
+        if why := off_scale(values, scale):
+            values = np.full(len(values), np.nan)
+        found[attribute] = Labels(values, probability, of_data=not own, why=why)
     return found
 
 
@@ -160,13 +155,15 @@ def wanted_labels(
         raise InputError(f"{run.name}: every pair with a score has a label already")
     is_own = np.array([not each.of_data for each in labels.values()])
     asked = np.flatnonzero(np.logical_or(is_open.any(axis=0), is_own))
-    order = labelling_order(run, whole=whole)
+    order, of = labelling_order(run, whole=whole), _drawn_as_one(run)[0]
     drawn = order[is_open[order].any(axis=1)]
-    drawn = (
-        _whole(drawn, _drawn_as_one(run)[0], np.flatnonzero(can_be.any(axis=1)), n)
-        if whole
-        else drawn[:n]
-    )
+    if whole:  # prompts that have about n pairs: drawn until there are n, the last one would be a large one too often
+        usable = of[can_be.any(axis=1)]
+        prompts = list(dict.fromkeys(of[drawn].tolist()))
+        count = math.ceil(n / (len(usable) / len(np.unique(usable))))
+        drawn = drawn[np.isin(of[drawn], prompts[:count])]
+    else:
+        drawn = drawn[:n]
     pairs, attributes = [], []
     for rows, which in ((order, known), (drawn, is_open)):
         at, attribute = np.nonzero(which[np.ix_(rows, asked)])
@@ -174,12 +171,11 @@ def wanted_labels(
         attributes.append(asked[attribute])
     pair, attribute = np.concatenate(pairs), np.concatenate(attributes)
     counts = can_be[pair, attribute]
-    share = np.bincount(attribute[counts], minlength=len(labels)) / np.maximum(
-        1, can_be.sum(axis=0)
-    )
+    share = np.bincount(attribute[counts], minlength=len(labels))
+    share = share / np.maximum(1, can_be.sum(axis=0))
     values = np.stack([each.values for each in labels.values()], axis=1)
-    prompts = min(len(np.unique(run.prompts[pair[counts & (attribute == each)]])) for each in asked)
-    return Wanted(pair, attribute, share[attribute], values[pair, attribute], prompts)
+    fewest = min(len(np.unique(run.prompts[pair[counts & (attribute == each)]])) for each in asked)
+    return Wanted(pair, attribute, share[attribute], values[pair, attribute], fewest)
 
 
 def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
@@ -194,13 +190,3 @@ def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
         return groups
     texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
     return run.prompts, dict(zip(run.prompts.tolist(), texts, strict=True)).values()
-
-
-def _whole(order: IntArray, prompt: IntArray, pairs: IntArray, n: int) -> IntArray:
-    """Return those of ``order`` of its first prompts, as many as have about ``n`` of ``pairs``.
-
-    If prompts were drawn until there are ``n`` pairs, the last one would be a large one more often than not.
-    """
-    a_prompt = len(pairs) / len(np.unique(prompt[pairs]))
-    prompts = list(dict.fromkeys(prompt[order].tolist()))[: math.ceil(n / a_prompt)]
-    return order[np.isin(prompt[order], prompts)]

@@ -81,17 +81,17 @@ def _intervals(
     for theirs, positive in rated_parts(a):
         for others, negative in of_b:
             both = np.flatnonzero(np.isin(rows_a, theirs) & np.isin(rows_b, others))
-            if len(both):
-                at_a, at_b = (
-                    np.searchsorted(theirs, rows_a[both]),
-                    np.searchsorted(others, rows_b[both]),
-                )
-                parts = [replace(each, counts=each.counts[at_a]) for each in positive]
-                parts += [
+            if not len(both):
+                continue
+            at_a = np.searchsorted(theirs, rows_a[both])
+            at_b = np.searchsorted(others, rows_b[both])
+            low[both], high[both] = sum_intervals(
+                [replace(each, counts=each.counts[at_a]) for each in positive]
+                + [
                     replace(each, counts=each.counts[at_b], weight=-each.weight)
                     for each in negative
                 ]
-                low[both], high[both] = sum_intervals(parts)
+            )
     return low, high
 
 
@@ -99,21 +99,9 @@ def prompts_side_by_side(found: Compared) -> pa.Table:
     """Return two systems' scores at common prompts, a row for each prompt, ``what`` by its number, and attribute."""
     tables = []
     for name, (one,) in found.differences.items():
-        of_a, of_b = (
-            by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2)
-        )
-        names = [name] * one.n_prompts
-        tables.append(
-            pa.table(
-                {
-                    "what": one.prompts,
-                    "attribute": names,
-                    "a": of_a,
-                    "b": of_b,
-                    "difference": of_a - of_b,
-                }
-            )
-        )
+        a, b = (by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2))
+        columns = {"what": one.prompts, "attribute": [name] * one.n_prompts, "a": a, "b": b}
+        tables.append(pa.table({**columns, "difference": a - b}))
     return pa.concat_tables(tables)
 
 
