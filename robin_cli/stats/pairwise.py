@@ -57,24 +57,6 @@ def order_means(run: RunData) -> FloatArray:
     return space.by_variant((mean(arms.n, arms.total) - scale.low) / (scale.high - scale.low))
 
 
-def run_ranking(run: RunData) -> Ranking:
-    """Return the ranking of the systems of ``run``, which must have names. NotConnected as :func:`ranking`."""
-    matches = run.matches
-    return ranking(
-        preferences_of(run),
-        matches.system,
-        matches.prompt,
-        len(matches.names),
-        were_chosen=_were_chosen(run),
-    )
-
-
-def _were_chosen(run: RunData) -> bool:
-    """Return whether earlier verdicts chose which systems were compared: errors of a ranking are then larger than they look."""
-    matches = run.matches
-    return run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
-
-
 def _ties(run: RunData) -> IntArray:
     """Return the number of ties of each arm, shape (K,); with log probabilities those in the texts."""
     low, high = run.space.ends
@@ -139,9 +121,8 @@ def ranked_systems(run: RunData) -> Ranked:
     matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.n).sum(axis=1)[between]
-    votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(
-        np.int64
-    )
+    taking_part = matches.system[between].ravel()
+    votes = np.bincount(taking_part, np.repeat(answers, 2), len(names)).astype(np.int64)
     why = step = ""
     if not names:
         why, votes = "the data does not say which system wrote what", votes[:0]
@@ -154,16 +135,19 @@ def ranked_systems(run: RunData) -> Ranked:
         step = "judge fewer of them in one run"
     if why:
         return Ranked(names, votes, why=why, step=step)
+    # earlier verdicts chose what was compared: errors of a ranking are then larger than they look
+    were_chosen = run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
+    known = preferences_of(run), matches.system
     try:
-        found = run_ranking(run)
+        found = ranking(*known, matches.prompt, len(names), were_chosen=were_chosen)
     except NotConnected as apart:
         parts = [[names[each] for each in part] for part in apart.parts]
         why = f"no chain of comparisons with a preference connects {_in_words(parts)}"
         if all(len(part) == 1 for part in parts):
             why = "no comparison of two systems has a preference: a verdict of every judge in both orders"
         return Ranked(names, votes, parts=parts, why=why, step="more calls ask more comparisons")
-    no_strengths = circle(preferences_of(run), matches.system, len(names))
-    return Ranked(names, votes, found, circle=no_strengths, were_chosen=_were_chosen(run))
+    no_strengths = circle(*known, len(names))
+    return Ranked(names, votes, found, circle=no_strengths, were_chosen=were_chosen)
 
 
 def _in_words(parts: Sequence[Sequence[str]]) -> str:
