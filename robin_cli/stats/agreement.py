@@ -83,13 +83,13 @@ class Agreement:
 
 def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
     """Return in words which human ratings, nan for absent, are off ``scale``; '' if all are on it."""
-    given = human[~np.isnan(human)]
+    known = human[~np.isnan(human)]
     scale = scale.ends if isinstance(scale, Scale) else scale
-    off = (given < scale.low) | (given > scale.high)
+    off = (known < scale.low) | (known > scale.high)
     if not off.any():
         return ""
-    ends = f"{given.min():g} to {given.max():g}"
-    return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale} (they go from {ends})"
+    ends = f"{known.min():g} to {known.max():g}"
+    return f"{off.sum():,} of {len(known):,} human ratings are off the scale {scale} (they go from {ends})"
 
 
 def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEWEST_PROMPTS) -> str:
@@ -485,12 +485,12 @@ def calibration(
         place = np.searchsorted(starts, levels_of(scores), side="right") - 1
     found = []
     for each in np.unique(place).tolist():
-        mine = place == each
-        clusters = clusters_of(human[mine], prompt[mine])
+        rows = place == each
+        clusters = clusters_of(human[rows], prompt[rows])
         low, high = np.nan, np.nan
         if clusters.prompts > 1 and not clusters.are_alike(scale.high - scale.low):
             low, high = student_bounds(clusters, *scale.ends, alpha=alpha)
-        counts, scored = (int(mine.sum()), int(clusters.prompts)), float(scores[mine].mean())
+        counts, scored = (int(rows.sum()), int(clusters.prompts)), float(scores[rows].mean())
         found.append(Level(starts[each], stops[each], *counts, scored, clusters.mean, low, high))
     return found
 

@@ -146,8 +146,8 @@ def decisions_by(task: Task, means: FloatArray) -> NDArray[np.object_]:
     is_known = of_group.max(axis=1, initial=-np.inf) > -np.inf
     lead = of_group.argmax(axis=1)
     for place in range(rows.shape[1]):
-        mine = is_known & (of_group[:, place] > -np.inf)
-        found[rows[mine, place]] = _either(lead[mine] == place, BEST, REJECTED)
+        is_rated = is_known & (of_group[:, place] > -np.inf)
+        found[rows[is_rated, place]] = _either(lead[is_rated] == place, BEST, REJECTED)
     return found
 
 

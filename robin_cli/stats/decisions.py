@@ -174,14 +174,14 @@ class Evidence(Certainty):
         arm = task.contests[contest][:, 0, 0]
         for each in task.decision.criteria:
             place = list(space.attributes).index(each.attribute)
-            mine = np.flatnonzero(space.attribute[arm] == place)
-            if len(mine):
-                arms, scale = arm[mine], space.scales[place]
+            rows = np.flatnonzero(space.attribute[arm] == place)
+            if len(rows):
+                arms, scale = arm[rows], space.scales[place]
                 above, below = log_evidence(
-                    ratings.counts_at(run[mine], arms),
+                    ratings.counts_at(run[rows], arms),
                     *(scale.low, scale.high, task.threshold[arms[0]], task.margin[arms[0]]),
                 )
-                cell = run[mine], contest[mine]
+                cell = run[rows], contest[rows]
                 self._good[cell], self._bad[cell] = (above, below) if each.above else (below, above)
         pair = space.pair[arm].astype(np.int64)
         good, bad = (
@@ -282,14 +282,14 @@ class Evidence(Certainty):
         found, space, share = np.empty(len(run)), self.task.space, 1.0 / lead.shape[1]
         attribute = space.attribute[lead[:, 0]]
         for place in np.unique(attribute):
-            mine = np.flatnonzero(attribute == place)
+            rows = np.flatnonzero(attribute == place)
             scale, margin = space.scales[place], self.task.decision.margins[place]
             parts = [
-                Part(counts_at(run[mine], column), scale.low, scale.high, weight)
-                for side, weight in ((lead[mine], share), (rival[mine], -share))
+                Part(counts_at(run[rows], column), scale.low, scale.high, weight)
+                for side, weight in ((lead[rows], share), (rival[rows], -share))
                 for column in side.T
             ]
-            found[mine] = log_sum_evidence(parts, -margin, enough=self.needed)
+            found[rows] = log_sum_evidence(parts, -margin, enough=self.needed)
         return found
 
 

@@ -28,9 +28,9 @@ def is_noise_equal(run: RunData) -> bool:
     if has_enough.sum() < _FEWEST_ARMS or has_enough.mean() < _SHARE or n.std() > _EVEN * n.mean():
         return False
     variance, squared = np.full((2, len(space)), np.nan)
-    for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
-        levels = np.linspace(scale.low, scale.high, counts.shape[1]) / space.units[mine[0]]
-        variance[mine], squared[mine] = noise_moments(counts, levels)
+    for scale, of_scale, counts in counts_by_scale(space, run.arm, run.judgments):
+        levels = np.linspace(scale.low, scale.high, counts.shape[1]) / space.units[of_scale[0]]
+        variance[of_scale], squared[of_scale] = noise_moments(counts, levels)
     shown = kept & (arms.n >= _FEWEST_RATINGS)
     return spread_limit(variance[shown], squared[shown]) <= _MOST_SPREAD
 

@@ -327,23 +327,23 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
 
     ``for_mean``: take the scores of :func:`~robin_cli.stats.summaries.pair_means`, not those of the run as they are.
     """
-    mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
+    chosen = np.flatnonzero(scores.of_attribute(run.space, attribute))
     ends = dict(zip(run.manifest.attributes, run.manifest.known_ends, strict=True))[attribute]
-    rows, parts = next(each for each in rated_parts(run) if np.isin(mine, each[0]).all())
-    parts = [replace(each, counts=each.counts[np.searchsorted(rows, mine)]) for each in parts]
+    rows, parts = next(each for each in rated_parts(run) if np.isin(chosen, each[0]).all())
+    parts = [replace(each, counts=each.counts[np.searchsorted(rows, chosen)]) for each in parts]
     arms = run.fold.arms
-    known = PairMeans(scores.numbers("score")[mine], scores.numbers("std_error")[mine] ** 2)
+    known = PairMeans(scores.numbers("score")[chosen], scores.numbers("std_error")[chosen] ** 2)
     if for_mean:
         known = pair_means(run, scores, attribute)
     return Measured(
         scores=known.scores,
         error_variances=np.zeros_like(known.scores) if known.is_final else known.error_variances,
-        prompt=run.prompts[run.space.pair[scores.arm[mine]]],
+        prompt=run.prompts[run.space.pair[scores.arm[chosen]]],
         parts=parts,
-        is_asked=~scores.retired[mine],
+        is_asked=~scores.retired[chosen],
         low=ends.low,
         high=ends.high,
-        calls=int(run.space.by_rater(arms.n + arms.n_unparsed)[mine].sum()),
+        calls=int(run.space.by_rater(arms.n + arms.n_unparsed)[chosen].sum()),
         first=known.first,
     )
 

@@ -90,9 +90,11 @@ def mean_intervals(
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
     distinct, which = distinct_rows(np.asarray(counts, dtype=np.float64))
     from_below, from_above = np.empty(len(distinct)), np.empty(len(distinct))
-    for rows, given, ratings in _blocks(distinct, np.linspace(0.0, high - low, distinct.shape[1])):
-        from_below[rows] = _lower_ends(given, ratings, alpha)
-        from_above[rows] = _lower_ends(given, (high - low) - ratings, alpha)
+    for rows, counted, ratings in _blocks(
+        distinct, np.linspace(0.0, high - low, distinct.shape[1])
+    ):
+        from_below[rows] = _lower_ends(counted, ratings, alpha)
+        from_above[rows] = _lower_ends(counted, (high - low) - ratings, alpha)
     return low + from_below[which], high - from_above[which]
 
 
@@ -168,8 +170,8 @@ def _some_sum_evidence(parts: Sequence[Part], at: FloatArray) -> FloatArray:
     for each, counts, levels, mean, error in arms:
         m = np.clip(mean - share * each.weight * error, 0.0, levels[-1])
         reached += each.weight * (each.low + m)
-        given, upwards = (counts, m) if each.weight > 0 else (counts[:, ::-1], levels[-1] - m)
-        for rows, some, ratings in _blocks(given, levels):
+        counted, upwards = (counts, m) if each.weight > 0 else (counts[:, ::-1], levels[-1] - m)
+        for rows, some, ratings in _blocks(counted, levels):
             won = log_wealth(some, ratings, upwards[rows])
             found[rows] += np.logaddexp(won + np.log1p(-kept), np.log(kept))
     return np.where(reached <= at + _ROUNDING, found, np.inf)
@@ -237,9 +239,9 @@ def _table(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> Fl
     """Return the minima of a part's rows, shape (K, multipliers)."""
     width, counts = part.high - part.low, np.asarray(part.counts, dtype=np.float64)
     table = np.empty((len(counts), len(multipliers)))
-    for rows, given, ratings in _blocks(counts, np.linspace(0.0, width, counts.shape[1])):
+    for rows, counted, ratings in _blocks(counts, np.linspace(0.0, width, counts.shape[1])):
         upwards = ratings if part.weight > 0 else width - ratings
-        table[rows] = _minima(given, upwards, kept, width, abs(part.weight), multipliers, alpha)
+        table[rows] = _minima(counted, upwards, kept, width, abs(part.weight), multipliers, alpha)
     return table
 
 

@@ -132,9 +132,9 @@ class JudgeQuality:
             prompt: number of each one's prompt.
         """
         known = ~np.isnan(people)
-        mine, theirs = judge[known], people[known] > 0.5
+        by_judge, by_people = judge[known], people[known] > 0.5
         weights, prompts = weight[known], prompt[known]
-        everything, same = np.ones(len(mine), dtype=np.bool_), mine == theirs
+        everything, same = np.ones(len(by_judge), dtype=np.bool_), by_judge == by_people
 
         def share(is_so: NDArray[np.bool_], among: NDArray[np.bool_]) -> Share:
             if not among.any():
@@ -144,24 +144,26 @@ class JudgeQuality:
             return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha)
 
         accuracy, kappa = share(same, everything), _UNKNOWN
-        if len(mine):
-            ours, of_people = (float(weights @ each / weights.sum()) for each in (mine, theirs))
+        if len(by_judge):
+            ours, of_people = (
+                float(weights @ each / weights.sum()) for each in (by_judge, by_people)
+            )
             chance = ours * of_people + (1 - ours) * (1 - of_people)
             if chance < 1.0:
                 kappa = accuracy.by(lambda value: (value - chance) / (1 - chance))
         return cls(
-            both=int((mine & theirs).sum()),
-            judge_alone=int((mine & ~theirs).sum()),
-            people_alone=int((~mine & theirs).sum()),
-            neither=int((~mine & ~theirs).sum()),
+            both=int((by_judge & by_people).sum()),
+            judge_alone=int((by_judge & ~by_people).sum()),
+            people_alone=int((~by_judge & by_people).sum()),
+            neither=int((~by_judge & ~by_people).sum()),
             accuracy=accuracy,
-            tpr=share(mine, theirs),
-            tnr=share(~mine, ~theirs),
-            precision=share(theirs, mine),
-            f1=share(same, mine | theirs).by(lambda jaccard: 2 * jaccard / (1 + jaccard)),
+            tpr=share(by_judge, by_people),
+            tnr=share(~by_judge, ~by_people),
+            precision=share(by_people, by_judge),
+            f1=share(same, by_judge | by_people).by(lambda jaccard: 2 * jaccard / (1 + jaccard)),
             kappa=kappa,
             said=float(judge.mean()),
-            corrected=share(theirs, everything)
+            corrected=share(by_people, everything)
             if known.all()
             else _corrected(judge, people, weight, prompt, alpha),
         )

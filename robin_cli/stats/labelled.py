@@ -89,7 +89,7 @@ class Corrected:
     @property
     def caution(self) -> str:
         """The caution about few labels, or about a wide interval; '' if there is none."""
-        said = []
+        cautions = []
         if self.ends is not None and self.high - self.low > _WIDE * (self.ends[1] - self.ends[0]):
             cause = (
                 "scores say little of the labels"
@@ -97,12 +97,12 @@ class Corrected:
                 else "labels and scores differ much"
             )
             width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
-            said.append(f"{width}; four times as many labels halve it")
+            cautions.append(f"{width}; four times as many labels halve it")
         if not self.why and self.n_prompts < ENOUGH_LABELLED:
-            said.append(
+            cautions.append(
                 f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them"
             )
-        return "; ".join([*said, "label more"]) if said else ""
+        return "; ".join([*cautions, "label more"]) if cautions else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +172,10 @@ def corrected(
     is_whole = unlabelled < _NOTHING
     alike = min(part.alike for part in parts)
     freedom = alike - (1.0 if is_whole else 2.0)  # the mean, and λ
-    (own, both), (_, of_scores) = _squares(residuals, is_labelled, alike / freedom)
+    (of_labels, both), (_, of_scores) = _squares(residuals, is_labelled, alike / freedom)
     is_flat = of_scores <= (_NOTHING * np.abs(scores).max()) ** 2
     lam = 0.0 if is_whole or is_flat else float(np.clip(both / of_scores, 0.0, 1.0 / unlabelled))
-    variance = max(0.0, own - 2.0 * lam * both + lam**2 * of_scores)
+    variance = max(0.0, of_labels - 2.0 * lam * both + lam**2 * of_scores)
     if variance <= (_NOTHING * np.nanmax(np.abs(labels))) ** 2:
         return _refused(n_labels, n_prompts, _WITHOUT_REST)
     estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
@@ -221,24 +221,26 @@ def _bounds(
 def _part(
     scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray
 ) -> _Part:
-    mine = ~np.isnan(labels) & (weight > 0)
-    if not mine.any():
-        return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
-    is_whole = not (weight[~mine] > 0).any()  # then all pairs are in, whatever their probabilities
+    has_label = ~np.isnan(labels) & (weight > 0)
+    if not has_label.any():
+        return _Part(labels[has_label], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
+    is_whole = not (
+        weight[~has_label] > 0
+    ).any()  # then all pairs are in, whatever their probabilities
     d = np.zeros(len(weight))
-    d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
+    d[has_label] = weight[has_label] if is_whole else weight[has_label] / drawn[has_label]
     d /= d.sum()
-    mean_label = float(d[mine] @ labels[mine])
+    mean_label = float(d[has_label] @ labels[has_label])
     labelled_mean, mean = float(d @ scores), float(weight @ scores)
     by_prompt = np.bincount(place, d)
     return _Part(
-        labels=labels[mine],
+        labels=labels[has_label],
         prompts=int((by_prompt > 0).sum()),
         alike=float(1.0 / (by_prompt @ by_prompt)),
-        share=float(weight[mine].sum()),
+        share=float(weight[has_label].sum()),
         mean_label=mean_label,
         excess=labelled_mean - mean,
-        at_zero=d * (np.where(mine, labels, 0.0) - mean_label),
+        at_zero=d * (np.where(has_label, labels, 0.0) - mean_label),
         by_lam=d * (scores - labelled_mean) - weight * (scores - mean),
         d=d,
     )
@@ -249,9 +251,9 @@ def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: floa
 
     ``factor``: of the products of labelled prompts; that of the others is G/(G − 1).
     """
-    own, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
-    own -= own.mean(axis=1, keepdims=True)
-    found = factor * (own @ own.T)
+    of_labels, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
+    of_labels -= of_labels.mean(axis=1, keepdims=True)
+    found = factor * (of_labels @ of_labels.T)
     if (count := len(others.T)) > 1:
         others -= others.mean(axis=1, keepdims=True)
     return np.asarray(found + count / max(1, count - 1) * (others @ others.T))

@@ -49,10 +49,10 @@ def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
     level = target / (len(looks) + 1) / 2**doublings
     is_near = np.isin(systems.prompt, systems.in_order[:look])
     for rows, scale in zip(row_of.T, space.scales, strict=True):
-        mine = np.flatnonzero(is_near & ~np.isnan(scores[rows]))
-        score, ones = scores[rows][mine], np.ones(len(mine))
+        chosen = np.flatnonzero(is_near & ~np.isnan(scores[rows]))
+        score, ones = scores[rows][chosen], np.ones(len(chosen))
         responses = Responses(
-            *(score, 0.0 * ones, ones, systems.prompt[mine], systems.system[mine]),
+            *(score, 0.0 * ones, ones, systems.prompt[chosen], systems.system[chosen]),
             *(float(scale.low), float(scale.high)),
         )
         by_system = [by_prompt(responses, system) for system in range(len(systems.names))]

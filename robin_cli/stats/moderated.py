@@ -63,7 +63,7 @@ def moderated(
     even, weight = np.repeat(priors, space.raters, axis=0).T
     kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
-        np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
+        np.stack([np.compress(is_kind, each, axis=-1).sum(axis=-1) for is_kind in kinds], axis=-1)
         for each in (squares, np.maximum(count - 1.0, 0.0))
     )
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -231,13 +231,13 @@ def differences(responses: Responses, systems: int, *, is_robust: bool = False) 
 
 
 def by_prompt(responses: Responses, system: int) -> ByPrompt:
-    mine = np.flatnonzero(responses.system == system)
-    prompts, which = np.unique(responses.prompt[mine], return_inverse=True)
+    rows = np.flatnonzero(responses.system == system)
+    prompts, which = np.unique(responses.prompt[rows], return_inverse=True)
     size = np.bincount(which, minlength=len(prompts)).astype(np.float64)
-    ratings, noise = responses.ratings[mine], responses.noise[mine]
+    ratings, noise = responses.ratings[rows], responses.noise[rows]
     score, now, then = (
         np.bincount(which, values, len(prompts)).astype(np.float64)
-        for values in (responses.score[mine], noise, noise * ratings / (ratings + MORE_CALLS))
+        for values in (responses.score[rows], noise, noise * ratings / (ratings + MORE_CALLS))
     )
     return ByPrompt(prompts, score / size, now / size**2, then / size**2)
 

@@ -61,8 +61,8 @@ def _ties(run: RunData) -> IntArray:
     """Return the number of ties of each arm, shape (K,); with log probabilities those in the texts."""
     low, high = run.space.ends
     # nan without a rating
-    said = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), dtype=np.float64)
-    return np.bincount(run.arm[said == (0.5 * (low + high))[run.arm]], minlength=len(run.space))
+    ratings = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.bincount(run.arm[ratings == (0.5 * (low + high))[run.arm]], minlength=len(run.space))
 
 
 _NAMED = 3
@@ -152,9 +152,9 @@ def ranked_systems(run: RunData) -> Ranked:
 
 def _in_words(parts: Sequence[Sequence[str]]) -> str:
     """Return the parts of the systems in words: "a, b | c, d and 5 more | e"."""
-    told = []
+    listed = []
     for part in parts[:_NAMED]:
         more = f" and {len(part) - _NAMED:,} more" if len(part) > _NAMED else ""
-        told.append(", ".join(shown(name) for name in part[:_NAMED]) + more)
+        listed.append(", ".join(shown(name) for name in part[:_NAMED]) + more)
     further = [f"{len(parts) - _NAMED:,} parts more"] if len(parts) > _NAMED else []
-    return " | ".join([*told, *further])
+    return " | ".join([*listed, *further])

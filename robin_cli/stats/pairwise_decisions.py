@@ -175,14 +175,14 @@ class DuelEvidence(Certainty):
 
 
 def run_best(run: RunData) -> Best:
-    own, rivals, arms, evidence = (
+    settings, rivals, arms, evidence = (
         run.manifest.own_settings,
         Rivals(run.matches),
         run.fold.arms,
         None,
     )
-    margin = DEFAULT_MARGIN if own["margin"] is None else float(own["margin"])
-    if own["certify"]:
-        evidence = DuelEvidence(rivals, error_rate=own["error_rate"], margin=margin)
+    margin = DEFAULT_MARGIN if settings["margin"] is None else float(settings["margin"])
+    if settings["certify"]:
+        evidence = DuelEvidence(rivals, error_rate=settings["error_rate"], margin=margin)
         evidence.of_run(LevelCounts.of(run), arms)
     return best_responses(rivals, arms, margin, evidence)

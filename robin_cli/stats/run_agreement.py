@@ -164,11 +164,11 @@ def subjects(
     run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None
 ) -> Iterator[tuple[str, Subject]]:
     """Yield the name and the rows of each attribute (and judge) of ``tables``; ``given``: people's labels."""
-    space, told = run.space, run.manifest.score_scales
+    space, scales = run.space, run.manifest.score_scales
     people = [people_of(run, name, given) for name in space.attributes]
     units = [
-        (mine.high - mine.low) / (own.high - own.low)
-        for mine, own in zip(told, space.scales, strict=True)
+        (mine.high - mine.low) / (stored.high - stored.low)
+        for mine, stored in zip(scales, space.scales, strict=True)
     ]
     of_two = run.manifest.kind.score_scale is not None
     for scores in tables:
@@ -180,7 +180,7 @@ def subjects(
             mine = (attribute == place) & ((judge == number) | (not about))
             yield (
                 f"{name}{about}",
-                Subject(run, scores, mine, people[place], told[place], units[place], of_two),
+                Subject(run, scores, mine, people[place], scales[place], units[place], of_two),
             )
 
 

@@ -135,20 +135,20 @@ def compared(
         differing = differences(responses[name], len(who.systems), is_robust=is_robust)
         if any(each.is_final for each in known):
             differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
-        own = [each[name] for each in labels]
-        people[name] = _corrected(responses[name], own, is_there, differing)
+        of_name = [each[name] for each in labels]
+        people[name] = _corrected(responses[name], of_name, is_there, differing)
         found[name] = differing
-        for why in dict.fromkeys(each.why for each in own if each.why):
+        for why in dict.fromkeys(each.why for each in of_name if each.why):
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
-    told = Compared(
+    result = Compared(
         who, runs, responses, found, people, match, known, given is not None, is_robust, *several
     )
-    _say_what_is_unseen(told, notify)
+    _say_what_is_unseen(result, notify)
     if not as_they_are:
-        _check_enough(told, notify)
-        _say_what_is_odd(told, notify)
-    return told
+        _check_enough(result, notify)
+        _say_what_is_odd(result, notify)
+    return result
 
 
 @dataclass(frozen=True)
@@ -257,10 +257,10 @@ def _corrected(
 
 def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
     """Return the weight of each response in the mean of ``system`` over the prompts of ``one``; shape (K,), summing to 1."""
-    mine = (responses.system == system) & np.isin(responses.prompt, one.prompts)
-    weights = np.zeros(len(mine))
-    _, which, size = np.unique(responses.prompt[mine], return_inverse=True, return_counts=True)
-    weights[mine] = 1.0 / (one.n_prompts * size[which])
+    is_chosen = (responses.system == system) & np.isin(responses.prompt, one.prompts)
+    weights = np.zeros(len(is_chosen))
+    _, which, size = np.unique(responses.prompt[is_chosen], return_inverse=True, return_counts=True)
+    weights[is_chosen] = 1.0 / (one.n_prompts * size[which])
     return weights
 
 
@@ -318,11 +318,11 @@ def _systems(
     """Return the names of the systems, and each pair's system in all runs, −1 for none of them."""
     if by is None:
         paths = [run.name for run in runs]
-        told = [
+        result = [
             path if at == paths.index(path) else f"{path} ({at + 1})"
             for at, path in enumerate(paths)
         ]
-        return told, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
+        return result, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
     system, names = _numbered([value for run in runs for value in run.column(by)])
     if only is not None:
         order = {name: place for place, name in enumerate(only)}
@@ -391,12 +391,14 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
                 f"the runs share {number_of(again, 'response')}; {differ} only by the judge's noise"
             )
     if found.has_labels:
-        told = [each for listed in found.corrected.values() for each in listed if each is not None]
-        if not told:
+        result = [
+            each for listed in found.corrected.values() for each in listed if each is not None
+        ]
+        if not result:
             notify(
                 "--labels: no label is of a response that is compared here, so nothing is corrected"
             )
-        for why in dict.fromkeys(each.why for each in told if each.why):
+        for why in dict.fromkeys(each.why for each in result if each.why):
             notify(f"not corrected by labels: {why}")
     for run, means in zip(found.runs, found.means, strict=True):
         spent, last = run.fold.arms.spent, run.manifest.last_session
@@ -430,7 +432,7 @@ def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Seque
     first = int(alone[0])
     lacking = systems[int(np.flatnonzero(~answered[first])[0])]
     what = "prompts" if match is None else f"values of {shown(match)}"
-    said = (
+    sentence = (
         f"{len(alone):,} of {int((count > 0).sum()):,} {what} are not answered by all systems and count only where two "
         f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
     )
@@ -447,9 +449,9 @@ def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Seque
         if not match:
             step += "; if texts differ where the prompts are the same, name a column that says so with --match"
         raise InputError(
-            f"no two systems answered the same prompts: {said.replace(' and count only where two have them', '')}{step}"
+            f"no two systems answered the same prompts: {sentence.replace(' and count only where two have them', '')}{step}"
         )
-    notify(said)
+    notify(sentence)
 
 
 def _check_enough(found: Compared, notify: Notify) -> None:

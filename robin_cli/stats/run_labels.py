@@ -82,22 +82,25 @@ def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
     """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
     for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
-        own = given.by_attribute[attribute] if given else {}
+        by_pair = given.by_attribute[attribute] if given else {}
         values, probability = people_of(run, attribute, given), np.ones(len(run.space.pair_ids))
-        if own:
-            drawn = map(own.get, run.space.pair_ids)
+        if by_pair:
+            drawn = map(by_pair.get, run.space.pair_ids)
             probability = np.array([each.probability or 1.0 if each else 1.0 for each in drawn])
         if why := off_scale(values, scale):
             values = np.full(len(values), np.nan)
-        found[attribute] = Labels(values, probability, of_data=not own, why=why)
+        found[attribute] = Labels(values, probability, of_data=not by_pair, why=why)
     return found
 
 
 def people_of(run: StoredRun, attribute: str, given: GivenLabels | None = None) -> FloatArray:
     """Return people's rating of each pair of ``run``, shape (pairs,), nan for none: the given labels, else the data's own."""
-    if own := given.by_attribute[attribute] if given else {}:
+    if by_pair := given.by_attribute[attribute] if given else {}:
         return np.array(
-            [own[pair_id].value if pair_id in own else np.nan for pair_id in run.space.pair_ids]
+            [
+                by_pair[pair_id].value if pair_id in by_pair else np.nan
+                for pair_id in run.space.pair_ids
+            ]
         )
     return run.pairs.human(attribute)
 

@@ -173,10 +173,10 @@ def _as_shown(run: RunData, columns: dict[str, Any]) -> None:
         columns["score"] = columns["score"].round(6)
     if run.manifest.score_scales == run.manifest.scales:
         return
-    (scale,), (told,) = run.manifest.scales, run.manifest.score_scales
-    unit = (told.high - told.low) / (scale.high - scale.low)
+    (scale,), (seen,) = run.manifest.scales, run.manifest.score_scales
+    unit = (seen.high - seen.low) / (scale.high - scale.low)
     for name in ("score", "ci_low", "ci_high", "guaranteed_low", "guaranteed_high"):
-        columns[name] = told.low + unit * (columns[name] - scale.low)
+        columns[name] = seen.low + unit * (columns[name] - scale.low)
     for name in {"std_error", "judge_spread"} & columns.keys():
         columns[name] = unit * columns[name]
     columns["variance"] = unit**2 * columns["variance"]
@@ -190,10 +190,10 @@ def _skew_of(
     ``noise``: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
     """
     factors = np.ones((2, len(space)))
-    for scale, mine, counts in counted:
-        for kind in np.unique(space.kind[mine]):
-            alike = space.kind[mine] == kind
-            factors[:, mine[alike]] = skewed(counts[alike], scale, alpha=alpha)
+    for scale, of_scale, counts in counted:
+        for kind in np.unique(space.kind[of_scale]):
+            alike = space.kind[of_scale] == kind
+            factors[:, of_scale[alike]] = skewed(counts[alike], scale, alpha=alpha)
     return np.asarray(np.sqrt((factors[:, arms] ** 2 * noise).sum(axis=2) / noise.sum(axis=1)))
 
 
@@ -250,9 +250,9 @@ def _parts(
 ) -> Iterator[tuple[IntArray, list[Part]]]:
     """Yield the same from counted ratings of ``arms_of_row``, shape (rows, raters)."""
     place, share = np.empty(len(space), dtype=np.int64), 1 / arms_of_row.shape[1]
-    for scale, mine, counts in counted:
-        place[mine] = np.arange(len(mine))
-        rows = np.flatnonzero(np.isin(arms_of_row[:, 0], mine, assume_unique=True))
+    for scale, of_scale, counts in counted:
+        place[of_scale] = np.arange(len(of_scale))
+        rows = np.flatnonzero(np.isin(arms_of_row[:, 0], of_scale, assume_unique=True))
         of_raters = place[arms_of_row[rows]].T
         yield rows, [Part(counts[each], scale.low, scale.high, share) for each in of_raters]
 
