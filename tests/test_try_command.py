@@ -127,9 +127,7 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
         exits=0,
     )
     assert again.stdout == done.stdout
-    assert (
-        len(wire.bodies) - before == ratings
-    )  # nothing is asked again
+    assert len(wire.bodies) - before == ratings  # nothing is asked again
 
 
 def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, wire: Wire) -> None:
