@@ -35,7 +35,7 @@ from robin_cli.run.schema import JUDGMENTS as SCHEMA
 from robin_cli.show.__main__ import page
 from robin_cli.show.columns import JUDGMENTS, SCORES, TABLES
 from robin_cli.show.files import export
-from robin_cli.show.html import PageColumn, page_columns
+from robin_cli.show.report.page import Bar, page_columns
 from robin_cli.show.tables import TEXTS, Column, Sort, Table, read_by
 from robin_cli.show.terminal import DASH, print_table
 from tests.conftest import ROOT
@@ -261,7 +261,7 @@ def same(cell: Any, value: Any) -> bool:
 def test_is_json_without_nan_and_a_page_with_a_value_a_row(table: Table) -> None:
     made = filled(table, 7)
     assert json.loads(json.dumps(made.records(), allow_nan=False)) == made.records()
-    rows, bar = np.array([4, 2]), PageColumn("bar", "bar", "", [0, 0])
+    rows, bar = np.array([4, 2]), Bar("bar", "A bar.", "", "", "", "", "", [(0, 1)], [0] * 7)
     columns = page_columns(replace(made, html=[*made.html] or list(table.columns)), rows, bar)
     assert {each.kind for each in columns} <= {
         "id",
@@ -273,7 +273,7 @@ def test_is_json_without_nan_and_a_page_with_a_value_a_row(table: Table) -> None
         "bar",
     }
     assert all(len(each.values) == 2 for each in columns)
-    assert all(each.says for each in columns if each is not bar)
+    assert all(each.says for each in columns)
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,15 @@ import pytest
 
 from robin_cli.model.errors import InputError
 from robin_cli.show.drawing import picture
-from robin_cli.show.html import PageColumn
-from robin_cli.show.report.comparison import comparison_of
 from robin_cli.show.report.page import Page as Report
 from robin_cli.show.report.page import html
-from robin_cli.show.report.standings import MOST_SYSTEMS, labels_of
+from robin_cli.show.report.preferences import MOST_SYSTEMS, labels_of
 from robin_cli.show.report.writing import write_report
 from robin_cli.stats.pairwise import pairwise_scores
 from tests.conftest import leaving_out_pictures
 from tests.show.comparing_runs import compared_run
 from tests.show.conftest import Open
-from tests.show.tables import page_of
+from tests.show.tables import page_of, page_of_two
 from tests.show.test_report import EXTRA, HOSTILE, twenty
 from tests.stats.test_pairwise import found_in
 
@@ -32,10 +30,6 @@ def words_in(page: Report, title: str) -> list[str]:
     """What is written in the picture of that title."""
     (chart,) = (each for each in page.charts if each.title == title)
     return re.findall(r"<text[^>]*>([^<]*)</text>", picture(chart, 0).svg)
-
-
-def columns_of(page: Report) -> list[PageColumn]:
-    return page.listing.columns(page.listing.rows())
 
 
 def headline(page: Report) -> dict[str, tuple[str, str]]:
@@ -170,7 +164,9 @@ def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(
     nameless = compared_run(tmp_path / "nameless", FOUR, [0, 1, 2, 3], named=False, prompts=3)
     page = page_of(nameless, working=False)
     assert page.title == "18 comparisons, 3 prompts"
-    assert {"A", "B"}.isdisjoint(column.name for column in columns_of(page))
+    assert {"A", "B"}.isdisjoint(
+        column.header for column in page.rows.table.shown(page.rows.table.html)
+    )
     unasked = page_of(
         compared_run(tmp_path / "unasked", FOUR, [0, 1, 2, 3], asked=[], prompts=3), working=False
     )
@@ -217,7 +213,7 @@ def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(
     first = compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0], prompts=8)
     second = compared_run(tmp_path / "c", ("wren", "crow"), [0.0, -3.0], prompts=8)
     with pytest.raises(InputError, match="have no pair and attribute in common"):
-        comparison_of(twenty(tmp_path / "b"), first, working=(False, False))
+        page_of_two(twenty(tmp_path / "b"), first)
     with leaving_out_pictures():
         both = write_report([tmp_path / "a", tmp_path / "c"], str(tmp_path / "both.html"))
         alone = write_report([tmp_path / "a"], None)
