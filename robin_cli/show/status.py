@@ -61,43 +61,40 @@ class Status:
 
     Attributes:
         found: the run's findings.
-        working: a process is at work on it.
+        work, cost: its progress and its cost, as JSON values by name, also those that mean nothing
+            of a file of scores. ``waited_s``: seconds without a request under way after a refusal.
+            ``in_flight_at_stop``: None if unknown. ``cost_usd``: None if the cost of an answer is
+            unknown, while ``cost_usd_at_least`` sums the known ones. ``prompt_tokens_saved``: those
+            that a prompt for each answer would take besides.
     """
 
     found: Found
-    working: bool
+    work: dict[str, Any]
+    cost: dict[str, Any]
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """Progress and cost together."""
+        return self.work | self.cost
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The object of ``robin status --json``: JSON values by name.
-
-        ``waited_s``: seconds without a request under way after a refusal. ``in_flight_at_stop``:
-        None if unknown. ``cost_usd``: None if the cost of an answer is unknown, while
-        ``cost_usd_at_least`` sums the known ones. ``prompt_tokens_saved``: those that a prompt for
-        each answer would take besides.
-        """
-        is_run = self.found.run.path not in CALLED
-        return self.known | ({} if is_run else dict.fromkeys(_FACTS_OF_A_RUN))
-
-    @cached_property
-    def known(self) -> dict[str, Any]:
-        """The facts, also those that mean nothing of a file of scores."""
-        found, run = self.found, self.found.run
-        work = _work(run, is_over=found.is_finished, working=self.working)
-        is_working = work["state"] == "working"
-        return {
-            **work,
+        """The object of ``robin status --json``."""
+        found, is_run = self.found, self.found.run.path not in CALLED
+        results = {
             "answer": found.answer,
-            "next": f"robin status {typed(run.name)}" if is_working else found.next_step(),
+            "next": self.next_step,
             "repeating": [] if found.repeating is None else found.repeating.facts(),
             **found.facts(),
-            **_cost(run),
         }
+        return self.work | results | self.cost | ({} if is_run else dict.fromkeys(_FACTS_OF_A_RUN))
 
     @property
     def next_step(self) -> str:
         """The most useful next command."""
-        return str(self.known["next"])
+        is_working = self.known["state"] == "working"
+        name = typed(self.found.run.name)
+        return f"robin status {name}" if is_working else self.found.next_step()
 
     @cached_property
     def lines(self) -> dict[str, str]:
@@ -255,7 +252,9 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
 
 def standing(run: RunData, *, working: bool, given: GivenLabels | None = None) -> Status:
     """Return the status of a run; ``working``: a process is at work on it, ``given``: labels."""
-    return Status(goal_of_run(run).found(run, given), working)
+    found = goal_of_run(run).found(run, given)
+    work = _work(run, is_over=found.is_finished, working=working)
+    return Status(found, work, _cost(run))
 
 
 def _work(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:

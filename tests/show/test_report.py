@@ -153,7 +153,7 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     ):
         ends = np.column_stack([np.asarray(columns[low], float), np.asarray(columns[high], float)])
         assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
-    answer, headline = (seen.page.locator(where).inner_text() for where in (".answer", ".headline"))
+    answer, means = (seen.page.locator(where).inner_text() for where in (".answer", ".figures"))
     status = standing(run, working=False)
     said = [
         *status.found.answer,
@@ -164,12 +164,9 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     places = [answer.index(each) for each in said]
     assert places == sorted(places)  # the answer first, how sure that is, what it cost
     (mean,) = status.found.means
-    assert (
-        f"mean score\n{mean.mean.value:.2f} [{mean.mean.low:.2f}, {mean.mean.high:.2f}]" in headline
-    )
-    told = status.facts["worst_error"]
-    assert f"worst score\nexpected error about {told:.2f}" in headline
-    assert "2 missing" not in headline
+    assert f"{mean.mean.value:.2f}\t{mean.mean.low:.2f} – {mean.mean.high:.2f}" in means
+    facts = seen.page.locator(".facts").inner_text()
+    assert f"worst score\texpected error about {status.facts['worst_error']:.2f}" in facts
     assert "without a rating" in seen.page.locator(".facts").inner_text()
     seen.show(390)
     draws_each_interval_where_its_numbers_are(seen, run)
@@ -508,12 +505,10 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
         return html(page_of(run, draws=False))
 
     seen = opened(made(30, "r"), 390)
-    assert (
-        "11\t0" in seen.page.locator("#labelled table").inner_text()
-    )  # of 30 people keep 12, and the judge all but one
-    assert "1\t18" in seen.page.locator("#labelled table").inner_text()
-    tiles = seen.page.locator("#labelled .headline").inner_text()
-    assert "accuracy\n0.97\n95 % interval 0.83 to 1.00" in tiles
+    quality = seen.page.locator("#labelled .figures").inner_text()
+    assert "0.97\t0.83 – 1.00" in quality  # accuracy
+    # of 30 people keep 12, and the judge all but one
+    assert "\t11\t0\t1\t18" in quality
     seen.page.locator("#labelled summary").click()
     assert (
         "pair-4 judge 0.00, people 4.00\nPrompt\nWhat is 4?\nResponse\nIt is <b>4</b>."

@@ -17,7 +17,7 @@ from robin_cli.model.records import Scale, number_of
 from robin_cli.run.reader import RunData
 from robin_cli.show.columns import SIDE_BY_SIDE
 from robin_cli.show.report.page import WORDS, Bar, Page, Rows, Test
-from robin_cli.show.report.systems import pair_charts, pair_tiles, systems_part
+from robin_cli.show.report.systems import differences_chart, pair_charts, pair_lines, systems_table
 from robin_cli.show.report.texts import texts_of_prompts, texts_of_shared
 from robin_cli.show.status import Status
 from robin_cli.show.tables import Column
@@ -56,9 +56,6 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
         check_systems(a, b, differing)
     found = compared([a, b], left_out.append, as_they_are=True)
     rows = rows if of_pairs else prompts_side_by_side(found)
-    tiles, charts, notes = systems_part(found)
-    if of_pairs:
-        tiles += pair_tiles(a, rows, scales)
     if differing:
         left_out.insert(0, f"A and B were not judged in the same way: {'; '.join(differing)}.")
     statuses = {"A": first, "B": second}
@@ -70,7 +67,7 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
         ),
         answer=better_lines(found)[:MOST_LINES],
         cost="; ".join(f"{letter}: {each.cost_text}" for letter, each in statuses.items()),
-        headline=tiles,
+        tables=[systems_table(found)],
         warnings=[
             *(
                 f"Run {letter} is {each.known['state']}: {' are '.join(each.spent)}."
@@ -80,9 +77,12 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
             *left_out,
             *(_changed(a, b, len(rows)) if of_pairs else ()),
         ],
-        charts=[*charts, *pair_charts(rows, scales, a.pair_ids if of_pairs else None)],
+        charts=[
+            *differences_chart(found),
+            *pair_charts(rows, scales, a.pair_ids if of_pairs else None),
+        ],
         facts={
-            "About the comparison": {"systems": notes},
+            **({"About the comparison": pair_lines(a, rows, scales)} if of_pairs else {}),
             **{f"Run {letter}": each.lines for letter, each in statuses.items()},
         },
         rows=_rows(a, b, found, rows, scales, show, of_pairs=of_pairs),

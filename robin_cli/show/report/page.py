@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.goals.people import range_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
 from robin_cli.show.charts import Chart
 from robin_cli.show.drawing import picture
 from robin_cli.show.report.texts import Texts, packed
 from robin_cli.show.tables import Beside, Column, Table
+from robin_cli.show.terminal import MOST_ROWS as MOST_AT_TERMINAL
+from robin_cli.show.terminal import cells_of, rows_in_order
 from robin_cli.show.text import plain
-from robin_cli.stats.agreement import Agreement
 
 MOST_ROWS = 10_000
 _FEW_VALUES = 12  # of a column of the data, by which rows can be chosen
@@ -32,8 +32,6 @@ _HERE = Path(__file__).parent
 _KINDS = {"id": "id", "count": "number", "number": "score", "signed": "difference"}
 _OF_DATA = "From the data."
 
-Tile = tuple[str, str, str]
-"""A figure: its name, its value, a note."""
 Test = tuple[str, Callable[[Any, Any], Any], Any]
 """A choice of rows: a column, a comparison of pyarrow, and what the column is compared with."""
 
@@ -134,19 +132,6 @@ class Rows:
         )
 
 
-class Quality(NamedTuple):
-    """The judge's accuracy at a decision that people made, too.
-
-    Attributes:
-        counts: labelled things: a row for each side the judge takes, a column for people's.
-    """
-
-    name: str
-    tiles: Sequence[Tile]
-    sides: tuple[str, str]
-    counts: tuple[tuple[int, int], tuple[int, int]]
-
-
 class Apart(NamedTuple):
     """A labelled thing on which judge and people differ: its name, both judgments, its texts."""
 
@@ -158,7 +143,7 @@ class Apart(NamedTuple):
 class Labelled(NamedTuple):
     """The judge's accuracy, by people's labels; ``why``: the reason if it is unknown."""
 
-    quality: Sequence[Quality]
+    quality: Table | None
     why: str
     apart: Sequence[Apart]
 
@@ -174,7 +159,7 @@ class Page:
         cost: what the run cost.
         warnings: notes that a reader needs before the figures.
         rows: the table.
-        headline: figures on other questions.
+        tables: figures on other questions.
         facts: everything else about the run, by heading and name.
         labelled: the judge's accuracy, if people labelled something.
     """
@@ -185,18 +170,11 @@ class Page:
     cost: str
     warnings: Sequence[str]
     rows: Rows
-    headline: Sequence[Tile]
+    tables: Sequence[Table]
     charts: Sequence[Chart]
     facts: Mapping[str, Mapping[str, str]]
     sure: Sequence[str] = ()
     labelled: Labelled | None = None
-
-
-def coefficient_tile(name: str, each: Agreement) -> Tile:
-    """Return a coefficient, with its interval or why there is none."""
-    over = f"bootstrap over {number_of(each.n_prompts, 'prompt')}"
-    interval = f"95 % interval {range_of(each.ci_low, each.ci_high)}, {over}"
-    return name, "–" if math.isnan(each.value) else f"{each.value:z.2f}", each.why or interval
 
 
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
@@ -217,6 +195,25 @@ def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray
 
 def _order(key: FloatArray | None, rows: IntArray) -> IntArray:
     return np.argsort(rows if key is None else -key[rows], kind="stable")
+
+
+class Figures(NamedTuple):
+    """A table that stands as it is: its heads and rows in words, and lines below."""
+
+    title: str
+    heads: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+
+
+def figures_of(table: Table) -> Figures:
+    """Return the first rows of ``table`` as people see them at a terminal."""
+    heads, rows = table.shown(table.terminal), rows_in_order(table)[:MOST_AT_TERMINAL]
+    data = table.data.take(pa.array(rows))
+    rest = [f"{len(rows)} of {number_of(len(table), table.noun)}"] * (len(rows) < len(table))
+    cells = zip(*(cells_of(data, head) for head in heads), strict=True)
+    title = table.says.partition(":")[0]
+    return Figures(title, heads, list(cells), [*table.notes, *rest])
 
 
 class PageColumn(NamedTuple):
@@ -305,6 +302,10 @@ def html(page: Page) -> str:
     return environment.get_template("report.html.jinja").render(
         page=page,
         pictures=[picture(chart, number) for number, chart in enumerate(page.charts)],
+        tables=[figures_of(table) for table in page.tables],
+        quality=figures_of(page.labelled.quality)
+        if page.labelled and page.labelled.quality
+        else None,
         columns=columns,
         texts=texts,
         left_out=page.rows.left_out(len(rows)),

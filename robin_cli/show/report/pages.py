@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from robin_cli.data.chats import readable_turns
 from robin_cli.data.images import named
 from robin_cli.goals.found import Found, View, judged_by
 from robin_cli.goals.own.compare import Comparison
-from robin_cli.goals.people import People
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.run.reader import RunData
 from robin_cli.show.report import preferences, rating_charts, ratings
 from robin_cli.show.report.comparison import comparison_of
-from robin_cli.show.report.page import Apart, Labelled, Page, Quality, Tile, coefficient_tile
-from robin_cli.show.report.systems import systems_in, systems_part
+from robin_cli.show.report.page import Apart, Labelled, Page
+from robin_cli.show.report.systems import differences_chart, systems_in, systems_table
 from robin_cli.show.report.texts import cut
 from robin_cli.show.status import Status, standing
 from robin_cli.show.tables import Table
 
-_FIGURES = ("accuracy", "tpr", "tnr", "precision", "f1", "kappa", "share", "corrected_share")
-_OF_TWO = ("accuracy", "kappa")
 _TEXTS = ("prompt", "reference", "response", "response_a", "response_b")
 _MOST_APART = 10  # labelled things with their texts; robin export has all
 _LONGEST = 2_000  # characters of a text
@@ -47,14 +45,15 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None 
     is_pairwise = found.run.manifest.is_pairwise
     of_kind: Any = preferences if is_pairwise else ratings
     charts = [*(preferences if is_pairwise else rating_charts).charts_of(found)]
-    headline = [*of_kind.headline_of(found), *agreement_tiles(found.people)]
-    lines, compared, left_out = status.lines, *systems_in(found)
+    tables: list[Table] = []
+    with suppress(InputError):  # a warning says why there is no ranking
+        tables.append(found.table("ranking" if is_pairwise else "summary", View()))
+    compared, left_out = systems_in(found)
     if compared is not None:
-        tiles, pictures, notes = systems_part(compared)
+        of_systems, drawn = systems_table(compared), [*differences_chart(compared)]
         is_first = isinstance(found, Comparison)
-        headline = [*tiles, *headline] if is_first else [*headline, *tiles]
-        charts = [*pictures, *charts] if is_first else [*charts, *pictures]
-        lines = {**lines, "systems": notes}
+        tables = [of_systems, *tables] if is_first else [*tables, of_systems]
+        charts = [*drawn, *charts] if is_first else [*charts, *drawn]
     data = f"{status.known['data']} · {status.known['created_at']}"
     return Page(
         title=of_kind.title_of(found),
@@ -64,8 +63,8 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None 
         cost=status.cost_text,
         warnings=[*_warnings_of(status), *left_out, *of_kind.warnings_of(found)],
         charts=charts,
-        headline=headline,
-        facts={"About this run": lines},
+        tables=tables,
+        facts={"About this run": status.lines},
         rows=of_kind.rows_of(found, view),
         labelled=_labelled_in(found),
     )
@@ -98,13 +97,6 @@ def _warnings_of(status: Status) -> Iterator[str]:
         )
 
 
-def agreement_tiles(people: People) -> Iterator[Tile]:
-    """Yield Krippendorff's α of judge and people, among people and among judges."""
-    for about, several in (("with human", people.agreement), ("among", people.among)):
-        for name, (alpha, *_) in several.items():
-            yield coefficient_tile(f"α {about} {name}", alpha)
-
-
 def _labelled_in(found: Found) -> Labelled | None:
     """Return the part about people's labels; None if there are none."""
     try:
@@ -114,28 +106,9 @@ def _labelled_in(found: Found) -> Labelled | None:
     several = len(found.run.manifest.attributes) > 1
     apart = [_apart(row, several=several) for row in table.records() if row["difference"]]
     try:
-        qualities = found.table("judge-quality", View())
+        return Labelled(found.table("judge-quality", View()), "", apart)
     except InputError as error:
-        return Labelled([], str(error), apart)
-    of_two = found.run.manifest.is_pairwise
-    return Labelled(
-        [_quality(qualities, row, of_two=of_two) for row in qualities.records()], "", apart
-    )
-
-
-def _quality(table: Table, row: dict[str, Any], *, of_two: bool) -> Quality:
-    tiles = []
-    for name in _OF_TWO if of_two else _FIGURES:
-        value, low, high = (row.get(f"{name}{end}") for end in ("", "_low", "_high"))
-        ends = "" if low is None else f"95 % interval {low:z.2f} to {high:z.2f}. "
-        column = table.columns[name]
-        figure = "–" if value is None else f"{value:z.2f}"
-        tiles.append((column.header, figure, f"{ends}{column.help}"))
-    counts = ((row["both"], row["judge_alone"]), (row["people_alone"], row["neither"]))
-    if of_two:
-        return Quality(row["attribute"], tiles, ("A", "B"), counts)
-    name = f"{row['attribute']}, threshold {row['threshold']:g}"
-    return Quality(name, tiles, ("keep", "drop"), counts)
+        return Labelled(None, str(error), apart)
 
 
 def _apart(row: dict[str, Any], *, several: bool) -> Apart:

@@ -16,11 +16,11 @@ from robin_cli.model.errors import shown as cut
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.policies.bradley_terry import PRIOR
 from robin_cli.show.charts import Chart, chart, histogram, shares, under_one_another
-from robin_cli.show.report.page import WORDS, Bar, Rows, Test, Tile
+from robin_cli.show.report.page import WORDS, Bar, Rows, Test
 from robin_cli.show.report.rating_charts import human_charts
 from robin_cli.show.report.texts import texts_of_pairs
 from robin_cli.show.text import one_line
-from robin_cli.stats.pairwise import Ranked, order_means
+from robin_cli.stats.pairwise import order_means
 from robin_cli.stats.ranking import Ranking
 
 MOST_SYSTEMS = 20
@@ -59,63 +59,6 @@ def title_of(found: Preferences) -> str:
 def sure_of(found: Preferences) -> Sequence[str]:
     """Return how sure the answer is."""
     return found.asides
-
-
-def headline_of(found: Preferences) -> Iterator[Tile]:
-    """Yield who leads, what the order does, and how much was compared."""
-    yield from _leaders(found.ranked)
-    yield from _order_effects(found)
-    asked = found.compared
-    partly = f"; {asked.partly:,} in part" if asked.partly else ""
-    whole = f"{asked.whole:,} of {asked.comparisons:,}"
-    yield "compared", whole, f"asked in both orders{partly}"
-    ties, n = (int(np.sum(found.scores.columns[name])) for name in ("n_ties", "n"))
-    if ties:
-        yield "ties", f"{100 * ties / n:.0f} %", f"{ties:,} of {n:,} verdicts; each counts half"
-
-
-def _leaders(ranked: Ranked) -> list[Tile]:
-    ranking = ranked.ranking
-    if ranking is None:
-        return [("leading", "–", ranked.why)]
-    best, second = ranked.order[:2]
-    names = [cut(ranked.names[system], _NAME) for system in (best, second)]
-    over = number_of(ranking.n_prompts, "prompt")
-    rate, low, high = (
-        100 * float(each[best]) for each in (ranking.win_rate, ranking.win_low, ranking.win_high)
-    )
-    leader = "none" if ranking.rank[best] == ranking.rank[second] else names[0]
-    interval = f"95 % interval {low:.1f} to {high:.1f} %"
-    if np.isnan(low):
-        interval = f"{over} says nothing of others"
-    is_best = int(ranking.rank_high[best]) == 1
-    if len(ranked.names) == 2:
-        verdict = "it is better" if is_best else "which of the two is better is not settled"
-        return [
-            ("leading", leader, f"{verdict}; p {ranking.p[best, second]:.2g}"),
-            (f"preferred to {names[1]}", f"{rate:.1f} %", f"{interval}, over {over}"),
-        ]
-    may_be = 1 if is_best else int((ranking.rank_low == 1).sum())
-    verdict = "it is the best" if may_be == 1 else f"{may_be:,} systems may be the best"
-    return [
-        ("leading", leader, f"ranks not ruled out: {_ranks(ranking, best)}; {verdict}"),
-        ("preferred to another system", f"{rate:.1f} %", f"{names[0]}; {interval}"),
-    ]
-
-
-def _order_effects(found: Preferences) -> Iterator[Tile]:
-    for judge, each in zip(found.run.manifest.judges, found.order_effects, strict=True):
-        several = len(found.order_effects) > 1
-        name = f"the order's effect · {cut(judge, _NAME)}" if several else "the order's effect"
-        if not each.n:
-            yield name, "–", "no comparison has verdicts in both orders"
-            continue
-        place = "the first place helps" if each.effect > 0 else "the second place helps"
-        if each.ci_low <= 0 <= each.ci_high:
-            place = "it cannot be told from 0"
-        interval = f"95 % interval {each.ci_low:+.3f} to {each.ci_high:+.3f}"
-        first = f"on average the first is preferred in {100 * (_EVEN + each.effect):.0f} %"
-        yield name, f"{each.effect:+.3f}", f"{place}; {interval}; {first}"
 
 
 def warnings_of(found: Preferences) -> list[str]:
@@ -194,6 +137,7 @@ def _ranking_charts(
     rest = ""
     if len(order) > MOST_SYSTEMS:
         rest = f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}."
+    p = f" That both are equal: p {ranking.p[tuple(order)]:.2g}." if len(order) == 2 else ""
     values, low, high = (
         each[drawn] for each in (ranking.strength, ranking.ci_low, ranking.ci_high)
     )
@@ -204,7 +148,7 @@ def _ranking_charts(
         "another is preferred to it in 73 %, 2 above in 88 %. The lines are 95 % intervals over "
         "prompts, each for itself; on the right the ranks that are not ruled out, for each system "
         f"with 95 %. From {number_of(ranking.n_comparisons, 'comparison')} on "
-        f"{number_of(ranking.n_prompts, 'prompt')}.{rest}",
+        f"{number_of(ranking.n_prompts, 'prompt')}.{p}{rest}",
         under_one_another(labels, values, (low, high), "strength", ranks),
         size=(5.2, max(2.4, 1.0 + 0.3 * len(labels))),
         written_out=written_out,

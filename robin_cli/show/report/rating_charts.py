@@ -34,7 +34,13 @@ def charts_of(found: Rated) -> Iterator[Chart]:
     by_label = dict(subjects(run, [found.each])) if found.is_panel else by_attribute
     if scores.decided is not None:
         yield from _decisions_over_calls(found, scores.decided)
-    yield _histograms("How do the scores spread?", "How many pairs have which score.", by_attribute)
+    spread = ", ".join(
+        f"{np.nanstd(each.scores, ddof=1):.2f}{f' of {name}' * (len(by_attribute) > 1)}"
+        for name, each in by_attribute.items()
+        if np.count_nonzero(~np.isnan(each.scores)) > 1
+    )
+    says = "How many pairs have which score." + f" Standard deviation {spread}." * bool(spread)
+    yield _histograms("How do the scores spread?", says, by_attribute)
     if has_variances(found):
         yield _allocation(found, by_label)
     if scores.decided is None:  # else calls are not spent to lower it

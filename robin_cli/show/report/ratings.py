@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow.compute as pc
 
@@ -13,12 +11,10 @@ from robin_cli.goals.rows import own_of
 from robin_cli.goals.scores import most_uncertain_first, score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
-from robin_cli.show.report.page import WORDS, Bar, Rows, Test, Tile
+from robin_cli.show.report.page import WORDS, Bar, Rows, Test
 from robin_cli.show.report.rating_charts import has_variances
 from robin_cli.show.report.texts import texts_of_pairs
-from robin_cli.stats.run_agreement import subjects
 from robin_cli.stats.scores import interval_widths
-from robin_cli.stats.summaries import Summary
 
 _MOST_UNRATED = 0.5  # rows without a rating come first, as the least certain, up to this share
 _VIEWS: dict[str, Test] = {
@@ -48,31 +44,6 @@ def warnings_of(found: Rated) -> list[str]:
     if has_variances(found):
         return []
     return ["No pair has two ratings, so nothing is drawn of how they vary."]
-
-
-def headline_of(found: Rated) -> Iterator[Tile]:
-    """Yield means, the worst error, and how far judges are apart."""
-    by_attribute = dict(subjects(found.run, [found.scores]))
-    for (name, mine), mean in zip(by_attribute.items(), found.means, strict=True):
-        yield _mean(f"mean {name}" if len(by_attribute) > 1 else "mean score", mine.scores, mean)
-    yield found.worst_text()
-    if not np.isnan(found.judge_spread):
-        apart = "standard deviation of the judges' means of one pair, noise taken out"
-        yield (
-            "between judges",
-            found.error_text(found.judge_spread),
-            f"{apart}; {found.spread_over}",
-        )
-
-
-def _mean(name: str, scores: FloatArray, mean: Summary) -> Tile:
-    rated, figure = scores[~np.isnan(scores)], mean.mean
-    value = "–" if np.isnan(figure.value) else f"{figure.value:.2f}"
-    if not np.isnan(figure.low):
-        value += f" [{figure.low:.2f}, {figure.high:.2f}]"
-    spread = f"{rated.std(ddof=1):.2f}" if len(rated) > 1 else "–"
-    over = f"95 %, over {number_of(mean.prompts, 'prompt')}, {number_of(len(rated), 'score')}"
-    return name, value, f"{over}; how scores differ: standard deviation {spread}"
 
 
 def rows_of(found: Rated, view: View) -> Rows:
