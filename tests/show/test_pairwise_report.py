@@ -29,7 +29,7 @@ FOUR = ("wren", "robin", "jay", "crow")
 def words_in(page: Report, title: str) -> list[str]:
     """What is written in the picture of that title."""
     (chart,) = (each for each in page.charts if each.title == title)
-    return re.findall(r"<text[^>]*>([^<]*)</text>", picture(chart, 0).svg)
+    return re.findall(r"<text[^>]*>([^<]*)</text>", picture(chart, 0))
 
 
 def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(
     page = page_of(nameless, working=False)
     assert page.title == "18 comparisons, 3 prompts"
     assert {"A", "B"}.isdisjoint(
-        column.header for column in page.rows.table.shown(page.rows.table.html)
+        column.header for column in page.rows.table.shown(page.rows.table.terminal)
     )
     unasked = page_of(
         compared_run(tmp_path / "unasked", FOUR, [0, 1, 2, 3], asked=[], prompts=3), working=False

@@ -121,7 +121,7 @@ def _rows(
         {column.name: ids, **values},
         column,
         beside=beside(a, what, show) if of_pairs else lambda _: {},
-        html=[column.name, *SIDE_BY_SIDE.html],
+        terminal=[column.name, *SIDE_BY_SIDE.terminal],
     )
     return Rows(
         table,

@@ -234,21 +234,17 @@ class PageColumn(NamedTuple):
 
 
 def page_columns(table: Table, rows: IntArray, bar: Bar) -> list[PageColumn]:
-    """Return the columns of ``rows``, with the bars among them."""
-    shown = {column.name: column for column in table.shown(table.html)}
+    """Return the columns of ``rows``, with the bars before the values that they mark."""
     data = table.data.take(pa.array(rows))
-    drawn = PageColumn(bar.heading, "bar", bar.help, np.asarray(bar.scale)[rows].tolist())
-    first, *others = [
-        drawn if name == "bar" else _page_column(data, shown[name])
-        for name in table.html
-        if name == "bar" or name in shown
-    ]
-    taken = {each.name for each in (first, *others)}
+    columns = [_page_column(data, column) for column in table.shown(table.terminal)]
+    taken = {each.name for each in columns}
     beside = [
         PageColumn(_distinct(name, taken), "text", _OF_DATA, texts)
         for name, texts in table.beside(rows).items()
     ]
-    return [first, *beside, *others]
+    drawn = PageColumn(bar.heading, "bar", bar.help, np.asarray(bar.scale)[rows].tolist())
+    place = next(at for at, column in enumerate(columns) if column.of == bar.tick)
+    return [columns[0], *beside, *columns[1:place], drawn, *columns[place:]]
 
 
 def _distinct(name: str, taken: set[str]) -> str:
@@ -301,7 +297,7 @@ def html(page: Page) -> str:
     place, texts = page.rows.texts(rows)
     return environment.get_template("report.html.jinja").render(
         page=page,
-        pictures=[picture(chart, number) for number, chart in enumerate(page.charts)],
+        pictures=[(chart, picture(chart, number)) for number, chart in enumerate(page.charts)],
         tables=[figures_of(table) for table in page.tables],
         quality=figures_of(page.labelled.quality)
         if page.labelled and page.labelled.quality
