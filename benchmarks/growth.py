@@ -42,12 +42,12 @@ from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Judgment, Pair, Scale
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.run.files_of_run import write_segment
 from robin_cli.run.journal import Journal
 from robin_cli.run.layout import JOURNAL, PAIRS, STATE, segment_path
 from robin_cli.run.manifest import read_manifest
 from robin_cli.run.pair_files import PAIRS_AT_A_TIME
 from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import write_segment
 from robin_cli.run.store import SEGMENT_ROWS, RunStore
 from robin_cli.session.planner import Planner
 
@@ -85,7 +85,8 @@ def _choices(name: str, count: int, choices: int) -> tuple[float, float]:
         drawn = rng.random(_MILLION).tolist()
         spent = time.process_time()
         for each in drawn:
-            (ticket,) = planner.plan()
+            ticket = planner.plan()
+            assert ticket is not None  # noqa: S101  # the budget has no end
             planner.tell(ticket, (4.0 * (each < likely.item(ticket.arm)),))
         costs.append(time.process_time() - spent)
     return costs[0], costs[-1]

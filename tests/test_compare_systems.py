@@ -271,7 +271,7 @@ def test_says_what_to_do_where_a_run_lost_its_systems(tmp_path: Path) -> None:
         (tmp_path / "r" / "columns.parquet").unlink()
         done = robin("resume", "r", "--budget", "40", cwd=tmp_path)
     assert done.returncode != 0
-    assert "restore columns.parquet from a copy" in " ".join(done.stderr.split())
+    assert "columns.parquet is missing; restore it from a copy" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 

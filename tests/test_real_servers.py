@@ -18,9 +18,8 @@ import pytest
 
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.limiter import Limiter
+from robin_cli.judges.limiter import Limiter, Permit
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.permits import Permit
 from robin_cli.judges.retrying import Retrying
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.exchange import Question
@@ -162,7 +161,7 @@ def test_has_no_more_prompts_under_way_than_llama_server_has_slots(llama: str) -
     async def most_open() -> int:
         limiter = Limiter(16, ceiling=16, clock=time.monotonic)
         chain = Retrying(OpenAIJudge(endpoint, notify=print), limiter, Notices("m", print))
-        judge = Failover([("m", chain)], notify=print)
+        judge = Failover([chain])
         try:
             while math.isinf(limiter.slots):  # it asks the server, and calls go on meanwhile
                 await judge.ask(question)

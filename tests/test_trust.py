@@ -20,9 +20,9 @@ import pytest
 from robin_cli import judge, open_run
 from robin_cli.model.errors import InputError, RunError, option, typed
 from robin_cli.model.plugins import plugins
-from robin_cli.run.made_here import is_made_here, keep_sendings, kept_sendings
 from robin_cli.session.resuming import reopen_run
 from robin_cli.settings.addresses import host_of, is_loopback
+from robin_cli.settings.made_here import is_made_here, keep_sendings, kept_sendings
 from robin_cli.settings.reading import load_settings
 from robin_cli.settings.table import Settings
 from robin_cli.settings.trust import (

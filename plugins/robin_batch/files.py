@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import aiohttp
 
-from robin_cli.judges.bodies import TooLong
-from robin_cli.judges.redaction import WithoutKey
+from robin_cli.judges.bodies import Body, TooLong, Unreadable
+from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.transport import Request, Response, Transport
 
 _SLOWEST = 10_000.0
@@ -41,17 +41,19 @@ class FileTransport(Transport):
         Raises:
             OSError: a file cannot be read or written.
         """
-        if not isinstance(request, FileRequest):
-            return await super().send(request)
-        most_s: float | None = None  # _read_body limits the time
-        if request.file is not None:
-            most_s = self._endpoint.timeout_s + os.fstat(request.file.fileno()).st_size / _SLOWEST
         try:
-            return await self._answer(request, most_s)
+            return await super().send(request)
         except Exception as error:
             if isinstance(error.__cause__, _Unwritable):
                 raise error.__cause__.error from None
             raise
+
+    def _limit_s(self, request: Request) -> float | None:
+        if not isinstance(request, FileRequest):
+            return super()._limit_s(request)
+        if request.file is None:
+            return None  # _read_body limits the time
+        return self._endpoint.timeout_s + os.fstat(request.file.fileno()).st_size / _SLOWEST
 
     def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
         content, headers = super()._content(request)
@@ -62,11 +64,12 @@ class FileTransport(Transport):
             content.add_field("file", request.file, filename=name, content_type="application/jsonl")
         return content, headers
 
-    async def _read_body(
-        self, request: Request, response: aiohttp.ClientResponse
-    ) -> tuple[bytearray, bool]:
+    async def _read_body(self, request: Request, response: aiohttp.ClientResponse) -> bytearray:
         if not isinstance(request, FileRequest) or request.to is None:
             return await super()._read_body(request, response)
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in {"", "identity"}:
+            raise Unreadable(f'compressed as "{encoding[:40]}" unasked; turn that off there')
         started, written = time.monotonic(), 0
         out = WithoutKey(request.to, self.redactor)
         async for piece in response.content.iter_any():
@@ -77,7 +80,28 @@ class FileTransport(Transport):
                 raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
             _write(out, piece)
         _write(out, b"", is_last=True)
-        return bytearray(), False
+        return bytearray()
+
+
+class WithoutKey:
+    """Writes to a file without the key. It holds back as many bytes as the key has: the next piece may begin within it."""
+
+    def __init__(self, file: IO[bytes], redactor: Redactor) -> None:
+        self._file, self._redactor = file, redactor
+        self._held: Body = b""
+        self._most_held = max(map(len, redactor.forms), default=1) - 1
+
+    def write(self, piece: bytes) -> None:
+        """Write all but the last bytes."""
+        self._held = self._redactor.body(self._held + piece)
+        end = max(0, len(self._held) - self._most_held)
+        self._file.write(self._held[:end])
+        self._held = self._held[end:]
+
+    def flush(self) -> None:
+        """Write the rest."""
+        self._file.write(self._held)
+        self._held = b""
 
 
 class _Unwritable(Exception):

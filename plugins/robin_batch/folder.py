@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from robin_cli.data.local import whole_file
-from robin_cli.data.parquet_tables import read_table, written_table
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import StorageError, writing
 from robin_cli.run.batches import Submission, read_batches, write_batch
-from robin_cli.run.damage import UNREADABLE, unreadable
 from robin_cli.run.layout import BATCHES
+from robin_cli.run.tables import read_table, write_table
 from robin_cli.session.planner import Ticket
 
 _LIMITS = {"draw": 2**31, "calls": 129}
@@ -72,9 +71,7 @@ class Batches:
                 file.writelines(lines)
             columns = np.array(tickets, dtype=np.int64).reshape(-1, len(Ticket._fields)).T
             table = pa.table(dict(zip(Ticket._fields, columns, strict=True)))
-            calls = self._calls(batch.number)
-            with whole_file(calls) as file, written_table(file, table.schema) as writer:
-                writer.write_table(table)
+            write_table(table, self._calls(batch.number))
         self.set(batch)
 
     def set(self, batch: Submission) -> None:
@@ -89,14 +86,9 @@ class Batches:
     def _columns(self, batch: Submission) -> IntArray:
         """Return the fields of a batch's tickets, shape (3, requests). StorageError as :meth:`tickets`."""
         path = self._calls(batch.number)
-        try:
-            with path.open("rb") as file:
-                table = read_table(file, str(path), Ticket._fields)
-            columns = [table[name].cast(pa.int64()).to_numpy() for name in Ticket._fields]
-        except UNREADABLE as error:
-            raise unreadable(path, error) from error
+        table = read_table(path, Ticket._fields)
         limits = np.array([[self._arms], *([most] for most in _LIMITS.values())])
-        found = np.array(columns)
+        found = np.array([table[name].to_numpy() for name in Ticket._fields])
         is_ours = found.shape[1] == batch.requests and (found >= [[0], [0], [1]]).all()
         if not is_ours or not (found < limits).all():
             raise StorageError(f"{path}: its calls are not of this run; restore it from a copy")

@@ -124,13 +124,14 @@ def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Prob
 
 def _unanswered(error: object, status: int) -> Problem | None:
     """Return the outcome of a line without an HTTP status: the batch ended before it, it timed out, or the service failed."""
-    code, _, _, message, _ = error_in(error)
+    parts = error_in(error)
+    code, message = parts.code, parts.message
     if code in _NOT_DONE:
         return None
     if code == _TIMEOUT:
         return Failure("timeout", f"timed out within the batch service ({message or code})")
     problem = error_in_200(error, {})
-    if isinstance(problem, Failure) and problem.reason == "bad_request":
+    if isinstance(problem, Failure) and problem.reason == "bad_request" and not problem.parameter:
         detail = message or code or "no message"
         return Failure(
             "batch_error", f"failed within the batch service (status {status}: {detail})"

@@ -24,7 +24,7 @@ from robin_batch.lines import URL
 from robin_cli.data.local import whole_file
 from robin_cli.judges.bodies import TooLong, Unreadable, read_json
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.problems import Stop, classify, error_in
+from robin_cli.judges.problems import Fatal, classify, error_in
 from robin_cli.judges.transport import Endpoint, Request, Response, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
@@ -225,13 +225,11 @@ class OpenAIBatches:
         async def attempt() -> None:
             with whole_file(to) as file:
                 path = f"files/{_quoted(file_id)}/content"
-                response = await self._good(
-                    FileRequest("GET", path, to=file, most=MOST_DOWNLOADED), made=True
-                )
-                if response.encoding.strip().lower() not in {"", "identity"}:
-                    self._give_up(
-                        f'gives files compressed as "{response.encoding[:40]}" unasked; turn that off there'
-                    )
+                request = FileRequest("GET", path, to=file, most=MOST_DOWNLOADED)
+                try:
+                    await self._good(request, made=True)
+                except Unreadable as error:
+                    self._give_up(f"gives files {error}")
 
         await self._surely(attempt)
 
@@ -239,9 +237,9 @@ class OpenAIBatches:
         """Delete a file, if it exists and may be deleted."""
 
         async def attempt() -> None:
-            (await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))).done()
+            await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))
 
-        with suppress(EndpointError, BatchRefused):
+        with suppress(EndpointError, BatchRefused, Unreadable):
             await self._patiently(attempt, AT_ONCE_S)
 
     async def aclose(self) -> None:
@@ -321,13 +319,10 @@ class OpenAIBatches:
         self, request: Request, *, made: bool = False, of: str = ""
     ) -> dict[str, Any]:
         """Return the JSON object of a good answer."""
-        response = await self._good(request, made=made, of=of)
         try:
-            content = read_json(response.plain())
-        except (TooLong, Unreadable) as error:
-            _malformed(str(error))
-        finally:
-            response.done()
+            content = read_json((await self._good(request, made=made, of=of)).body)
+        except Unreadable as error:
+            _malformed(f"a body that is {error}")
         if not isinstance(content, dict):
             _malformed("content that is not a JSON object")
         self._was_there = True
@@ -350,11 +345,12 @@ class OpenAIBatches:
         raise self._problem(response, made=made, of=of)
 
     def _problem(self, response: Response, *, made: bool, of: str) -> Exception:
-        status, body = response.status, response.plain()
+        status, body = response.status, response.body
         with suppress(TooLong):
-            code, _, _, message, _ = error_in(read_json(body))
+            parts = error_in(read_json(body))
+            message = parts.message
             told = self._transport.redacted(f"{status}: {message}" if message else str(status))
-            if 400 <= status < 500 and _FULL.search(f"{code} {message}"):
+            if 400 <= status < 500 and _FULL.search(f"{parts.code} {message}"):
                 return BatchRefused(told, is_full=True)
             if status == 404 and made:
                 return _MayPass(
@@ -370,7 +366,7 @@ class OpenAIBatches:
                     f"{self.base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
                 )
         problem = classify(status, body, response.headers)
-        if isinstance(problem, Stop):
+        if isinstance(problem, Fatal):
             return self._transport.ended(problem)
         detail = self._transport.redacted(problem.detail)
         if isinstance(problem, Failure) and not problem.refused:
@@ -422,7 +418,8 @@ def _refusals(errors: object) -> list[tuple[str, str]]:
     data = errors.get("data") if isinstance(errors, dict) else errors
     found = []
     for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
-        code, _, _, message, _ = error_in(each)
+        parts = error_in(each)
+        code, message = parts.code, parts.message
         line = each.get("line") if isinstance(each, dict) else None
         found.append(
             (code, f"line {line}: {message or code}" if isinstance(line, int) else message)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from robin_cli.judges.judge import Judge
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, most_tokens
-from robin_cli.judges.permits import Permits
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Targets:
     targets: list[Target] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     judges: list[Elsewhere] = field(default_factory=list)
-    number_of: dict[Permits, int] = field(default_factory=dict)
+    number_of: dict[Limiter, int] = field(default_factory=dict)
 
     def add(self, target: Target, key: str, limiter: Limiter) -> Elsewhere:
         """Add a judge for ``target``, called by workers with permits of ``limiter``."""

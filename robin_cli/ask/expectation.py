@@ -13,12 +13,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from robin_cli.model.records import Rating, Scale
+from robin_cli.model.records import Scale
 
 if TYPE_CHECKING:
-    from robin_cli.ask.forms import Form
+    from robin_cli.ask.kinds import Kind
 
 TOP_LOGPROBS = 20
 """Tokens requested for each place: the most that OpenAI and vLLM return."""
@@ -54,30 +54,26 @@ class Expectation:
     why: str | None
 
 
-class Reading(NamedTuple):
-    """What one answer says: its rating, the expected one if it counts instead, and all probabilities by label, as JSON."""
-
-    rating: Rating
-    expected: Expectation = Expectation(None, None, None)
-    probabilities: str | None = None
+NO_EXPECTATION = Expectation(None, None, None)
 
 
 def expectation_of(
-    form: Form, tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int, scale: Scale
+    kind: Kind, tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int | None, scale: Scale
 ) -> Expectation:
-    """Return the expected value, as a number of ``scale``, of the rating or verdict at character ``at`` of ``text``.
+    """Return the expected value, as a number of ``scale``, of the rating or verdict in the answer ``text``.
 
     Args:
         tokens: ``logprobs.content`` as the endpoint sent it, not trusted; None if it sent none.
-        text: the answer.
-        at: position of the rating's first digit (or sign), or of the verdict.
+        at: the position of the rating or verdict, see :meth:`Kind.place`.
     """
+    if at is None:
+        return Expectation(None, None, "unaligned")
     if not tokens:
         return Expectation(None, None, "no_logprobs")
     token = _token_at(tokens, text, at)
     if token is None or re.match(r"0\d", text[at:]):  # the token 0 of "03" is no rating of its own
         return Expectation(None, None, "unaligned")
-    decided, why = form.decided(_distribution(token), scale)
+    decided, why = kind.decided(_distribution(token), scale)
     mass = sum(decided.values())
     off_scale = max(0.0, 1.0 - mass)
     if off_scale > MOST_OFF_SCALE:

@@ -11,14 +11,16 @@ from typing import Any
 
 import msgspec
 
-from robin_cli.ask.kinds import PREFER, RATE, Kind, kind_of, rubric_values, verdict_rubric
+from robin_cli.ask.kinds import Kind
+from robin_cli.ask.ratings import RATING
 from robin_cli.ask.rubrics import Rubric, read_rubric, rubric_of, rubric_path
 from robin_cli.ask.templates import compile_template, known_templates, read_template
+from robin_cli.ask.verdicts import VERDICT, kind_of, verdict_rubric
 from robin_cli.data.chats import readable_turns
 from robin_cli.data.images import Image, numbered
 from robin_cli.model.errors import InputError
 from robin_cli.model.exchange import Message
-from robin_cli.model.records import Pair, Scale
+from robin_cli.model.records import Pair
 
 
 def prompt_source(name: str) -> str:
@@ -47,8 +49,7 @@ def load_prompts(
         template: a file, or the name of a shipped one; None for the paper's, or robin's own for comparisons. Beside judges
             that write, decision models read robin's own.
         answers: of each judge; for JSON the question ends with that request.
-        pairwise: ask which of two responses is better.
-        ties: allow the answer that neither is better.
+        pairwise: ask which of two responses is better; ``ties``: neither may be.
 
     Raises:
         InputError: no attribute, one without a rubric, a file that is wrong, several criteria, or a template for JSON alone.
@@ -57,18 +58,29 @@ def load_prompts(
     criterion = rubrics[0] if pairwise and rubrics else None
     if pairwise:
         rubrics = [verdict_rubric(criterion, ties=ties)]
-    kind = kind_of(pairwise=pairwise)
-    writing = {way for way in answers if way != "decisions"}
+    kind, writing = kind_of(pairwise=pairwise), set(answers) - {"decisions"}
     prompts = PromptSet(
         rubrics,
         read_template(template or (kind.template if writing else kind.input), kind),
-        kind.form.request_json(rubrics[0].scale) if "json" in writing else "",
+        kind.request_json(rubrics[0].scale) if "json" in writing else "",
         criterion,
         f"--template {template}" if template else "--template",
         kind,
         is_mixed=bool(writing) and "decisions" in answers,
     )
-    _check_template_fits(prompts, template, writing)
+    fact = ""
+    if writing and template in {RATING.input, VERDICT.input}:
+        fact = "is for decision models and asks for no answer; leave it out, or judge with --answers decisions alone"
+    elif prompts.asks_all and not writing:
+        fact = "asks for JSON, which a decision model does not write; leave it out: one request asks for all attributes"
+    elif prompts.asks_all and writing != {"json"}:
+        others = ", ".join(known_templates(pairwise=False))
+        fact = (
+            "asks for all attributes in one answer, which is read as JSON; add --answers json, or take another template: "
+            f"{others}"
+        )
+    if fact:
+        raise InputError(f"{prompts.origin}: {fact}")
     return prompts
 
 
@@ -83,38 +95,22 @@ def _load_rubrics(
                 f'--rubric {file}: "{rubric.attribute}" has a rubric already, from another file'
             )
         by_attribute[rubric.attribute] = rubric
-    if unused := [name for name in by_attribute if attributes and name not in attributes]:
-        raise InputError(
-            f'--rubric: there is one for "{unused[0]}", and --attribute asks for {", ".join(attributes)}; '
+    names, fact = attributes or list(by_attribute), ""
+    if unused := [name for name in by_attribute if name not in names]:
+        fact = (
+            f'--rubric: there is one for "{unused[0]}", and --attribute asks for {", ".join(names)}; '
             "add it there, or leave --attribute out"
         )
-    names = attributes or list(by_attribute)
-    if not names and not pairwise:
-        raise InputError(
-            "--attribute is missing: name what to rate, for example --attribute helpfulness"
-        )
-    if pairwise and len(names) > 1:
-        raise InputError(
+    elif not names and not pairwise:
+        fact = "--attribute is missing: name what to rate, for example --attribute helpfulness"
+    elif pairwise and len(names) > 1:
+        fact = (
             f"--pairwise: one criterion decides which response is better, and there are {', '.join(names)}; name one "
             "--attribute, or none"
         )
-    return [by_attribute.get(name) or rubric_of(name) for name in names]
-
-
-def _check_template_fits(prompts: PromptSet, template: str | None, writing: set[str]) -> None:
-    """Check that judges that write answers in the ways ``writing`` can do what the template asks."""
-    fact = ""
-    if writing and template in {RATE.input, PREFER.input}:
-        fact = "is for decision models and asks for no answer; leave it out, or judge with --answers decisions alone"
-    elif prompts.asks_all and not writing:
-        fact = "asks for JSON, which a decision model does not write; leave it out: one request asks for all attributes"
-    elif prompts.asks_all and writing != {"json"}:
-        fact = (
-            "asks for all attributes in one answer, which is read as JSON; add --answers json, or take another template: "
-            f"{', '.join(known_templates(pairwise=False))}"
-        )
     if fact:
-        raise InputError(f"{prompts.origin}: {fact}")
+        raise InputError(fact)
+    return [by_attribute.get(name) or rubric_of(name) for name in names]
 
 
 @dataclass(eq=False)
@@ -125,7 +121,7 @@ class PromptSet:
     the judge unchanged.
 
     Attributes:
-        rubric_list: one for each attribute, in order.
+        rubric_list: one for each attribute, in order; ``rubrics``: the same by attribute.
         source: the text of a Jinja template with a block ``user`` and perhaps a block ``system``.
         request: text at the end of the question, for example how to answer.
         criterion: of the better response in a pairwise run, if there is one.
@@ -133,6 +129,12 @@ class PromptSet:
         kind: of question.
         images: the folder of images that are files.
         is_mixed: whether decision models read another template than this one, robin's own.
+        decided_by: that other template; "" if all judges read the same.
+        attributes, scales: the rated attributes and their scales, in order.
+        human_ratings: for each attribute, the attribute of the data with its human ratings.
+        renamed_ratings: the same by attribute, of those whose names differ.
+        asks_all: whether the template asks for all attributes in one answer.
+        wants_reference: whether it shows a reference answer, which every pair must then have.
 
     Raises:
         InputError: a template that is wrong, or asks for unknown values.
@@ -143,16 +145,27 @@ class PromptSet:
     request: str = ""
     criterion: Rubric | None = None
     origin: str = "--template"
-    kind: Kind = RATE
+    kind: Kind = RATING
     images: str = ""
     is_mixed: bool = False
 
     def __post_init__(self) -> None:
-        kind = self.kind
         self.rubrics = {rubric.attribute: rubric for rubric in self.rubric_list}
-        self._template = compile_template(self.source, kind, self.origin)
-        other = read_template(kind.input) if self.is_mixed else self.source
-        self._for_decisions = compile_template(other, kind, self.origin)
+        rubrics = self.rubrics.values()
+        self.attributes, self.scales = (
+            tuple(self.rubrics),
+            tuple(rubric.scale for rubric in rubrics),
+        )
+        self.renamed_ratings = {
+            rubric.attribute: rubric.human for rubric in rubrics if rubric.human
+        }
+        self.human_ratings = tuple(rubric.human or rubric.attribute for rubric in rubrics)
+        self.decided_by = read_template(self.kind.input) if self.is_mixed else ""
+        self._template = compile_template(self.source, self.kind, self.origin)
+        other = self.decided_by or self.source
+        self._for_decisions = compile_template(other, self.kind, self.origin)
+        self.asks_all = "attributes" in self._template.asked
+        self.wants_reference = "reference" in self._template.asked
         if self.asks_all:
             self.request = ""  # the template itself asks for JSON
 
@@ -184,11 +197,6 @@ class PromptSet:
         return {name: value for name, value in record.items() if value}
 
     @property
-    def decided_by(self) -> str:
-        """The template that decision models read; "" if all judges read the same."""
-        return self._for_decisions.source if self.is_mixed else ""
-
-    @property
     def sha256(self) -> str:
         """Hash of the template and the rubrics' texts: two runs with the same one asked the same questions."""
         digest = hashlib.sha256((self.source + self.request + self.decided_by).encode())
@@ -202,36 +210,6 @@ class PromptSet:
             )
         return digest.hexdigest()
 
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The rated attributes, in order."""
-        return tuple(self.rubrics)
-
-    @property
-    def scales(self) -> tuple[Scale, ...]:
-        """The scale of each attribute, in order."""
-        return tuple(rubric.scale for rubric in self.rubrics.values())
-
-    @property
-    def human_ratings(self) -> tuple[str, ...]:
-        """For each attribute, the attribute of the data with its human ratings."""
-        return tuple(rubric.human or rubric.attribute for rubric in self.rubrics.values())
-
-    @property
-    def renamed_ratings(self) -> Mapping[str, str]:
-        """Attributes whose rubric names another attribute of the data for human ratings, and its name."""
-        return {rubric.attribute: rubric.human for rubric in self.rubrics.values() if rubric.human}
-
-    @property
-    def wants_reference(self) -> bool:
-        """Whether the template shows a reference answer, which every pair must then have."""
-        return "reference" in self._template.asked
-
-    @property
-    def asks_all(self) -> bool:
-        """Whether the template asks for all attributes in one answer."""
-        return "attributes" in self._template.asked
-
     def asks_together(self, answers: str) -> bool:
         """Return whether one request asks a judge of this form of ``answers`` about several attributes."""
         return answers == "decisions" or (answers == "json" and self.asks_all)
@@ -240,13 +218,12 @@ class PromptSet:
         """Return the fields of a request's body that say how to answer for ``attributes``: a schema, or questions."""
         rubrics = [self.rubrics[name] for name in attributes]
         if answers == "decisions":
-            return {"questions": [self.kind.decision(each, self.criterion) for each in rubrics]}
+            return {"questions": [self.kind.decision(rubric, self.criterion) for rubric in rubrics]}
         if answers != "json":
             return {}
-        name = self.kind.form.name
-        return self.kind.form.structure(
-            tuple((each.attribute if self.asks_all else name, each.scale) for each in rubrics)
-        )
+        names = attributes if self.asks_all else [self.kind.noun] * len(rubrics)
+        scales = (rubric.scale for rubric in rubrics)
+        return self.kind.structure(tuple(zip(names, scales, strict=True)))
 
     def messages(
         self,
@@ -270,9 +247,7 @@ class PromptSet:
         if pair.reference is not None:
             values["reference"] = pair.reference
         if self.asks_all:
-            values["attributes"] = [
-                rubric_values(self.rubrics[name]) for name in along or [attribute]
-            ]
+            values["attributes"] = [self.rubrics[name].values for name in along or [attribute]]
         images: dict[Image, int] = {}
         for name, value in values.items():
             if isinstance(value, str):

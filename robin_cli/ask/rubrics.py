@@ -30,8 +30,6 @@ _TOML = re.compile(r"""^\s*[\w"'-]+\s*=|^\s*\[""", re.MULTILINE)
 
 
 class Example(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rated response that the judge sees as an example."""
-
     response: str
     rating: int
     feedback: str
@@ -39,7 +37,6 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def text(self) -> str:
-        """The example as the judge reads it."""
         instruction = f"Instruction: {self.prompt}\n" if self.prompt else ""
         return f"Example:\n{instruction}Response: {self.response}\nFeedback: {self.feedback}\nRating: {self.rating}"
 
@@ -78,6 +75,12 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         levels = "\n".join((f"{self.title}:", *rows))
         return "\n\n".join((levels, *(example.text for example in self.examples)))
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of a template that are about the attribute."""
+        texts = {"rubric": self.text, "title": self.title, "attribute": self.attribute}
+        return {**texts, "low": self.scale.low, "high": self.scale.high}
+
     def _rows(self) -> Iterator[tuple[int, int, str, str]]:
         """Yield lowest rating, highest rating, label and text of each level, and of each gap between two levels."""
         before, last = "", self.scale.low - 1
@@ -103,12 +106,10 @@ def rubric_of(attribute: str) -> Rubric:
 
 
 def known_attributes() -> list[str]:
-    """Return the attributes with a shipped rubric, sorted."""
     return sorted(path.stem for path in rubric_path("*").parent.glob("*.toml"))
 
 
 def rubric_path(attribute: str) -> Path:
-    """Return where the shipped rubric of an attribute is."""
     return shipped("prompts") / "rubrics" / f"{attribute}.toml"
 
 
@@ -118,63 +119,69 @@ def read_rubric(path: Path) -> Rubric:
     Raises:
         InputError: it cannot be read, has an unknown key or lacks one, or its levels do not match the scale.
     """
-    called = f"--rubric {path}"
-    suffix = path.suffix.lower()
+    place, suffix = f"--rubric {path}", path.suffix.lower()
     if suffix not in _SUFFIXES and path.is_file():
-        raise InputError(f"{called}: a rubric is a .toml or a .yaml file")
+        raise InputError(f"{place}: a rubric is a .toml or a .yaml file")
     try:
-        text = read_small_file(path, called)
+        text = read_small_file(path, place)
         # The name of a pipe has no suffix, so the text decides.
         is_toml = suffix == ".toml" or (suffix not in _SUFFIXES and bool(_TOML.search(text)))
         content = tomllib.loads(text) if is_toml else yaml.safe_load(text)
     except OSError as error:
-        raise InputError(f"{called}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{place}: cannot be read ({error.strerror})") from None
     except (ValueError, TypeError, OverflowError, RecursionError, yaml.YAMLError) as error:
         fact = " ".join(str(error).split())[:300]
-        raise InputError(f"{called}: cannot be read: {fact}") from None
+        raise InputError(f"{place}: cannot be read: {fact}") from None
     try:
         return _rubric_in(content)
     except _Flaw as flaw:
-        line = flaw.line_in(text.splitlines())
-        raise InputError(f"{called}{f':{line}' if line else ''}: {flaw.fact}") from None
+        lines = text.splitlines()
+        start = _line_of("levels", lines) if flaw.is_level else 0
+        line = _line_of(flaw.key, lines, start)
+        raise InputError(f"{place}{f':{line}' if line else ''}: {flaw.fact}") from None
     except ValueError:  # an integer of thousands of digits has no text
-        fact = "a number in it is too long; ratings are small whole numbers"
-        raise InputError(f"{called}: {fact}") from None
+        raise InputError(
+            f"{place}: a number in it is too long; ratings are small whole numbers"
+        ) from None
 
 
 class _Flaw(Exception):  # never leaves this module
-    """A fault in a rubric's content, and its key."""
+    """A fault at a key of a rubric; a level stands below the line that begins the levels."""
 
     def __init__(self, key: object, fact: str, *, is_level: bool = False) -> None:
         self.key, self.fact, self.is_level = str(key), fact, is_level
 
-    def line_in(self, lines: Sequence[str]) -> int:
-        """Return the line that sets the key, from 1; a level stands below the line that begins the levels. 0 if none does."""
-        start = _line_of("levels", lines) if self.is_level else 0
-        return _line_of(self.key, lines, start)
-
 
 def _line_of(key: str, lines: Sequence[str], start: int = 0) -> int:
+    """Return the line that sets the key, from 1; 0 if none behind line ``start`` does."""
     name = re.escape(key)
     begins = re.compile(rf"""^\s*(?:-\s*)?(?:["']?{name}["']?\s*[=:]|\[+\s*{name}\s*\]+)""")
     numbers = range(start + 1, len(lines) + 1)
     return next((number for number in numbers if begins.match(lines[number - 1])), 0)
 
 
-def _require(is_met: object, key: object, fact: str, *, is_level: bool = False) -> None:
-    if not is_met:
-        raise _Flaw(key, fact, is_level=is_level)
-
-
 def _rubric_in(content: object) -> Rubric:
     if not isinstance(content, dict):
         raise _Flaw("", "a rubric has attribute, title, scale and levels")
-    for key in content:
-        _require(key in _KEYS, key, f'unknown key "{key}"{did_you_mean(str(key), _KEYS)}')
+    if unknown := [key for key in content if key not in _KEYS]:
+        near = did_you_mean(str(unknown[0]), _KEYS)
+        raise _Flaw(unknown[0], f'unknown key "{unknown[0]}"{near}')
     attribute = _text_in(content, "attribute")
-    fact = f'attribute "{attribute}": letters, digits, dots, dashes and underscores only'
-    _require(_NAME.fullmatch(attribute), "attribute", fact)
-    scale = _scale_in(content.get("scale"))
+    if not _NAME.fullmatch(attribute):
+        rule = "letters, digits, dots, dashes and underscores only"
+        raise _Flaw("attribute", f'attribute "{attribute}": {rule}')
+    ends = content.get("scale")
+    if (
+        not (isinstance(ends, list) and len(ends) == 2)
+        or not all(type(end) is int for end in ends)
+        or ends[0] >= ends[1]
+    ):
+        fact = "scale must be two whole numbers, the lowest and the highest rating: [1, 5]"
+        raise _Flaw("scale", fact)
+    scale = Scale(*ends)
+    if scale.levels > MOST_LEVELS:
+        fact = f"scale {scale}: has {scale.levels} ratings; {MOST_LEVELS} are the most"
+        raise _Flaw("scale", fact)
     return Rubric(
         attribute,
         _text_in(content, "title", default=attribute.capitalize()),
@@ -192,17 +199,6 @@ def _text_in(content: Mapping[Any, object], key: str, default: str | None = None
     return value
 
 
-def _scale_in(value: object) -> Scale:
-    ends = value if isinstance(value, list) else []
-    is_scale = len(ends) == 2 and all(type(end) is int for end in ends) and ends[0] < ends[1]
-    fact = "scale must be two whole numbers, the lowest and the highest rating: [1, 5]"
-    _require(is_scale, "scale", fact)
-    scale = Scale(*ends)
-    fact = f"scale {scale}: has {scale.levels} ratings; {MOST_LEVELS} are the most"
-    _require(scale.levels <= MOST_LEVELS, "scale", fact)
-    return scale
-
-
 def _levels_in(value: object, scale: Scale) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict) or not value:
         raise _Flaw("levels", 'there are no "levels": a text for each rating of the scale')
@@ -213,15 +209,17 @@ def _levels_in(value: object, scale: Scale) -> tuple[tuple[str, str], ...]:
             fact = f'level "{key}": write a rating (or a range, 0-20) and its text'
             raise _Flaw(key, fact, is_level=True)
         low, high = _ends(label)
-        is_on_scale = scale.low <= low <= high <= scale.high
-        _require(is_on_scale, key, f'level "{key}": not on the scale {scale}', is_level=True)
+        if not scale.low <= low <= high <= scale.high:
+            raise _Flaw(key, f'level "{key}": not on the scale {scale}', is_level=True)
         rows.append((low, high, label, text.strip()))
     rows.sort()
     for (_, before, _, _), (low, _, label, _) in pairwise(rows):
-        _require(before < low, label, f'level "{label}": {low} has a text already', is_level=True)
+        if before >= low:
+            raise _Flaw(label, f'level "{label}": {low} has a text already', is_level=True)
     for end, first in ((scale.low, rows[0][0]), (scale.high, rows[-1][1])):
-        lacks = f"the scale is {scale}, and level {end} has no text"
-        _require(end == first, "levels", f"{lacks}; the lowest and the highest need one")
+        if end != first:
+            lacks = f"the scale is {scale}, and level {end} has no text"
+            raise _Flaw("levels", f"{lacks}; the lowest and the highest need one")
     return tuple((label, text) for _, _, label, text in rows)
 
 

@@ -14,7 +14,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from robin_cli.ask.kinds import PREFER, RATE, Kind
+from robin_cli.ask.kinds import Kind
+from robin_cli.ask.ratings import RATING
+from robin_cli.ask.verdicts import VERDICT
 from robin_cli.data.local import read_small_file, shipped
 from robin_cli.model.errors import InputError, did_you_mean
 
@@ -32,8 +34,7 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(
     keep_trailing_newline=True,
 )
 
-
-_FOR_SOME = {RATE.input, PREFER.input, "all-attributes"}
+_FOR_SOME = {RATING.input, VERDICT.input, "all-attributes"}
 """The shipped templates that only decision models, or only judges by JSON, may be asked with."""
 
 
@@ -42,7 +43,7 @@ def known_templates(*, pairwise: bool | None = None) -> list[str]:
     names = sorted(path.stem for path in shipped("prompts").glob(f"*{_SUFFIX}"))
     if pairwise is None:
         return names
-    return [n for n in names if (n == PREFER.template) == pairwise and n not in _FOR_SOME]
+    return [n for n in names if (n == VERDICT.template) == pairwise and n not in _FOR_SOME]
 
 
 def is_shipped_template(sha256: str) -> bool:
@@ -51,14 +52,14 @@ def is_shipped_template(sha256: str) -> bool:
     return any(hashlib.sha256(text.encode()).hexdigest() == sha256 for text in texts)
 
 
-def read_template(name: str, kind: Kind = RATE) -> str:
+def read_template(name: str, kind: Kind = RATING) -> str:
     """Return the text of a shipped template, or of a file. InputError if there is none; it lists those for ``kind``."""
     is_shipped = name in known_templates()
     path = shipped("prompts") / f"{name}{_SUFFIX}" if is_shipped else Path(name)
     try:
         return read_small_file(path, f"--template {name}")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        known = known_templates(pairwise=kind is PREFER)
+        known = known_templates(pairwise=kind is VERDICT)
         raise InputError(
             f"--template {name}: cannot be read ({getattr(error, 'strerror', None) or error}); ready ones, by name, are "
             f"{', '.join(known)}{did_you_mean(name, known_templates())}"
@@ -71,12 +72,10 @@ class PromptTemplate:
 
     Attributes:
         origin: where it comes from, for errors.
-        source: its text.
         asked: names of the values that it asks for.
     """
 
     origin: str
-    source: str
     asked: frozenset[str]
     template: Template
 
@@ -113,30 +112,29 @@ def compile_template(source: str, kind: Kind, origin: str) -> PromptTemplate:
         template = _ENVIRONMENT.from_string(source)
     except TemplateSyntaxError as error:
         raise InputError(f"{origin}, line {error.lineno}: {error.message}") from None
-    if "user" not in template.blocks:
-        raise InputError(
-            f"{origin}: has no block user; write {{% block user %}} … {{% endblock %}} around the question"
-        )
     hidden = [name for name in kind.responses if name not in asked]
-    if kind is RATE and asked & PREFER.responses.keys():
-        raise InputError(
-            f"{origin}: shows two responses, and one is rated here; add --pairwise, or take another: "
-            f"{', '.join(known_templates(pairwise=False))}"
+    unknown = sorted(asked - set(kind.values))
+    fact = ""
+    if "user" not in template.blocks:
+        fact = ": has no block user; write {% block user %} … {% endblock %} around the question"
+    elif kind is RATING and asked & VERDICT.responses.keys():
+        others = ", ".join(known_templates(pairwise=False))
+        fact = f": shows two responses, and one is rated here; add --pairwise, or take another: {others}"
+    elif kind is VERDICT and hidden:
+        others = ", ".join(known_templates(pairwise=True))
+        fact = (
+            f": does not show {' and '.join(hidden)}, which --pairwise compares; take one for two responses ({others}), "
+            "or leave --template out"
         )
-    if kind is PREFER and hidden:
-        raise InputError(
-            f"{origin}: does not show {' and '.join(hidden)}, which --pairwise compares; take one for two responses "
-            f"({', '.join(known_templates(pairwise=True))}), or leave --template out"
-        )
-    for name in sorted(asked - set(kind.values)):
-        lines = enumerate(source.splitlines(), 1)
+    elif unknown:
+        name, lines = unknown[0], enumerate(source.splitlines(), 1)
         line = next((number for number, text in lines if name in text), 0)
-        raise InputError(
-            f'{origin}, line {line}: there is no value "{name}"; there are {", ".join(kind.values)}'
-            f"{did_you_mean(name, kind.values)}"
+        near = did_you_mean(name, kind.values)
+        fact = (
+            f', line {line}: there is no value "{name}"; there are {", ".join(kind.values)}{near}'
         )
-    if hidden:
-        raise InputError(
-            f"{origin}: never shows {hidden[0]}; write {{{{ {hidden[0]} }}}} into the template"
-        )
-    return PromptTemplate(origin, source, frozenset(asked), template)
+    elif hidden:
+        fact = f": never shows {hidden[0]}; write {{{{ {hidden[0]} }}}} into the template"
+    if fact:
+        raise InputError(f"{origin}{fact}")
+    return PromptTemplate(origin, frozenset(asked), template)

@@ -14,12 +14,21 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from robin_cli.ask.doubts import is_doubtful
 from robin_cli.ask.expectation import around
-from robin_cli.ask.forms import NOTHING, Form, LineReading, head_of
+from robin_cli.ask.kinds import NOTHING, Kind, LineReading, head_of
 from robin_cli.ask.marks import COLON, MARKS, OPEN, to_plain_letters
-from robin_cli.model.records import Scale
+from robin_cli.ask.ratings import RATING
+from robin_cli.ask.rubrics import Rubric
+from robin_cli.model.records import Pair, Scale
+
+ORDERS = ("a-first", "b-first")
+"""The variants of a pairwise question: which response the judge reads first."""
+
+PREFERENCE = "preference"
+"""The attribute of a pairwise run without a criterion."""
 
 TIE = "tie"
 _OURS = ("a", "b", TIE)
@@ -73,14 +82,15 @@ _TOKEN = re.compile(around(r"(?:(?P<letter>[AB])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
 _TIED = re.compile(r"\b(?:both(?:\s++(?:answers|responses))?|equal\w*+)\b", re.IGNORECASE)
 
 
-class Verdicts(Form):
-    """Verdicts on two responses.
+class VerdictKind(Kind):
+    """Which of two responses is better: verdicts.
 
     The value is that of the response shown first, A: ``scale.high`` if it is better, ``scale.low`` if B is, and between them
     for a tie, if the scale has a middle.
     """
 
-    name = "verdict"
+    name = "prefer"
+    noun = "verdict"
     head = head_of(
         "verdict",
         about="for|of|on",
@@ -90,6 +100,48 @@ class Verdicts(Form):
     )
     alone = re.compile(rf"[\W_]*+{_SAID}[\W_]*+", re.IGNORECASE)
     feedback = "compares the two responses"
+    variants = ORDERS
+    turned = (False, True)
+    score_scale = Scale(0, 1)
+    template = "pairwise-judge"
+    input = "pairwise-decisions"
+    responses: ClassVar = {"response_a": "response", "response_b": "other"}
+    values = (
+        *("instruction", "response_a", "response_b", "criterion", "title", "ties", "reference"),
+    )
+
+    def fill(
+        self, pair: Pair, rubric: Rubric, variant: int, criterion: Rubric | None
+    ) -> Mapping[str, Any]:
+        first, second = pair.response, pair.other or ""
+        if self.turned[variant]:
+            first, second = second, first
+        return {
+            "response_a": first,
+            "response_b": second,
+            "criterion": criterion.text if criterion else "",
+            "title": criterion.title if criterion else "",
+            "ties": rubric.scale.levels == 3,
+        }
+
+    def decision(self, rubric: Rubric, criterion: Rubric | None) -> Mapping[str, Any]:
+        by = f" Judge strictly by this rubric.\n\n{criterion.text}" if criterion else ""
+        texts = rubric.level_texts
+        return {
+            "type": "choice",
+            "name": rubric.attribute,
+            "instructions": f"Which of the two responses to the instruction is better?{by}",
+            "choices": [
+                {"value": verdict, "description": texts[points]}
+                for verdict, points in self.choices(rubric.scale).items()
+            ],
+        }
+
+    def in_words(self, points: float, scale: Scale) -> str:
+        if points in {scale.low, scale.high}:
+            return "A is better" if points == scale.high else "B is better"
+        share = 100 * (points - scale.low) / (scale.high - scale.low)
+        return "tie" if isinstance(points, int) else f"A is better: {share:.0f} %"
 
     def wanted(self, scale: Scale) -> str:
         *first, last = (f'"{verdict}"' for verdict in self.choices(scale))
@@ -137,7 +189,7 @@ class Verdicts(Form):
         return self.choices(scale).get(TIE if plain == TIE else plain.upper())
 
 
-VERDICT = Verdicts()
+VERDICT = VerdictKind()
 
 
 def _adds_judgement(rest: str, name: str) -> bool:
@@ -155,3 +207,19 @@ def verdict_of(points: int | None, scale: Scale) -> str | None:
     """Return the verdict with these points; None if there is none."""
     choices = VERDICT.choices(scale).items()
     return next((verdict for verdict, worth in choices if worth == points), None)
+
+
+def verdict_rubric(criterion: Rubric | None, *, ties: bool) -> Rubric:
+    """Return the rubric of verdicts, whichever response the judge reads first: the better A is, the higher.
+
+    Args:
+        criterion: of the better response; None for no particular one.
+    """
+    verdicts = ("B is better", "a tie", "A is better") if ties else ("B is better", "A is better")
+    levels = tuple((str(points), text) for points, text in enumerate(verdicts))
+    attribute = PREFERENCE if criterion is None else criterion.attribute
+    return Rubric(attribute, "Preference", Scale(0, len(verdicts) - 1), levels)
+
+
+def kind_of(*, pairwise: bool) -> Kind:
+    return VERDICT if pairwise else RATING

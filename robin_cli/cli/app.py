@@ -35,7 +35,6 @@ from robin_cli.model.errors import (
     ClusterLost,
     InputError,
     ReadAs,
-    RepeatedJudgments,
     RobinError,
     StorageError,
 )
@@ -213,7 +212,7 @@ def _note(
     line: str | None = None,
 ) -> None:
     """Print readers' warnings like a command's messages; other warnings come from libraries."""
-    if not issubclass(category, (RepeatedJudgments, ReadAs)):
+    if not issubclass(category, ReadAs):
         _show_warning(message, category, filename, lineno, file, line)
         return
     _say(f"note: {message}")

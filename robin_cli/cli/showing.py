@@ -93,10 +93,9 @@ def show(
 
     made_with: dict[str, Any] = {}
     if run is not None and format_named(given.format, given.output) == "xlsx":
-        from robin_cli.run.manifest import settings_of
         from robin_cli.show.methods import settings_sheet
 
-        made_with = {**settings_of(run), **settings_sheet(run)}
+        made_with = dict(settings_sheet(run))
     how: dict[str, Any] = {"fmt": given.format, "output": given.output, "raw": given.raw}
     export(tables[0].rows(), made_with, notify=notify, **how)
     if given.output not in {None, "-"}:

@@ -40,7 +40,7 @@ def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
     if of is None:
         return int(known.all(axis=1).sum())
     whole = np.bincount(of, ~known.all(axis=1)) == 0
-    if run.inquiry.task is not None:
+    if run.task is not None:
         whole &= np.bincount(of) >= 2
     is_named = np.bincount(of, [pair_id in named for pair_id in space.pair_ids]) > 0
     return int((whole | is_named).sum())
@@ -49,13 +49,13 @@ def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
 def decided_together(run: StoredRun) -> IntArray | None:
     """Return the number of each pair's decision, shape (pairs,), if it takes several: a group, or a prompt's."""
     if run.manifest.is_pairwise:
-        return np.unique(run.inquiry.matches.prompt, return_inverse=True)[1]
-    return None if run.inquiry.task is None else run.inquiry.task.group
+        return np.unique(run.matches.prompt, return_inverse=True)[1]
+    return None if run.task is None else run.task.group
 
 
 def few_text(run: StoredRun, promise: float, labelled: int, given: GivenLabels | None) -> str:
     """Say that fewer decisions have people's labels than a promise needs, and when one counts."""
-    task, each = run.inquiry.task, ""
+    task, each = run.task, ""
     if task is None:
         each = "; a prompt counts once all its comparisons have a label"
     elif task.group is not None:
@@ -286,7 +286,7 @@ def disagreements_table(ran: Found, view: View) -> Table:
         parts.append((np.full(len(known), place), each.pair[known], each.score[known], label))
     attribute, pair, score, label = (np.concatenate(column) for column in zip(*parts, strict=True))
     width = np.array(
-        [scale.high - scale.low for scale in run.manifest.told_scales], dtype=np.float64
+        [scale.high - scale.low for scale in run.manifest.score_scales], dtype=np.float64
     )
     order = np.argsort(-np.abs(score - label) / width[attribute], kind="stable")[
         : _MOST_SHOWN if view.n is None else view.n

@@ -11,11 +11,10 @@ import numpy as np
 
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, SYSTEM, Decision
+from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
 from robin_cli.model.errors import InputError, did_you_mean, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, Pair, Scale, shared_scale
 from robin_cli.policies.systems import FEWEST_PROMPTS, Systems
-from robin_cli.run.decide import is_of_systems
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.stats.looks import FIRST, looks_of
@@ -160,7 +159,7 @@ def check_view(*, wide: bool) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Wanted(Inquiry):
     """The wanted settings beside the pairs of the data. InputError if the pairs do not allow them.
 

@@ -20,7 +20,8 @@ from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.run import schema
 from robin_cli.run.inquiry import Inquiry
-from robin_cli.run.reader import RunData, distinct_judgments, read_run
+from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.segments import read_judgments
 from robin_cli.run.store import RunStore
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.show.columns import JUDGMENTS, RESULTS
@@ -51,7 +52,7 @@ def goal_of(source: Inquiry) -> Goal:
 
 def goal_of_run(run: RunData | RunStore) -> Goal:
     """Return the goal of a run that was read, or is open. StorageError if its data cannot be read."""
-    return goal_of(run.inquiry)
+    return goal_of(run)
 
 
 def table_of(path: Path, what: str, view: View) -> Table:
@@ -88,7 +89,7 @@ def judgment_table(path: Path) -> Table:
     Raises:
         RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
     """
-    rows = read_by(schema.JUDGMENTS, distinct_judgments(path))
+    rows = read_by(schema.JUDGMENTS, read_judgments(path))
     return JUDGMENTS.having(lambda: rows)
 
 

@@ -57,13 +57,13 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
     scales = {
         name: scale
         for run in runs
-        for name, scale in zip(run.manifest.attributes, run.manifest.told_scales, strict=True)
+        for name, scale in zip(run.manifest.attributes, run.manifest.score_scales, strict=True)
     }
     verdicts = {
         name for run in runs if run.manifest.is_pairwise for name in run.manifest.attributes
     }
     ids = frozenset().union(*(run.space.pair_ids for run in runs))
-    prefixes = [each for run in runs for each in run.manifest.id_prefixes]
+    prefixes = [each for run in runs for each in run.manifest.data.get("id_prefixes", ())]
     return load_labels(labels, ids, scales, called="labels", verdicts=verdicts, prefixes=prefixes)
 
 
@@ -260,7 +260,7 @@ def labels_wanted_table(ran: Found, view: View) -> Table:
     if by is not None:
         has_none = np.array([group is None for group in _groups(run, by, notify)])
         values = {name: np.where(has_none, np.nan, each) for name, each in values.items()}
-    whole = by is not None or several or run.inquiry.wants_best
+    whole = by is not None or several or run.wants_best
     found = wanted_labels(run, values, labels, n, whole=whole)
     names, texts = (
         np.array(run.manifest.attributes, dtype=object)[found.attribute],

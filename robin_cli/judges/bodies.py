@@ -16,7 +16,7 @@ MOST_REPLY_BYTES = 4 * 1024 * 1024
 SMALL = 256 * 1024
 """Any number of bodies of up to so many bytes may be in memory; only some larger ones may."""
 
-_MOST_LARGE = 16
+MOST_LARGE = 16
 """The most larger bodies of one endpoint at a time: 64 MiB."""
 
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
@@ -27,55 +27,42 @@ _MOST_NAMES_A_MIB = 60_000
 """The most lists and objects, and names, per MiB: they make JSON slow to read. With 20 log probabilities per token there are
 33,000 and 50,000."""
 
-_MOST_NUMBER = 1e15
-_SHORT = 200
-"""The most characters of a name: of a model, a request, or a finish reason."""
-
-_EXCERPT = 2000
+_LENIENT = json.JSONDecoder(strict=False)
+_MOST_NUMBER, _SHORT, _EXCERPT = 1e15, 200, 2000
+"""Short are names: of a model, a request, or a finish reason."""
 
 Body = bytes | bytearray
 
 
-class TooLong(Exception):
+class Unreadable(Exception):
+    """A body cannot be read, for example because it is not compressed as its header says."""
+
+
+class TooLong(Unreadable):
     """A reply is longer than a limit, which the message names."""
 
 
-class Unreadable(Exception):
-    """A body is compressed in an unknown way, or not as its header says."""
+async def read_body(pieces: AsyncIterable[bytes], turns: Semaphore) -> bytearray:
+    """Read a body of at most MOST_REPLY_BYTES, past SMALL only in one of the ``turns``, first come, first served.
 
+    While it waits for its turn nothing is read, so the connection holds the endpoint back.
 
-class Turns:
-    """Turns for bodies of more than SMALL and at most MOST_REPLY_BYTES bytes, first come, first served."""
-
-    def __init__(self) -> None:
-        self._free = Semaphore(_MOST_LARGE)
-
-    async def read(self, pieces: AsyncIterable[bytes]) -> tuple[bytearray, bool]:
-        """Read a body up to the limit, past SMALL only in a turn; return it, and whether a turn is held for it.
-
-        While it waits for its turn nothing is read, so the connection holds the endpoint back.
-
-        Raises:
-            TooLong: the body is longer; the rest is not read.
-        """
-        body, held = bytearray(), False
-        try:
-            async for piece in pieces:
-                if len(body) + len(piece) > MOST_REPLY_BYTES:
-                    raise TooLong(f"a reply of more than {MOST_REPLY_BYTES:,} bytes")
-                if not held and len(body) + len(piece) > SMALL:
-                    await self._free.acquire()
-                    held = True
-                body += piece
-        except BaseException:
-            if held:
-                self.end()
-            raise
-        return body, held
-
-    def end(self) -> None:
-        """Return a turn."""
-        self._free.release()
+    Raises:
+        TooLong: the body is longer; the rest is not read.
+    """
+    body, has_turn = bytearray(), False
+    try:
+        async for piece in pieces:
+            if len(body) + len(piece) > MOST_REPLY_BYTES:
+                raise TooLong(f"a reply of more than {MOST_REPLY_BYTES:,} bytes")
+            if not has_turn and len(body) + len(piece) > SMALL:
+                await turns.acquire()
+                has_turn = True
+            body += piece
+    finally:
+        if has_turn:
+            turns.release()
+    return body
 
 
 async def beginning(pieces: AsyncIterable[bytes], limit: int) -> bytearray:
@@ -113,19 +100,11 @@ def decoded(body: Body, encoding: str) -> Body:
     return text
 
 
-_LENIENT = json.JSONDecoder(strict=False)
-
-
 def read_json(body: Body, limit: int = MOST_REPLY_BYTES) -> object:
     """Return the value of a JSON text; None if it is not JSON. TooLong if reading would take more than 20 ms per MiB."""
     lists, names = body.count(b"[") + body.count(b"{"), body.count(b":")
     if lists > limit / _MIB * _MOST_LISTS_A_MIB or names > limit / _MIB * _MOST_NAMES_A_MIB:
         raise TooLong(f"a reply of too many parts, in {len(body):,} bytes")
-    return parse(body)
-
-
-def parse(body: Body) -> object:
-    """Return the value of a short JSON text; None if it is not JSON."""
     while body[:1] == b":":  # comments, by which OpenRouter and others keep a connection open
         body = body.partition(b"\n")[2].lstrip()
     with suppress(ValueError):

@@ -20,10 +20,13 @@ def most_connections(wanted: int, notify: Callable[[str], None]) -> int:
     except ImportError:  # Windows has no such limit
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = _open_now() + _RESERVED
-    if soft == resource.RLIM_INFINITY or soft >= taken + wanted:
+    taken = 3 + _RESERVED
+    with suppress(OSError):
+        taken = sum(1 for _ in Path("/dev/fd").iterdir()) + _RESERVED
+    needed = taken + wanted
+    if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
-    raised = taken + wanted if hard == resource.RLIM_INFINITY else min(hard, taken + wanted)
+    raised = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
     with suppress(OSError, ValueError):  # a system may allow less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft = raised
@@ -34,10 +37,3 @@ def most_connections(wanted: int, notify: Callable[[str], None]) -> int:
             "ulimit -n raises that"
         )
     return can
-
-
-def _open_now() -> int:
-    try:
-        return sum(1 for _ in Path("/dev/fd").iterdir())
-    except OSError:
-        return 3

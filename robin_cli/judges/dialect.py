@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robin_cli.ask.expectation import TOP_LOGPROBS
-from robin_cli.ask.forms import RESPONSE_FORMAT
+from robin_cli.ask.kinds import RESPONSE_FORMAT
 from robin_cli.ask.reasoning import without_reasoning
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.metering import most_tokens
-from robin_cli.judges.problems import EITHER, IMAGES, Unsupported
-from robin_cli.judges.replies import Completion, Outcome
+from robin_cli.judges.problems import EITHER, IMAGES, SYSTEM
+from robin_cli.judges.replies import Completion
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Message, Question
@@ -27,23 +27,23 @@ _AT_LIMIT = ("length", "max_tokens", "model_length")
 
 
 class Dialect:
-    """Makes the bodies of requests to an endpoint, and learns from what became of them.
+    """Makes the bodies of requests to an endpoint, and learns from what became of them: each lesson is learnt, and said, once.
 
     Several requests may be under way: each lesson compares the body that was sent with what is known by now.
 
     Attributes:
-        limit: on the tokens of an answer, in new requests.
-        most_samples: the most answers to one request.
+        limit: on the tokens of an answer, in new requests; ``usual``: as the user set it.
+        most_samples: the most answers to one request; ``gives_several``: a request for several brought as many.
         trials: the number of requests that still ask for log probabilities only to see whether they come.
-        accepted: the features, see :func:`features_of`, that the endpoint accepted, or that are not why it refuses.
+        accepted: the features that the endpoint accepted, or that are not why it refuses, see :meth:`features_of`.
     """
 
     def __init__(self, endpoint: Endpoint, notices: Notices) -> None:
         self._endpoint, self._notices = endpoint, notices
-        self.limit = endpoint.max_tokens
-        self._may_raise = endpoint.raises and most_tokens(endpoint.extra_body, 0) == 0
-        self._is_raise_accepted = False
-        self.most_samples, self._is_several_answered = 2**31, False
+        self.limit = self.usual = endpoint.max_tokens
+        self._sets_limit = most_tokens(endpoint.extra_body, 0) == 0
+        self._may_raise = endpoint.raises and self._sets_limit
+        self.most_samples, self.gives_several = 2**31, False
         self.trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
         self._top_logprobs = TOP_LOGPROBS
         self.accepted: set[str] = set()
@@ -76,9 +76,8 @@ class Dialect:
             "n": samples if samples > 1 else None,
             **question.structure,
         }
-        has_images = any("images" in message for message in question.messages)
-        may_try = self.trials > 0 and not has_images
-        if (endpoint.logprobs or may_try) and "logprobs" not in self._without:
+        is_trial = self.trials > 0 and not any("images" in message for message in question.messages)
+        if (endpoint.logprobs or is_trial) and "logprobs" not in self._without:
             wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         parameters = {
             self._renamed.get(name, name): value
@@ -88,56 +87,49 @@ class Dialect:
         messages = question.messages if self.takes_system else without_system(question.messages)
         return {"model": endpoint.model, "messages": messages, **parameters, **endpoint.extra_body}
 
-    def others(
-        self, body: dict[str, Any], refusal: Failure
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what may be answered in place of a refused request, each with the feature that it lacks besides those before.
+    # ── refusals ──────────────────────────────────────────────────────────────────────────────────
 
-        A prompt that is too long may leave room for an answer of half the length. Unknown words may refuse ``n`` or the system
-        message, as long as neither was ever accepted.
-        """
-        if refusal.reason == "context_length":
-            limit = self.limit_of(body)
-            if limit > 1 and self.limit_name not in self._endpoint.extra_body:
-                yield "length", {**body, self.limit_name: limit // 2}
-        elif not refusal.permanent:
-            features = features_of(body) - self.accepted
-            if "n" in features:
-                body = {name: body[name] for name in body if name != "n"}
-                yield "n", body
-            if "system" in features:
-                yield "system", {**body, "messages": without_system(body["messages"])}
-
-    def adapt(self, refused: Unsupported, body: Mapping[str, Any], detail: str) -> bool:
-        """Change later requests; return False if the parameter was not sent, or was changed already.
+    def adapt(self, refusal: Failure, body: Mapping[str, Any]) -> bool:
+        """Change later requests so that the endpoint does not refuse them as this one; return False if nothing was learnt.
 
         Raises:
-            EndpointError: the run cannot do without it.
+            EndpointError: the run cannot do without what it refuses.
         """
         # Another call may have learnt the same meanwhile: this body is then just old, and the next one will do.
-        endpoint, name = self._endpoint, refused.parameter
-        if name == "system":
-            if is_sent := name in features_of(body):
+        endpoint, usual, sent = self._endpoint, self.usual, self.limit_of(body)
+        name, detail = refusal.parameter, refusal.detail
+        features = self.features_of(body)
+        if "longer" in features - self.accepted:
+            if self.limit > usual:
+                self.limit = usual
+                self._notices.once(
+                    f"refuses answers of {sent:,} tokens ({detail}): --max-tokens is {usual:,} again"
+                )
+            return True
+        if name == SYSTEM:
+            if name in features:
                 self.never_send(name)
-            return is_sent
-        if name == IMAGES and any("images" in message for message in body["messages"]):
+            return name in features
+        if name == IMAGES and any("images" in message for message in body.get("messages", ())):
             raise EndpointError(
                 f"{endpoint.base_url}: the model {endpoint.model} does not accept images ({detail}); "
                 "name one that does with --model, or leave the rows with images out"
             )
         if name == EITHER:  # the one at its default was not the user's choice
             name = "temperature" if endpoint.temperature == 1 != endpoint.top_p else "top_p"
-        sent = name if name in body else self._renamed.get(name, name)
-        if sent not in body or {name, sent} & endpoint.extra_body.keys():
+        sent_as = name if name in body else self._renamed.get(name, name)
+        if sent_as not in body or {name, sent_as} & endpoint.extra_body.keys():
             return False
-        if name == "n":
+        if name in {"logprobs", "top_logprobs"} and not endpoint.logprobs:
+            self.trials = 0
+        elif name == "n":
             self.most_samples = min(self.most_samples, max(1, body["n"] // 2))
-        elif refused.most:
-            if refused.most >= self.limit_of(body):
+        elif refusal.most:
+            if refusal.most >= sent:
                 return False
-            self.limit, self._may_raise = min(self.limit, refused.most), False
+            self.limit, self._may_raise = min(self.limit, refusal.most), False
             self._notices.once(f"{detail}: --max-tokens is {self.limit:,} from now on")
-        elif name == sent == "max_tokens":
+        elif name == sent_as == "max_tokens":
             self._renamed[name] = "max_completion_tokens"
             self._notices.once("wants max_completion_tokens instead of max_tokens; sending that")
         elif name == "top_logprobs" and body[name] > _FEW_LOGPROBS:
@@ -163,8 +155,46 @@ class Dialect:
         instead = ", rating by the text alone" if name == "logprobs" else ""
         self._notices.once(f'refuses "{name}" ({detail}); going on without it{instead}', key=name)
 
+    def features_of(self, body: Mapping[str, Any]) -> set[str]:
+        """Return which of the features that some endpoints refuse, in words of their own, are in a request.
+
+        "logprobs" that are only tried, "n" for several answers, "system" for the role, "longer" for a raised limit on answers.
+        """
+        endpoint = self._endpoint
+        is_wanted = endpoint.logprobs or "logprobs" in endpoint.extra_body
+        has = {
+            "logprobs": "logprobs" in body and not is_wanted,
+            "n": body.get("n", 1) > 1,
+            "system": any(message["role"] == "system" for message in body.get("messages", ())),
+            "longer": self._sets_limit and self.limit_of(body) > self.usual,
+        }
+        return {feature for feature, is_in in has.items() if is_in}
+
+    def lacking(self, body: dict[str, Any], refusal: Failure) -> tuple[str, dict[str, Any]] | None:
+        """Return what may be answered in place of a refused request, and the feature that it lacks; None if nothing may.
+
+        A prompt that is too long may leave room for an answer of half the length. Unknown words may refuse a feature that was
+        never accepted.
+        """
+        limit, features = self.limit_of(body), self.features_of(body) - self.accepted
+        if refusal.permanent:
+            is_halved = limit < min(self.limit, self.usual)
+            if refusal.reason != "context_length" or limit <= 1 or is_halved:
+                return None
+            if self.limit_name in self._endpoint.extra_body:
+                return None
+            return "length", {**body, self.limit_name: limit // 2}
+        if "logprobs" in features:
+            names = {"logprobs", "top_logprobs"}
+            return "logprobs", {name: body[name] for name in body if name not in names}
+        if "n" in features:
+            return "n", {name: body[name] for name in body if name != "n"}
+        if "system" in features:
+            return "system", {**body, "messages": without_system(body["messages"])}
+        return None
+
     def never_send(self, feature: str) -> None:
-        """Never send ``feature`` again: "n" for several answers, "system" for the role."""
+        """Never send ``feature`` again, without which a refused request was answered."""
         if feature == "n":
             self.most_samples = 1
         elif feature == "system":
@@ -173,33 +203,20 @@ class Dialect:
                 "accepts no system message; its text goes to the front of the user's"
             )
 
-    def ends_trial(self, body: Mapping[str, Any], outcome: Outcome) -> bool:
-        """Return whether log probabilities that were only tried may be why a request was refused; stop trying if it failed."""
-        is_tried = "logprobs" in body and "logprobs" not in self._endpoint.extra_body
-        if self._endpoint.logprobs or not is_tried or isinstance(outcome, Completion):
-            return False
-        self.trials = 0
-        if isinstance(outcome, Failure):
-            return outcome.refused and not outcome.permanent
-        return isinstance(outcome, Unsupported)
+    # ── answers ───────────────────────────────────────────────────────────────────────────────────
 
-    def count_answers(self, count: int, body: Mapping[str, Any]) -> None:
-        """Learn from the number of answers to a request whether the endpoint gives several."""
-        wanted = body.get("n", 1)
-        self._is_several_answered |= count == wanted > 1
-        if count < wanted and not self._is_several_answered:
+    def learn(self, body: Mapping[str, Any], completion: Completion) -> bool:
+        """Learn from an answer what the endpoint accepts.
+
+        Returns:
+            whether it was cut off before its text by a limit that is higher now. The first such answer raises the limit.
+        """
+        count, wanted = len(completion.answers), body.get("n", 1)
+        usual, sent = self.usual, self.limit_of(body)
+        self.accepted |= self.features_of(body)
+        self.gives_several |= count == wanted > 1
+        if count < wanted and not self.gives_several:
             self.most_samples = min(self.most_samples, count)
-
-    def refuses_several(self) -> bool:
-        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
-        if not self._is_several_answered:
-            self.most_samples = 1
-        return not self._is_several_answered
-
-    def raise_limit(self, body: Mapping[str, Any], completion: Completion) -> bool:
-        """Return whether an answer was cut off before its text by a limit that is higher now. The first one raises it."""
-        usual, sent = self._endpoint.max_tokens, self.limit_of(body)
-        self._is_raise_accepted |= sent > usual
         if not all(
             (answer.finish_reason or "").lower() in _AT_LIMIT
             and not without_reasoning(answer.text).strip()
@@ -213,24 +230,6 @@ class Dialect:
                 f"{self.limit:,} from now on, not {usual:,}, and such answers are asked for again"
             )
         return usual <= sent < self.limit
-
-    def restore_limit(self, body: Mapping[str, Any], detail: str) -> bool:
-        """Restore the run's own limit on answers if the endpoint refuses the raised one; return whether it did."""
-        usual, sent = self._endpoint.max_tokens, self.limit_of(body)
-        if self._is_raise_accepted or sent <= usual:
-            return False
-        if self.limit > usual:
-            self.limit = usual
-            self._notices.once(
-                f"refuses answers of {sent:,} tokens ({detail}): --max-tokens is {usual:,} again"
-            )
-        return True
-
-
-def features_of(body: Mapping[str, Any]) -> set[str]:
-    """Return which of the features that some endpoints refuse are in a request: "n", "system"."""
-    roles = {message["role"] for message in body.get("messages", ())}
-    return (roles & {"system"}) | ({"n"} if body.get("n", 1) > 1 else set())
 
 
 def without_system(messages: Sequence[Message]) -> Sequence[Message]:

@@ -1,4 +1,8 @@
-"""Judges by others: a Python function, or a Judge of a package. What goes wrong in them becomes a failure with a next step."""
+"""Judges by others: a Python function, or a Judge of a package. What goes wrong in them becomes a failure with a next step.
+
+A package adds a judge by an entry point of the group ``robin.judges``, which leads to a :class:`~robin_cli.judges.judge.Judge`
+that is made from :class:`~robin_cli.judges.judge.Options`, or to a function from messages to text.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +25,45 @@ from robin_cli.judges.judge import Judge, Options
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.redaction import Redactor, without_secrets
 from robin_cli.judges.replies import MOST_IN_TEXT
-from robin_cli.model.errors import EndpointError, RobinError
+from robin_cli.model.errors import EndpointError, InputError, RobinError, did_you_mean
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
+from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Usage
+from robin_cli.settings.trust import AT_ENDPOINTS
+
+GROUP = "robin.judges"
 
 Function = Callable[[list[Message]], str | Reply | Awaitable[str | Reply]]
 """A judge in Python, ``async`` or not, from chat messages to the text of an answer."""
 
-_LONGEST_NAME = 120
-_EXCERPT = 300
-_MOST_OF_AN_ERROR = 2000
+_LONGEST_NAME, _EXCERPT, _MOST_OF_AN_ERROR = 120, 300, 2000
+
+
+def check_known(name: str) -> None:
+    """Raise InputError unless there is exactly one judge of this name."""
+    if name not in (names := [AT_ENDPOINTS, *plugins(GROUP)]):
+        raise InputError(
+            f'--judge: no "{name}"; there are: {", ".join(names)} (others come with packages){did_you_mean(name, names)}'
+        )
+    if name != AT_ENDPOINTS:
+        plugins(GROUP)[name].package(f"--judge {name}")
+
+
+def judge_named(name: str, options: Options) -> Judge:
+    """Make the judge that a package adds as ``name``. InputError, which names the package, if it cannot be made."""
+    check_known(name)
+    with plugins(GROUP)[name].loaded(f"--judge {name}") as entry:
+        return judge_of(entry, options)
+
+
+def judge_of(entry: Any, options: Options) -> Judge:
+    """Make a judge of ``entry``, a subclass of Judge or a function. TypeError if it is neither."""
+    if isinstance(entry, type) and issubclass(entry, Judge):
+        make: Callable[[Options], Judge] = entry
+        return make(options)
+    if not callable(entry):
+        raise TypeError(f"it is {type(entry).__name__}: neither a Judge nor a function")
+    return FunctionJudge(entry, options)
 
 
 def naming(function: Any) -> tuple[str, bool]:
@@ -144,7 +177,6 @@ class Checked(Judge):
         return self._judge.most_samples
 
     def tokens(self, question: Question) -> int:
-        """Return the estimated tokens of the question and the most of its answers."""
         prompt = self._meter.prompt_tokens(question.messages)
         return prompt + self._options.max_tokens * question.samples
 
@@ -170,29 +202,31 @@ class Checked(Judge):
             # Its causes may hold keys too.
             raise ours(self._shown(error, _MOST_OF_AN_ERROR)) from None
         except SystemExit as error:  # loose in the loop, it would hang the run
-            raise self._broken("ended with SystemExit") from error
+            raise EndpointError(
+                f"{self._options.model}: ended with SystemExit; mend the judge"
+            ) from error
         except TimeoutError:
             why = f"no answer within {self._options.timeout_s:g} s (--timeout)"
             return Failure("timeout", why, time.monotonic() - started)
         except Exception as error:  # noqa: BLE001  # code by others may raise anything
-            return Failure("judge_error", self._shown_error(error), time.monotonic() - started)
+            why = self._shown(f"{type(error).__name__}: {error}")
+            return Failure("judge_error", why, time.monotonic() - started)
 
     async def aclose(self) -> None:
         """Close the judge. EndpointError, which names it, if that fails."""
         try:
             await self._judge.aclose()
         except (Exception, SystemExit) as error:  # noqa: BLE001  # as in ask()
-            raise self._broken(f"could not be closed ({self._shown_error(error)})") from None
-
-    def _broken(self, what: str) -> EndpointError:
-        return EndpointError(f"{self._options.model}: {what}; mend the judge")
+            why = self._shown(f"{type(error).__name__}: {error}")
+            raise EndpointError(
+                f"{self._options.model}: could not be closed ({why}); mend the judge"
+            ) from None
 
     def _reply(self, question: Question, reply: Reply) -> Reply | Failure:
+        """Return ``reply`` with texts that can be stored, and sound numbers: others would spoil the budget."""
         answers = tuple(
             replace(
-                answer,
-                text=clean_text(answer.text),
-                refusal=clean_text(answer.refusal) or None,
+                answer, text=clean_text(answer.text), refusal=clean_text(answer.refusal) or None
             )
             for answer in reply.answers
         )
@@ -201,18 +235,13 @@ class Checked(Judge):
         characters = sum(len(answer.text) for answer in answers)
         if characters > MOST_REPLY_BYTES * MOST_IN_TEXT:
             return Failure("reply_too_long", f"answers of {characters:,} characters", tries=2)
-        usage = self._meter.measured(question.messages, answers, _counted(reply.usage))
+        usage = reply.usage
+        names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+        counts: dict[str, Any] = {name: tokens_of(getattr(usage, name)) for name in names}
+        sound = replace(usage, cost_usd=amount_of(usage.cost_usd), **counts)
+        usage = self._meter.measured(question.messages, answers, sound)
         return replace(reply, answers=answers[: question.samples], usage=usage)
 
-    def _shown_error(self, error: BaseException) -> str:
-        return self._shown(f"{type(error).__name__}: {error}")
-
-    def _shown(self, text: object, most: int = _EXCERPT) -> str:
-        return " ".join(self._redactor.error(without_secrets(clean_text(str(text)))).split())[:most]
-
-
-def _counted(usage: Usage) -> Usage:
-    """Return usage with sound numbers: None for others, or negative ones, which would spoil the budget."""
-    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-    counts: dict[str, Any] = {name: tokens_of(getattr(usage, name)) for name in names}
-    return replace(usage, cost_usd=amount_of(usage.cost_usd), **counts)
+    def _shown(self, error: object, most: int = _EXCERPT) -> str:
+        text = self._redactor.error(without_secrets(clean_text(str(error))))
+        return " ".join(text.split())[:most]

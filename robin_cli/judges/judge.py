@@ -11,7 +11,18 @@ from robin_cli.model.exchange import Failure, Question, Reply
 
 
 class Judge(ABC):
-    """A judge. A new one needs only :meth:`ask`; dispatch adds limits, retries and failover."""
+    """A judge. A new one needs only :meth:`ask`; dispatch adds limits, retries and failover.
+
+    Attributes:
+        slots: the requests that the endpoint works on at a time, others wait; None if it does not say.
+    """
+
+    slots: int | None = None
+
+    @property
+    def most_samples(self) -> int:
+        """The most ratings of one request, as far as is known yet; at least 1."""
+        return 1
 
     @abstractmethod
     async def ask(self, question: Question) -> Reply | Failure:
@@ -20,16 +31,6 @@ class Judge(ABC):
         Raises:
             EndpointError: every call would fail.
         """
-
-    @property
-    def most_samples(self) -> int:
-        """The most ratings of one request, as far as is known yet; at least 1."""
-        return 1
-
-    @property
-    def slots(self) -> int | None:
-        """The requests that the endpoint works on at a time, others wait; None if it does not say."""
-        return None
 
     def tokens(self, question: Question) -> int:  # noqa: ARG002  # for judges that count tokens
         """Return about how many tokens asking takes; 0 if they are not counted."""
@@ -40,7 +41,6 @@ class Judge(ABC):
         return 0.0
 
     async def aclose(self) -> None:
-        """Close connections."""
         return
 
 
@@ -65,7 +65,7 @@ class Options:
 
 
 class Notices:
-    """Lines for the user about one endpoint, each reported once.
+    """Lines for the user about one endpoint, most of them reported once.
 
     Args:
         name: the endpoint's name, which begins every line.
@@ -73,12 +73,14 @@ class Notices:
     """
 
     def __init__(self, name: str, notify: Callable[[str], None]) -> None:
-        self._name = name
-        self._notify = notify
+        self._name, self._notify = name, notify
         self._reported: set[str] = set()
+
+    def say(self, line: str) -> None:
+        self._notify(f"{self._name}: {line}")
 
     def once(self, line: str, *, key: str | None = None) -> None:
         """Report ``line``, unless a line with this ``key`` (by default the line itself) was reported."""
         if (key or line) not in self._reported:
             self._reported.add(key or line)
-            self._notify(f"{self._name}: {line}")
+            self.say(line)

@@ -12,20 +12,89 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-
-from robin_cli.judges.permits import Clock, Permit, Permits, Sleep
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 START, MAX_HOLD_S = 16, 120.0
 """The first number at a time; the longest Retry-After that is obeyed: a run must not stand still for hours."""
 
+UNTIL_ONE_ENDS = math.inf
+"""In place of the seconds to wait for a permit: none is free until a request ends."""
 
-class Limiter(Permits):
-    """Limits the requests at a time, and per minute, to those that the endpoint can take and the user allows.
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(slots=True, eq=False)
+class Permit:
+    """The right to make one request now.
+
+    Attributes:
+        cost_s: for how long it keeps others from starting.
+        tokens: the estimated tokens of the request; None until it is made.
+    """
+
+    limiter: Limiter
+    started_at: float
+    cost_s: float
+    tokens: int | None = None
+
+    def release(self, *, is_made: bool = True) -> None:
+        self.limiter.release(self, is_made=is_made)
+
+
+class PermitLine:
+    """A line for permits, first come, first served.
+
+    Args:
+        take: returns a permit, or the seconds to wait; UNTIL_ONE_ENDS: wait for :meth:`look_again`.
+
+    Attributes:
+        waiting: the number of calls that wait.
+    """
+
+    def __init__(self, take: Callable[[], Permit | float], sleep: Sleep) -> None:
+        self._take, self._sleep = take, sleep
+        self._turn, self.waiting = asyncio.Lock(), 0
+        self._news: asyncio.Future[None] | None = None
+
+    async def acquire(self) -> Permit:
+        self.waiting += 1
+        try:
+            async with self._turn:
+                while not isinstance(permit := self._take(), Permit):
+                    self._news = asyncio.get_running_loop().create_future()
+                    if permit == UNTIL_ONE_ENDS:
+                        await self._news
+                        continue
+                    sleeping = asyncio.ensure_future(self._sleep(permit))
+                    try:
+                        ends = {sleeping, self._news}
+                        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                    finally:
+                        sleeping.cancel()
+                return permit
+        finally:
+            self.waiting -= 1
+
+    def look_again(self) -> None:
+        """Wake the first in line: there may be a permit."""
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+
+class Limiter:
+    """Gives permits for as many requests at a time, and per minute, as the endpoint can take and the user allows.
 
     Args:
         fixed: requests at a time, at least 1; None to adapt, up to ``ceiling``.
 
     Attributes:
+        limit: the most requests that may be under way now.
+        slots: the requests that the endpoint works on at a time, if it says so.
+        together: this one and others, whose requests under way count together.
+        counts_tokens: whether tokens must be estimated before a request is made.
+        watchers: called whenever there may be a new permit.
         refusals: requests that were refused because there were too many.
         waited_s: the seconds without a request under way after a refusal.
     """
@@ -42,9 +111,14 @@ class Limiter(Permits):
         rpm: float | None = None,
         tpm: float | None = None,
     ) -> None:
-        super().__init__(clock, sleep, rpm, tpm)
+        self.line, self._clock = PermitLine(self.take, sleep), clock
+        self.watchers = [self.line.look_again]
+        self.together: Sequence[Limiter] = [self]
         self.ceiling, self.fixed = fixed or ceiling, fixed
-        self._held_until = self._probe_at = self._refused_at = -math.inf
+        self.under_way, self.slots, self.counts_tokens = 0, math.inf, tpm is not None
+        self._request_s, self._token_s = (60.0 / cap if cap else 0.0 for cap in (rpm, tpm))
+        self._is_uncharged = False
+        self._next_turn = self._held_until = self._probe_at = self._refused_at = -math.inf
         self._grants = self._quick_s = self._idle_since = math.inf
         self.refusals, self.waited_s, self._row, self._climbs, self._pace = 0, 0.0, 0, True, 0.0
         self._rest, self._due = [8, 8], [-math.inf] * 2  # of trials with fewer, and with more
@@ -57,18 +131,61 @@ class Limiter(Permits):
         self._answers, self._latency_s = 0, 0.0
         self._refused = self._holds = self._served = self._taken = 0
 
-    def _held_s(self, now: float) -> float:
-        return max(self._held_until, now if self._grants >= 1 else self._probe_at) - now
+    def _back_off(self, now: float) -> None:
+        self._probe_at = now + random.random() * min(4.0, 0.05 * 2.0 ** min(self._row, 10))  # noqa: S311
 
-    def _began(self, now: float) -> None:
+    async def acquire(self) -> Permit:
+        """Wait for a permit, first come, first served."""
+        permit = await self.line.acquire()
+        self.look_again()  # those in other lines let this one go first
+        return permit
+
+    def take(self) -> Permit | float:
+        """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`PermitLine`."""
+        now = self._clock()
+        under_way = sum(limiter.under_way for limiter in self.together)
+        if self._is_uncharged or under_way >= min(self.limit, self.slots):
+            return UNTIL_ONE_ENDS
+        # A request may take its turn late, up to a second: otherwise the rate would never be reached.
+        turn = max(self._next_turn, now - min(1.0, self._request_s))
+        starts_at = max(turn, self._held_until, now if self._grants >= 1 else self._probe_at)
+        if starts_at > now:
+            return starts_at - now
+        self._next_turn = turn + self._request_s
+        self._is_uncharged = self.counts_tokens  # the next turn is known once its tokens are
+        self.under_way += 1
         if self._grants < 1:
             self._back_off(now)
         self._grants = max(0.0, self._grants - 1)
         self.waited_s += max(0.0, now - self._idle_since)
         self._idle_since = math.inf
+        return Permit(self, now, self._request_s)
 
-    def _back_off(self, now: float) -> None:
-        self._probe_at = now + random.random() * min(4.0, 0.05 * 2.0 ** min(self._row, 10))  # noqa: S311
+    def charge(self, permit: Permit, tokens: int) -> None:
+        """Charge the estimated tokens of a request that is made now."""
+        permit.tokens = tokens
+        self._next_turn += max(0.0, tokens * self._token_s - permit.cost_s)
+        self._is_uncharged = False
+        self.look_again()
+
+    def release(self, permit: Permit, *, is_made: bool = True) -> None:
+        """Release a permit: its request is over, or is not made after all."""
+        self.under_way -= 1
+        if permit.tokens is None:
+            self._next_turn -= permit.cost_s
+            self._is_uncharged = False
+        elif not is_made:
+            self._next_turn -= max(permit.cost_s, permit.tokens * self._token_s)
+        for other in self.together:
+            if other is not self:  # they go first, so that no judge keeps all the room
+                other.look_again()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Wake the waiting lines if there is room."""
+        if self.under_way < self.limit:
+            for look_again in self.watchers:
+                look_again()
 
     def refused(self, permit: Permit, retry_after_s: float | None) -> None:
         """Record a refused request: there are too many, or the server is overloaded (429, 503, 529)."""
@@ -86,7 +203,7 @@ class Limiter(Permits):
     def succeeded(self, permit: Permit, tokens: int | None = None) -> None:
         """Record an answered request, with its ``tokens`` if they are known; its permit was released."""
         if tokens is not None:
-            self.settle(permit, tokens)
+            self._next_turn += (tokens - (permit.tokens or 0)) * self._token_s
         self._row, self._served = 0, self._served + 1
         self._grants += 2 + (self._refused_at < self._held_until)
         if self.fixed is None:

@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 
 from robin_cli.data.images import with_parts
-from robin_cli.judges.bodies import Body, clean_text, one_line, read_json
+from robin_cli.judges.bodies import Body, clean_text, excerpt, read_json
 from robin_cli.judges.dialect import without_system
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.problems import Stop, Unread, Unsupported, error_in, refuse
-from robin_cli.judges.replies import Completion, Outcome, usage_of
+from robin_cli.judges.problems import Fatal, Problem, Unread, classify, error_in
+from robin_cli.judges.replies import Completion, usage_of
 from robin_cli.judges.transport import Response
 from robin_cli.model.exchange import Answer, Failure, Message, Question
 
@@ -56,27 +56,26 @@ class DecisionsJudge(OpenAIJudge):
             return body
         (message,) = with_parts(body["input"])
         text, *images = message["content"]
-        parts = [{**text, "type": "input_text"}]
-        for image in (part["image_url"] for part in images):
-            detail = image.get("detail", "auto")
-            parts.append({"type": "input_image", "image_url": image["url"], "detail": detail})
-        return {**body, "input": [{"role": "user", "content": parts}]}
+        urls = [part["image_url"] for part in images]
+        parts = [
+            {"type": "input_image", "image_url": url["url"], "detail": url.get("detail", "auto")}
+            for url in urls
+        ]
+        content = [{**text, "type": "input_text"}, *parts]
+        return {**body, "input": [{"role": "user", "content": content}]}
 
-    def _completion(self, response: Response, body: Mapping[str, Any]) -> Outcome:
+    def _outcome(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
         if response.status in _ABSENT:
-            detail = error_in(read_json(response.plain())).message
+            detail = error_in(read_json(response.body)).message
             why = f"{response.status}{detail and ': '}{detail}"
-            return Stop(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
-        outcome = super()._completion(response, body)
-        if isinstance(outcome, Unsupported):
-            outcome = refuse(outcome.detail)
+            return Fatal(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
+        if response.is_good:
+            names = [question["name"] for question in body["questions"]]
+            return read_decisions(response.body, response.headers, names)
+        outcome = classify(response.status, response.body, response.headers)
         if isinstance(outcome, Failure) and outcome.refused and _UNABLE.search(outcome.detail):
-            return Stop(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
+            return Fatal(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
         return outcome
-
-    def _read_good(self, response: Response, body: Mapping[str, Any]) -> Outcome:
-        names = [question["name"] for question in body["questions"]]
-        return read_decisions(response.plain(), response.headers, names)
 
 
 def read_decisions(
@@ -87,12 +86,13 @@ def read_decisions(
     content = content if isinstance(content, dict) else {}
     answers = content.get("answers")
     answers = answers if isinstance(answers, list) else []
-    if len(answers) != len(names) or not all(
+    is_whole = len(answers) == len(names) and all(
         isinstance(answer, dict) and answer.get("name") in {None, name}
         for answer, name in zip(answers, names, strict=True)
-    ):
-        excerpt = one_line(body[:300].decode("utf-8", "replace"))
-        return Unread(f"a 200 without an answer to each of {len(names)} questions: {excerpt}")
+    )
+    if not is_whole:
+        beginning = excerpt(body)[:300]
+        return Unread(f"a 200 without an answer to each of {len(names)} questions: {beginning}")
     usage = usage_of(content.get("usage"))
     return Completion(
         tuple(

@@ -13,8 +13,8 @@ nothing      up to ``--max-retries`` times     the endpoint's
 ===========  ================================  ================================================
 
 An error that no rule fits refuses a parameter, which is adapted, or the request: :func:`refuse`, once more, then by ``robin
-resume``; it may be the pair's fault, and of many pairs the request's (``session/health.py``). No answer at all is
-:func:`unanswered`. A complete answer that cannot be read is :class:`Unread`: it is paid for.
+resume``; it may be the pair's fault, and of many pairs the request's (``session/health.py``). A complete answer that cannot be
+read is :class:`Unread`: it is paid for.
 """
 
 from __future__ import annotations
@@ -27,25 +27,20 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from robin_cli.judges.bodies import Body, clean_text, excerpt, number, one_line, parse, short_text
+from robin_cli.judges.bodies import (
+    Body,
+    clean_text,
+    excerpt,
+    number,
+    one_line,
+    read_json,
+    short_text,
+)
 from robin_cli.model.exchange import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Unsupported:
-    """The endpoint refuses one parameter of the request: ask without it, or with another name for it.
-
-    The ``parameter`` "system" stands for the role of a message, IMAGES for the images in messages, and EITHER for one of two.
-    ``most``: a smaller value, of at most so much, would do.
-    """
-
-    parameter: str
-    detail: str
-    most: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Fatal:
     """Every call would fail like this one; ``unkeyed`` is the message to use if no key was sent."""
 
     detail: str
@@ -59,11 +54,11 @@ class Unread:
     detail: str
 
 
-Problem = Failure | Unsupported | Stop | Unread
+Problem = Failure | Fatal | Unread
 
 
-class EndpointsError(NamedTuple):
-    """The parts of an endpoint's error; '' for a missing part."""
+class ErrorParts(NamedTuple):
+    """The parts of an endpoint's error; '' for a missing part. ``wait_s``: the seconds that its body asks to wait."""
 
     code: str
     kind: str
@@ -71,39 +66,26 @@ class EndpointsError(NamedTuple):
     message: str
     wait_s: float | None
 
-
-class _Trouble(NamedTuple):
-    """An error with its status, and the seconds that the endpoint asks to wait; None if it does not."""
-
-    status: int
-    error: EndpointsError
-    after_s: float | None = None
-
-    @property
-    def detail(self) -> str:
-        message = self.error.message
-        return message if message.startswith(str(self.status)) else f"{self.status}: {message}"
-
     @property
     def words(self) -> str:
-        return f"{self.error.code} {self.error.kind} {self.error.message}"
+        return f"{self.code} {self.kind} {self.message}"
 
 
 def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-EITHER = "temperature or top_p"
-IMAGES = "images"
+EITHER, IMAGES, SYSTEM = "temperature or top_p", "images", "system"
+"""What an endpoint may refuse besides a parameter: one of two of them, the images in messages, and the role of a message."""
+
 _PARAMETERS = {
     EITHER: _words(
         r"temperature.{0,20}top_p.{0,20}(both|together)|both.{0,20}temperature.{0,20}top_p"
     ),
-    "max_tokens": re.compile(r"\bmax_tokens\b"),
-    "temperature": re.compile(r"\btemperature\b"),
-    "top_p": re.compile(r"\btop_p\b"),
-    "seed": re.compile(r"\bseed\b"),
-    "top_logprobs": re.compile(r"\btop_logprobs\b"),
+    **{
+        name: re.compile(rf"\b{name}\b")
+        for name in ("max_tokens", "temperature", "top_p", "seed", "top_logprobs")
+    },
     "logprobs": _words(r"\blog_?probs\b|log probabilit"),
     "response_format": _words(r"\bresponse_format\b|\bjson_schema\b|structured output"),
     "n": _words(
@@ -123,7 +105,7 @@ _WINDOW = _words(r"context.{0,20}(length|window|size)|exceed_context")
 
 _BUSY = _words(r"rate.?limit|too.?many.?requests|resource.?exhausted")
 _CROWDED = _words(r"back.?pressure|queue is full")  # of Ray Serve and SGLang
-_DAILY = re.compile(r'"quotaId": ?"[^"]*PerDay')  # only here Gemini's differs from one per minute
+_DAILY = re.compile(rb'"quotaId": ?"[^"]*PerDay')  # only here Gemini's differs from one per minute
 _QUOTA = _words(
     r"insufficient_quota|billing_hard_limit|quota.{0,40}(exhausted|daily)|^(?!.*per[ _-]?min).*per[ _-]?day"
     r"|(no|not enough|out of|insufficient) (\w+ )?credits?|credits? (balance|exhausted|used up)"
@@ -170,14 +152,19 @@ _NO_KEY = (
 )
 
 
+_SECRET = re.compile(r"[?#].*|(?<=//)[^/?#]*@", re.DOTALL)
+"""The parts of an address that may hold a token or a password."""
+
+
 class _Rule(NamedTuple):
-    """What an error means that has one of these statuses and these words; None fits any words.
+    """What an error means that has one of these statuses, these words and this body; None fits any.
 
     ``unkeyed``: in place of ``ends`` if no key was sent. ``waits``: None if only when the endpoint asks for it.
     """
 
     statuses: Container[int]
     words: re.Pattern[str] | None = None
+    body: re.Pattern[bytes] | None = None
     ends: str = ""
     unkeyed: str = ""
     retires: str = ""
@@ -187,8 +174,10 @@ class _Rule(NamedTuple):
 
 
 _RULES = (
+    _Rule(range(300, 400), ends="the endpoint redirects ({status}) to {place}"),
     _Rule(_ANY_BUT_429, _NO_IMAGES, adapts=IMAGES),
     _Rule({403}, _FILTER, retires="filtered"),  # OpenRouter's moderation: not this key
+    _Rule({429}, body=_DAILY, ends="the quota of this key for the day is used up ({})"),
     _Rule({429}, _QUOTA, ends=_NO_CREDIT),
     _Rule({429}, _words("request too large"), retires="context_length"),  # for any minute
     _Rule({429, 498}, waits=True),
@@ -201,7 +190,7 @@ _RULES = (
     _Rule(_PASSING),
     _Rule(_REFUSED, _KEY, ends="the key was refused ({})"),
     _Rule(_REFUSED, _BROKE, ends=_NO_CREDIT),
-    _Rule(_REFUSED, _NO_SYSTEM, adapts="system"),
+    _Rule(_REFUSED, _NO_SYSTEM, adapts=SYSTEM),
     _Rule(_REFUSED, _MODEL, ends="the model is not known there ({}); check --model"),
     _Rule(_REFUSED, _FILTER, retires="filtered"),
     _Rule({413}, retires="context_length"),
@@ -210,72 +199,12 @@ _RULES = (
 """The first rule that fits an error counts."""
 
 
-def _meaning(status: int, error: EndpointsError, headers: Mapping[str, str]) -> Problem:
-    """Return what the first rule that fits says of an error."""
-    asked_s = retry_after_s(headers)
-    trouble = _Trouble(status, error, error.wait_s if asked_s is None else asked_s)
-    for rule in _RULES:
-        if status in rule.statuses and (rule.words is None or rule.words.search(trouble.words)):
-            return _apply(rule, trouble)
-    return _adapt_or_refuse(trouble)
-
-
-def _apply(rule: _Rule, trouble: _Trouble) -> Problem:
-    detail, after_s = trouble.detail, trouble.after_s
-    if rule.ends:
-        return Stop(rule.ends.format(detail), rule.unkeyed.format(detail))
-    if rule.retires:
-        return Failure(rule.retires, detail)
-    if rule.adapts:
-        afforded = _AFFORDS.search(trouble.words)
-        return Unsupported(rule.adapts, detail, most=int(afforded[1]) if afforded else 0)
-    waits = after_s is not None if rule.waits is None else rule.waits
-    reason = "rate_limited" if waits else f"http_{trouble.status}"
-    slows = waits or rule.slows
-    return Failure(reason, detail, retry_after_s=after_s, throttled=waits, overloaded=slows)
-
-
-def _adapt_or_refuse(trouble: _Trouble) -> Problem:
-    """Return which parameter the endpoint refuses; a refusal for any other reason."""
-    error, detail = trouble.error, trouble.detail
-    refused = error.param if error.param in _PARAMETERS else None
-    if refused is None and _TOO_LONG.search(trouble.words):
-        return Failure("context_length", detail)
-    if refused is None and _REFUSES.search(trouble.words):
-        names = (name for name, words in _PARAMETERS.items() if words.search(error.message))
-        refused = next(names, None)
-    is_too_many = refused == "max_tokens" and _TOO_MANY.search(error.message)
-    if is_too_many and "completion_tokens" not in error.message:
-        return refuse(f"{detail}; lower --max-tokens")
-    return Unsupported(refused, detail) if refused else refuse(detail)
-
-
-def refuse(detail: str, latency_s: float = 0.0) -> Failure:
-    """Return the failure for a refusal that may have nothing to do with its pair: asked once more, then by robin resume."""
-    return Failure("bad_request", detail, latency_s, tries=2)
-
-
-_TRIES_AT_FIRST = 2
-"""The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
-
-_SECRET = re.compile(r"[?#].*|(?<=//)[^/?#]*@", re.DOTALL)
-"""The parts of an address that may hold a token or a password."""
-
-
 def classify(
     status: int, body: Body, headers: Mapping[str, str], content: object = None
 ) -> Problem:
     """Return what an HTTP error with this body means; ``content`` is the JSON value of ``body``, if it was read already."""
-    if 300 <= status < 400:
-        to = _SECRET.sub("", headers.get("location", ""))
-        where = "to no address; check --base-url"
-        if to:
-            where = f"to {excerpt(to.encode())}; give that address"
-        return Stop(f"the endpoint redirects ({status}) {where}")
-    if status == 429 and _DAILY.search(body.decode("utf-8", "replace")):
-        return Stop(f"the quota of this key for the day is used up ({status}: {excerpt(body)})")
-    error = error_in(parse(body) if content is None else content, excerpt(body))
-    return _meaning(status, error, headers)
+    error = error_in(read_json(body) if content is None else content, excerpt(body))
+    return _meaning(status, error, headers, body)
 
 
 def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
@@ -284,17 +213,64 @@ def error_in_200(content: object, headers: Mapping[str, str]) -> Problem:
     code = number(error.code)
     if code is not None and 400 <= code < 600:
         return _meaning(int(code), error, headers)
-    is_busy = _BUSY.search(_Trouble(0, error).words)
-    problem = _meaning(429 if is_busy else 400, error, headers)
-    if isinstance(problem, Failure) and problem.reason == "bad_request":
+    problem = _meaning(429 if _BUSY.search(error.words) else 400, error, headers)
+    if isinstance(problem, Failure) and problem.reason == "bad_request" and not problem.parameter:
         return Failure("bad_request", f"a 200 with an error inside: {error.message}")
     return problem
 
 
-def unanswered(why: str, *, timed_out: bool, was_there: bool) -> Failure:
-    """Return the failure of a request without an answer; ``was_there``: the endpoint was reached before, or is now."""
-    tries = None if was_there else _TRIES_AT_FIRST
-    return Failure("timeout" if timed_out else "connection", why, tries=tries)
+def _meaning(
+    status: int, error: ErrorParts, headers: Mapping[str, str], body: Body = b""
+) -> Problem:
+    """Return what the first rule that fits says of an error; without one, which parameter is refused, if any is."""
+    detail = error.message
+    if not detail.startswith(str(status)):
+        detail = f"{status}: {detail}"
+    for rule in _RULES:
+        if (
+            status in rule.statuses
+            and (rule.words is None or rule.words.search(error.words))
+            and (rule.body is None or rule.body.search(body))
+        ):
+            break
+    else:
+        return _refused_parameter(error, detail)
+    if rule.ends:
+        to, place = _SECRET.sub("", headers.get("location", "")), "no address; check --base-url"
+        if to:
+            place = f"{excerpt(to.encode())}; give that address"
+        ends = rule.ends.format(detail, status=status, place=place)
+        return Fatal(ends, rule.unkeyed.format(detail))
+    if rule.retires:
+        return Failure(rule.retires, detail)
+    if rule.adapts:
+        afforded = _AFFORDS.search(error.words)
+        return refuse(detail, rule.adapts, int(afforded[1]) if afforded else 0)
+    after_s = retry_after_s(headers)
+    after_s = error.wait_s if after_s is None else after_s
+    waits = after_s is not None if rule.waits is None else rule.waits
+    reason = "rate_limited" if waits else f"http_{status}"
+    slows = waits or rule.slows
+    return Failure(reason, detail, retry_after_s=after_s, throttled=waits, overloaded=slows)
+
+
+def _refused_parameter(error: ErrorParts, detail: str) -> Failure:
+    """Return which parameter the endpoint refuses; a refusal for any other reason."""
+    refused = error.param if error.param in _PARAMETERS else ""
+    if not refused and _TOO_LONG.search(error.words):
+        return Failure("context_length", detail)
+    if not refused and _REFUSES.search(error.words):
+        names = (name for name, words in _PARAMETERS.items() if words.search(error.message))
+        refused = next(names, "")
+    is_too_many = refused == "max_tokens" and _TOO_MANY.search(error.message)
+    if is_too_many and "completion_tokens" not in error.message:
+        return refuse(f"{detail}; lower --max-tokens")
+    return refuse(detail, refused)
+
+
+def refuse(detail: str, parameter: str = "", most: int = 0) -> Failure:
+    """Return the failure for a refusal that may have nothing to do with its pair: asked once more, then by robin resume."""
+    return Failure("bad_request", detail, tries=2, parameter=parameter, most=most)
 
 
 def too_long(what: object) -> Unread:
@@ -318,7 +294,7 @@ _WAIT_FIELDS = {
 }
 
 
-def error_in(content: object, otherwise: str = "") -> EndpointsError:
+def error_in(content: object, otherwise: str = "") -> ErrorParts:
     """Read an error in any of the dialects; ``otherwise`` is its message if it has none."""
     if isinstance(content, list):  # Gemini's form
         content = content[0] if content else None
@@ -331,7 +307,7 @@ def error_in(content: object, otherwise: str = "") -> EndpointsError:
     message = error.get("message")
     line = one_line(clean_text(message[:_MESSAGE] if isinstance(message, str) else message))
     code, kind, param = (short_text(error.get(name)) for name in ("code", "type", "param"))
-    return EndpointsError(code, kind, param, line or otherwise, _wait_s(whole, error, line))
+    return ErrorParts(code, kind, param, line or otherwise, _wait_s(whole, error, line))
 
 
 def _wait_s(content: object, error: Mapping[str, Any], message: str) -> float | None:
@@ -346,12 +322,11 @@ def _wait_s(content: object, error: Mapping[str, Any], message: str) -> float | 
     return _sum_s(words[1].lower()) if words else None
 
 
-def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that the endpoint asks to wait, at least 0; None if it does not.
 
-    Reads ``retry-after-ms``, ``retry-after`` (seconds, or a date, for which ``now`` is the time, seconds since 1970; by default
-    the response's own Date header), then the longest ``x-ratelimit-reset-*`` (``6m0s``, ``500ms``) of a limit that has nothing
-    left.
+    Reads ``retry-after-ms``, ``retry-after`` (seconds, or a date, beside the response's own), then the longest
+    ``x-ratelimit-reset-*`` (``6m0s``, ``500ms``) of a limit that has nothing left.
     """
     if (milliseconds := number(headers.get("retry-after-ms"))) is not None:
         return max(0.0, milliseconds / 1000)
@@ -359,16 +334,14 @@ def retry_after_s(headers: Mapping[str, str], *, now: float | None = None) -> fl
     if (seconds := duration_s(value)) is not None:
         return seconds
     if value and (at := _date(value)) is not None:
-        since = now if now is not None else _date(headers.get("date", ""))
-        return max(0.0, at - since) if since is not None else None
+        now = _date(headers.get("date", ""))
+        return None if now is None else max(0.0, at - now)
     resets = [
-        seconds
+        duration_s(headers.get(name.replace("remaining", "reset"), ""))
         for name in headers
-        if name.startswith("x-ratelimit-remaining-")
-        and number(headers[name]) == 0
-        and (seconds := duration_s(headers.get(name.replace("remaining", "reset"), ""))) is not None
+        if name.startswith("x-ratelimit-remaining-") and number(headers[name]) == 0
     ]
-    return max(resets, default=None)
+    return max((seconds for seconds in resets if seconds is not None), default=None)
 
 
 def duration_s(text: str) -> float | None:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from dataclasses import replace
-from typing import IO
 from urllib.parse import quote
 
 from robin_cli.judges.bodies import Body
@@ -45,19 +44,15 @@ class Redactor:
     """
 
     def __init__(self, key: str) -> None:
-        self._key = key
-        self._hash = hashlib.sha256(key.encode()).hexdigest()
-        in_json = (
-            key.replace("/", "\\" * layers + "/") for layers in range(4)
-        )  # also JSON in JSON
-        forms = {*in_json, quote(key), quote(key, safe="")}
-        self._forms = sorted(forms, key=len, reverse=True)
-        if len(key) < _SHORTEST_IN_ANSWERS:
-            self._forms = []
+        in_json = (key.replace("/", "\\" * layers + "/") for layers in range(4))  # JSON in JSON
+        forms = sorted({*in_json, quote(key), quote(key, safe="")}, key=len, reverse=True)
+        self._forms = forms if len(key) >= _SHORTEST_IN_ANSWERS else []
         self.forms = [form.encode() for form in self._forms]
+        self._of_errors: tuple[str, ...] = ()
+        if len(key) >= _SHORTEST_IN_ERRORS and key not in _NO_KEYS:
+            self._of_errors = key, hashlib.sha256(key.encode()).hexdigest()  # litellm's name of it
 
     def text(self, text: str) -> str:
-        """Return ``text`` without the key."""
         for form in self._forms:
             text = text.replace(form, "[key]")
         return text
@@ -83,28 +78,6 @@ class Redactor:
     def error(self, text: str) -> str:
         """Return the beginning of an error, without the key, its hash, or anything like a key."""
         text = self.text(text[:_MOST_OF_AN_ERROR])
-        if len(self._key) >= _SHORTEST_IN_ERRORS and self._key not in _NO_KEYS:
-            text = text.replace(self._key, "[key]")
-            text = text.replace(self._hash, "[key]")  # litellm names keys by their hash
+        for form in self._of_errors:
+            text = text.replace(form, "[key]")
         return _LOOKS_LIKE_A_KEY.sub("[key]", text)
-
-
-class WithoutKey:
-    """Writes to a file without the key. It holds back as many bytes as the key has: the next piece may begin within it."""
-
-    def __init__(self, file: IO[bytes], redactor: Redactor) -> None:
-        self._file, self._redactor = file, redactor
-        self._held: Body = b""
-        self._most_held = max(map(len, redactor.forms), default=1) - 1
-
-    def write(self, piece: bytes) -> None:
-        """Write all but the last bytes."""
-        self._held = self._redactor.body(self._held + piece)
-        end = max(0, len(self._held) - self._most_held)
-        self._file.write(self._held[:end])
-        self._held = self._held[end:]
-
-    def flush(self) -> None:
-        """Write the rest."""
-        self._file.write(self._held)
-        self._held = b""

@@ -29,17 +29,11 @@ _MOST_CHOICES = 128
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A well-formed chat completion."""
-
     answers: tuple[Answer, ...]
     model: str
     usage: Usage
     request_id: str | None
     fingerprint: str | None = None
-
-
-Outcome = Completion | Problem
-"""What came of one request."""
 
 
 def read_completion(
@@ -48,12 +42,10 @@ def read_completion(
     limit: int = MOST_REPLY_BYTES,
     content: object = None,
     status: int = 200,
-) -> Outcome:
+) -> Completion | Problem:
     """Return the completion in the body of a success, or its problem: an error in place of choices, HTML, half a JSON text.
 
     Args:
-        body: the decompressed body of a reply.
-        headers: names in lower case.
         limit: the longest reply that is read, in bytes.
         content: the JSON value of ``body``, if it was read already.
         status: that of the reply, for messages.
@@ -72,10 +64,9 @@ def read_completion(
         if content.get("error") or content.get("object") == "error":
             return error_in_200(content, headers)
         return Unread(f"a {status} without choices: {excerpt(body)}")
-    answered = [choice for choice in choices if not choice.get("error")]
-    if not answered:  # OpenRouter's form when the model fails half-way
+    answers = tuple(_answer(choice) for choice in choices if not choice.get("error"))
+    if not answers:  # OpenRouter's form when the model fails half-way
         return error_in_200(choices[0], headers)
-    answers = tuple(map(_answer, answered))
     characters = sum(len(answer.text) + len(answer.refusal or "") for answer in answers)
     if characters > limit * MOST_IN_TEXT:
         raise TooLong(f"answers of {characters:,} characters")
@@ -89,20 +80,24 @@ def read_completion(
 
 
 def _answer(choice: dict[str, Any]) -> Answer:
-    message, logprobs = (
-        part if isinstance(part := choice.get(name), dict) else {}
-        for name in ("message", "logprobs")
-    )
+    message, logprobs = _fields(choice, "message"), _fields(choice, "logprobs")
     content, tokens = message.get("content"), logprobs.get("content")
     if isinstance(content, list):  # content parts
-        texts = [clean_text(part.get("text")) for part in content if isinstance(part, dict)]
-        content = "".join(texts)
+        content = "".join(
+            clean_text(part.get("text")) for part in content if isinstance(part, dict)
+        )
     return Answer(
         clean_text(content),
         finish_reason=short_text(choice.get("finish_reason")) or None,
         refusal=clean_text(message.get("refusal")) or None,
         tokens=tokens if isinstance(tokens, list) and tokens else None,
     )
+
+
+def _fields(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the object with this name; an empty one if there is none."""
+    value = content.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def usage_of(usage: object, *, one_choice: bool = False) -> Usage:
@@ -115,16 +110,13 @@ def usage_of(usage: object, *, one_choice: bool = False) -> Usage:
     """
     if not isinstance(usage, dict):
         return Usage()
-    renamed = {
+    usage = {
         name.replace("input_", "prompt_").replace("output_", "completion_"): value
         for name, value in usage.items()
-    }
-    usage = renamed | usage
-    details, of_answer = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    of_answer = of_answer if isinstance(of_answer, dict) else usage
+    } | usage
     names = ("prompt_tokens", "completion_tokens", "total_tokens")
     prompt, completion, total = (tokens_of(usage.get(name)) for name in names)
+    of_answer = _fields(usage, "completion_tokens_details") or usage
     reasoning = tokens_of(of_answer.get("reasoning_tokens"))
     is_beside = bool(reasoning) and (not total or (reasoning or 0) > (completion or 0))
     together = (completion or 0) + (reasoning or 0) * is_beside
@@ -133,7 +125,7 @@ def usage_of(usage: object, *, one_choice: bool = False) -> Usage:
         prompt_tokens=prompt,
         completion_tokens=paid or completion,
         cost_usd=amount_of(usage.get("cost")),  # OpenRouter's, in dollars
-        cached_tokens=tokens_of(details.get("cached_tokens")),
+        cached_tokens=tokens_of(_fields(usage, "prompt_tokens_details").get("cached_tokens")),
         estimated=is_beside and not total,
         counts_one_choice=one_choice,
         reasoning_tokens=reasoning,

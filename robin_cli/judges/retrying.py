@@ -1,6 +1,7 @@
-"""The one layer of retries: a call that was throttled goes on with the next permit, one that failed after a back-off.
+"""One address of a judge: the one layer of retries, and the circuit breaker.
 
-Which outcome is which, ``problems.py`` says. How many requests may be under way, and when the next may start, the limiter says.
+A call that was throttled goes on with the next permit, one that failed after a back-off; ``problems.py`` says which is which.
+The limiter says how many requests may be under way, and when the next may start.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import time
 from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 
 from robin_cli.judges.judge import Judge, Notices
-from robin_cli.judges.limiter import MAX_HOLD_S, Limiter
-from robin_cli.judges.permits import UNTIL_ONE_ENDS, Clock, Permit, Sleep
+from robin_cli.judges.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Clock, Limiter, Permit, Sleep
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import number_of
@@ -22,6 +22,44 @@ PATIENCE_S = 600.0
 
 _WAIT = wait_random_exponential(multiplier=0.02, exp_base=4, max=60.0)
 _SHOWN_HOLD_S = 30.0
+_FAILURES_TO_OPEN, _OPEN_S, _LONGEST_OPEN_S = 3, 5.0, 120.0
+
+
+class CircuitBreaker:
+    """The circuit breaker of an address: closed, it is asked; open, it is not; half-open, one call at a time tests it.
+
+    It opens after three failures in a row, for 5 s, then 10, up to two minutes, and closes with the first success.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures, self._open_until = 0, float("-inf")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the address is asked without limits."""
+        return self._failures < _FAILURES_TO_OPEN
+
+    @property
+    def open_s(self) -> float:
+        """The seconds until one call may test the address; 0 if closed or half-open."""
+        return 0.0 if self.closed else max(0.0, self._open_until - self._clock())
+
+    def failed(self, *, for_good: bool = False) -> bool:
+        """Record a failed call, or that the address cannot be used (``for_good``); return whether this opened the circuit."""
+        if self.open_s:
+            return False  # a call that was under way when it opened: nothing new
+        was_closed = self.closed
+        self._failures = max(self._failures + 1, _FAILURES_TO_OPEN if for_good else 0)
+        if not self.closed:
+            doubled = 2.0 ** min(10, self._failures - _FAILURES_TO_OPEN)
+            self._open_until = self._clock() + min(_LONGEST_OPEN_S, _OPEN_S * doubled)
+        return was_closed and not self.closed
+
+    def succeeded(self) -> bool:
+        """Record an answered call; return whether this closed the circuit."""
+        was_open, self._failures = not self.closed, 0
+        return was_open
 
 
 class Retrying:
@@ -42,16 +80,23 @@ class Retrying:
         sleep: Sleep = asyncio.sleep,
         clock: Clock = time.monotonic,
     ) -> None:
-        self.judge, self.limiter, self._notices = judge, limiter, notices
+        self.judge, self.limiter, self.notices = judge, limiter, notices
+        self.breaker = CircuitBreaker(clock)
         self._max_retries, self._patience_s = max_retries, patience_s
         self._sleep, self._clock = sleep, clock
         self._retried = 0  # calls that are made again
 
+    @property
+    def bears(self) -> int:
+        """The most requests that may be under way now, unless the circuit is open."""
+        return self.limiter.limit if self.breaker.closed else 1
+
     def take(self) -> Permit | float:
-        """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
-        if self.limiter.line.is_waited_in or self._retried >= self.limiter.limit:
-            return UNTIL_ONE_ENDS
-        return self.limiter.take()
+        """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`PermitLine`."""
+        if open_s := self.breaker.open_s:
+            return open_s
+        is_full = self.limiter.under_way >= self.bears or self._retried >= self.limiter.limit
+        return UNTIL_ONE_ENDS if is_full or self.limiter.line.waiting else self.limiter.take()
 
     async def ask(self, question: Question, permit: Permit) -> Reply | Failure:
         """Ask until there is an answer, a permanent failure, or no patience left. EndpointError as :meth:`Judge.ask`."""
@@ -77,7 +122,9 @@ class Retrying:
                 elif not outcome.transient or self._clock() >= until:
                     break
                 elif not outcome.throttled:  # the limiter holds calls that are
-                    self._say_again(outcome)
+                    again = f"trying again, {number_of(self._max_retries, 'time')} at most for each"
+                    line = f"{outcome.detail}; {again} call (--max-retries)"
+                    self.notices.once(line, key=outcome.reason)
                     tries += outcome.tries is not None
                     if errors.attempt_number > self._max_retries or tries == outcome.tries:
                         break
@@ -88,10 +135,6 @@ class Retrying:
             self._retried -= 1
             self.limiter.look_again()  # a call may begin in its place
         return outcome
-
-    def _say_again(self, failure: Failure) -> None:
-        at_most = f"{number_of(self._max_retries, 'time')} at most for each call (--max-retries)"
-        self._notices.once(f"{failure.detail}; trying again, {at_most}", key=failure.reason)
 
     async def _request(self, question: Question, permit: Permit) -> Reply | Failure:
         """Make one request; the limiter learns of its outcome."""
@@ -125,9 +168,9 @@ class Retrying:
         self.limiter.refused(permit, wait_s)
         if outcome.throttled:
             as_asked = "" if wait_s is None else " as it asks"
-            self._notices.once(f"too many requests: waiting{as_asked}", key="throttled")
+            self.notices.once(f"too many requests: waiting{as_asked}", key="throttled")
             if wait_s is not None and wait_s > _SHOWN_HOLD_S:
                 capped = f"; trying again after {MAX_HOLD_S:g} s" if wait_s > MAX_HOLD_S else ""
-                self._notices.once(
+                self.notices.once(
                     f"the endpoint asks to wait {wait_s:g} s before the next request{capped}"
                 )

@@ -14,9 +14,9 @@ import aiohttp
 from yarl import URL
 
 from robin_cli.judges import sdk
-from robin_cli.judges.bodies import Body, TooLong, Turns, Unreadable, beginning, decoded
+from robin_cli.judges.bodies import MOST_LARGE, Body, Unreadable, beginning, decoded, read_body
 from robin_cli.judges.judge import Options
-from robin_cli.judges.problems import Stop
+from robin_cli.judges.problems import Fatal
 from robin_cli.judges.redaction import Redactor
 from robin_cli.model.errors import EndpointError
 
@@ -28,12 +28,8 @@ _KEPT_S = 5.0
 """How long an idle connection stays open; many servers close theirs after as long."""
 
 _MOST_REDIRECTS = 3
-_CHAT, _DECISIONS = "chat/completions", "decisions"
-_ERROR_BYTES = 64 * 1024
-"""The most that is read of an error's body."""
-
-_HEADER_BYTES = 64 * 1024
-"""The longest header that is read."""
+_ERROR_BYTES = _HEADER_BYTES = 64 * 1024
+"""The most that is read of an error's body, and of a header."""
 
 _HUNG_UP = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN)
 _UNREACHED = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
@@ -76,47 +72,18 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A response of any status. The body of an error is only its beginning.
+    """A response of any status, decompressed and without the key; ``headers`` have names in lower case.
 
-    Attributes:
-        headers: without the key; names are in lower case.
-        body: may hold the key; :meth:`plain` takes it out.
-        turn: held for a large body, until :meth:`done`.
+    The body of an error is only its beginning, or b"" if it cannot be decompressed: its status suffices.
     """
 
     status: int
     headers: Mapping[str, str]
     body: Body
-    redactor: Redactor
-    turn: Turns | None = None
 
     @property
     def is_good(self) -> bool:
-        """Whether the status is a success."""
         return 200 <= self.status < 300
-
-    @property
-    def encoding(self) -> str:
-        """The compression of the body; "" for none."""
-        return self.headers.get("content-encoding", "")
-
-    def plain(self) -> Body:
-        """Return the decompressed body without the key.
-
-        Raises:
-            TooLong, Unreadable: as :func:`robin_cli.judges.bodies.decoded`. An error's body is then b"": its status suffices.
-        """
-        try:
-            return self.redactor.body(decoded(self.body, self.encoding))
-        except (TooLong, Unreadable):
-            if self.is_good:
-                raise
-            return b""
-
-    def done(self) -> None:
-        """Release the body, so that another large one may come."""
-        if self.turn is not None:
-            self.turn.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +97,16 @@ class Request:
 
 
 class Transport:
-    """The connections to one endpoint."""
-
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
         self._base_url, self._headers = sdk.address_and_headers(endpoint.base_url, endpoint.api_key)
-        self._path = _DECISIONS if endpoint.decisions else _CHAT
-        self._asked_url = self._url(self._path)
+        self._path = "decisions" if endpoint.decisions else "chat/completions"
+        self._asked_url = self._base_url.join(URL(self._path))
         self._proxy = sdk.proxy_for(self._base_url)
         uses_tls = self._base_url.scheme == "https" or self._proxy
         self._tls = sdk.certificates() if uses_tls else True
-        self._large, self._few = Turns(), asyncio.Semaphore(_READ_AT_ONCE)
+        self._large, self._few = asyncio.Semaphore(MOST_LARGE), asyncio.Semaphore(_READ_AT_ONCE)
         self._kept_open = 0  # at most so many idle connections may be reused
         self._reached = False
         self._session: aiohttp.ClientSession | None = None
@@ -149,20 +114,18 @@ class Transport:
     async def post(self, body: bytes) -> Response:
         """Send ``body`` to the endpoint's path for questions, also to another path of that host. Raises as :meth:`send`."""
         request = Request("POST", self._path, body, again=True)
+        response = await self.send(request)
         for _ in range(_MOST_REDIRECTS):
+            if response.status not in {307, 308}:
+                break
+            asked, target = self._asked_url, URL()
+            with suppress(ValueError):
+                target = URL(response.headers.get("location", ""))
+            if (target.scheme, target.authority) != (asked.scheme, asked.authority):
+                break
+            self._asked_url = target  # of all requests from now on
             response = await self.send(request)
-            if response.status not in {307, 308} or not self._follow(response):
-                return response
-        return await self.send(request)
-
-    def _follow(self, redirect: Response) -> bool:
-        """Send requests to the address of a redirect from now on, if it is at the same host; return whether it is."""
-        before = self._asked_url
-        with suppress(ValueError):
-            target = URL(redirect.headers.get("location", ""))
-            if (target.scheme, target.authority) == (before.scheme, before.authority):
-                self._asked_url = target
-        return self._asked_url is not before
+        return response
 
     async def send(self, request: Request) -> Response:
         """Send a request.
@@ -172,47 +135,60 @@ class Transport:
 
         Raises:
             Unreachable: there is no answer, or only a part of one.
-            TooLong: the answer is longer than the limit.
+            Unreadable: the answer is too long, or compressed in an unknown way.
         """
-        return await self._answer(request, self._endpoint.timeout_s)
-
-    def redacted(self, text: str) -> str:
-        """Return the beginning of an endpoint's error, without the key."""
-        return self.redactor.error(text)[:500]
-
-    def ended(self, stop: Stop) -> EndpointError:
-        """Return the error for a problem of every request to this endpoint."""
-        unkeyed = stop.unkeyed if self._endpoint.api_key == "none" else ""
-        return EndpointError(f"{self._endpoint.base_url}: {self.redacted(unkeyed or stop.detail)}")
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def _answer(self, request: Request, most_s: float | None) -> Response:
         reuses = self._kept_open > 0
         self._kept_open -= reuses
         try:
-            async with asyncio.timeout(most_s):
+            async with asyncio.timeout(self._limit_s(request)):
                 try:
                     return await self._exchange(request)
                 except (aiohttp.ClientError, OSError) as error:
                     if not (reuses and request.again and _hung_up(error)):
                         raise
                     return await self._exchange(request)
-        except TooLong:
+        except Unreadable:
             raise
         except Exception as error:  # whatever a lower layer raises, there is no answer
             raise self._unreachable(error) from error
 
+    def redacted(self, text: str) -> str:
+        """Return the beginning of an endpoint's error, without the key."""
+        return self.redactor.error(text)[:500]
+
+    def ended(self, problem: Fatal) -> EndpointError:
+        """Return the error for a problem of every request to this endpoint."""
+        unkeyed = problem.unkeyed if self._endpoint.api_key == "none" else ""
+        return EndpointError(
+            f"{self._endpoint.base_url}: {self.redacted(unkeyed or problem.detail)}"
+        )
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    # ── what requests with files do in another way ────────────────────────────────────────────────
+
+    def _limit_s(self, request: Request) -> float | None:  # noqa: ARG002
+        """Return the seconds that a request may take; None if its reading is limited."""
+        return self._endpoint.timeout_s
+
+    def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
+        return request.body or None, self._headers
+
+    async def _read_body(self, request: Request, response: aiohttp.ClientResponse) -> bytearray:  # noqa: ARG002
+        return await read_body(response.content.iter_any(), self._large)
+
+    # ── one exchange ──────────────────────────────────────────────────────────────────────────────
+
     async def _exchange(self, request: Request) -> Response:
         self._session = self._session or self._open_session()
-        is_question = request.path == self._path
         data, headers = self._content(request)
+        is_question = request.path == self._path
+        path = URL(request.path, encoded=True)
         async with self._session.request(
             request.method,
-            self._asked_url if is_question else self._url(request.path),
+            self._asked_url if is_question else self._base_url.join(path),
             data=data,
             headers=headers,
             allow_redirects=False,  # a redirect to another host must not get the key
@@ -222,10 +198,6 @@ class Transport:
             await self._few.acquire()
             asyncio.get_running_loop().call_soon(self._few.release)
             return await self._read(request, response)
-
-    def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
-        """Return the content of a request, and its headers."""
-        return request.body or None, self._headers
 
     async def _read(self, request: Request, response: aiohttp.ClientResponse) -> Response:
         """Read a response; no more of its body than is allowed."""
@@ -238,23 +210,20 @@ class Transport:
             headers = {name: self.redactor.text(value) for name, value in headers.items()}
         with suppress(KeyError, ValueError):  # the whole address, as a user would give it
             headers["location"] = str(response.url.join(URL(headers["location"])))
-        content, is_held = bytearray(), False
-        if 200 <= response.status < 300:
-            content, is_held = await self._read_body(request, response)
+        is_good, body = 200 <= response.status < 300, bytearray()
+        if is_good:
+            body = await self._read_body(request, response)
         else:
-            content = await beginning(response.content.iter_any(), _ERROR_BYTES)
+            body = await beginning(response.content.iter_any(), _ERROR_BYTES)
         self._reached = True
         self._kept_open += headers.get("connection", "").lower() != "close"
-        turn = self._large if is_held else None
-        return Response(response.status, headers, content, self.redactor, turn)
-
-    async def _read_body(
-        self,
-        request: Request,  # noqa: ARG002  # some requests have a file for it
-        response: aiohttp.ClientResponse,
-    ) -> tuple[bytearray, bool]:
-        """Read the body of a good answer; return it, and whether a turn is held for it."""
-        return await self._large.read(response.content.iter_any())
+        try:
+            plain = decoded(body, headers.get("content-encoding", ""))
+        except Unreadable:
+            if is_good:
+                raise
+            plain = b""
+        return Response(response.status, headers, self.redactor.body(plain))
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Open the session, within the event loop; without cookies: an endpoint could fill the memory with them."""
@@ -270,12 +239,12 @@ class Transport:
             max_field_size=_HEADER_BYTES,
         )
 
-    def _url(self, path: str) -> URL:
-        return self._base_url.join(URL(path, encoded=True))
-
     def _unreachable(self, error: Exception) -> Unreachable:
         """Return what ``error`` says about a request. EndpointError if the endpoint's encryption is at fault."""
-        why, fault = _why(error), ""
+        causes, fault, hint = list(_causes(error)), "", ""
+        codes = [cause.errno for cause in causes if isinstance(cause, OSError)]
+        plain = [os.strerror(code) for code in codes if code in _PLAIN]
+        why = plain[0] if plain else str(error).replace(" ssl:default", "") or type(error).__name__
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             fault = (
                 "its certificate is not trusted; name your own authority's file in SSL_CERT_FILE"
@@ -285,17 +254,18 @@ class Transport:
         if fault and not self._reached:
             raise EndpointError(f"{self._endpoint.base_url}: {fault} ({why})") from error
         unconnected = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-        is_sent = not any(isinstance(cause, unconnected) for cause in _causes(error))
+        is_sent = not any(isinstance(cause, unconnected) for cause in causes)
         if is_sent and isinstance(error, TimeoutError):
             within = f"no answer within {self._endpoint.timeout_s:g} s (--timeout)"
             return Unreachable(within, timed_out=True, sent=True)
-        by_proxy = "" if is_sent or not self._proxy else sdk.proxy_variables()
-        hint = f"; {by_proxy} may send it to a proxy" if by_proxy else ""
+        if self._proxy and not is_sent:
+            hint = f"; {sdk.proxy_variables()} may send it to a proxy"
+        elif isinstance(error, TimeoutError) and self._base_url.scheme == "https":
+            hint = "; does it speak https? If not, write http:// in --base-url"
         return Unreachable(f"no connection ({why}){hint}", timed_out=False, sent=is_sent)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -307,11 +277,3 @@ def _hung_up(error: Exception) -> bool:
         return False
     hung_up = aiohttp.ServerDisconnectedError | ConnectionError
     return isinstance(error, hung_up) or (isinstance(error, OSError) and error.errno in _HUNG_UP)
-
-
-def _why(error: Exception) -> str:
-    """Return the reason of an error: the system's message, such as "Connection refused", or else the error's own."""
-    for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.errno in _PLAIN:
-            return os.strerror(cause.errno)
-    return str(error).replace(" ssl:default", "") or type(error).__name__

@@ -52,10 +52,6 @@ class DiskFull(StorageError):
         self.fact = fact
 
 
-class RepeatedJudgments(UserWarning):
-    """A run holds several judgments of one call; the first counts. It is a warning, as everything else can be read."""
-
-
 class ReadAs(UserWarning):
     """A file was read in an unusual way. It is a warning, as another reading is possible."""
 

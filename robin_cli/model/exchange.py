@@ -85,6 +85,8 @@ class Failure:
         throttled: one request too many at a time: no error of the endpoint, and waited out.
         overloaded: fewer requests at a time may help.
         tries: the most tries, permanent or not; None for the usual number.
+        parameter: what the endpoint refuses of the request, if it says so: ask without it, or with another name for it.
+        most: a smaller value of ``parameter``, of at most so much, would do; 0 if none would.
         adapted: the judge learnt from it to leave something out: the request is repeated at once and no failure counts.
     """
 
@@ -95,6 +97,8 @@ class Failure:
     throttled: bool = False
     overloaded: bool = False
     tries: int | None = None
+    parameter: str = ""
+    most: int = 0
     adapted: bool = False
 
     @property

@@ -80,21 +80,16 @@ class GroupCommit:
                 wait_s = self._last + _MIN_INTERVAL_S - time.monotonic()
                 if wait_s > 0 and not self._alone(len(self._waiting)):
                     await asyncio.sleep(wait_s)
-                await self._sync_group()
+                group, self._waiting, failed = self._waiting, [], None
+                try:
+                    await self._sync_when_there_is_room()
+                except Exception as error:  # noqa: BLE001  # the callers' callbacks get it
+                    group, self._waiting, failed = group + self._waiting, [], error
+                for then in group:
+                    then(failed)
                 self._last = time.monotonic()
         finally:
             self._syncing = None
-
-    async def _sync_group(self) -> None:
-        group, self._waiting = self._waiting, []
-        failed: BaseException | None = None
-        try:
-            await self._sync_when_there_is_room()
-        except Exception as error:  # noqa: BLE001  # the callers' callbacks get it
-            failed = error
-            group, self._waiting = group + self._waiting, []
-        for then in group:
-            then(failed)
 
     async def _sync_when_there_is_room(self) -> None:
         """Sync. While the disk is full, try again every RETRY_S, until the run is asked to stop."""
@@ -110,7 +105,7 @@ class GroupCommit:
                 is_full = True
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), RETRY_S)
-            else:
-                break
-        if is_full:
-            self._notify("there is room again: the run goes on")
+                continue
+            if is_full:
+                self._notify("there is room again: the run goes on")
+            return

@@ -12,33 +12,29 @@ from robin_cli.data.groups import numbered
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision
-from robin_cli.model.errors import StorageError
+from robin_cli.model.decision import BEST, Decision, decision_by, target_wrong_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_by, is_of_systems, target_wrong_of
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Inquiry:
     """The settings of a run, and its pairs as the goals need them, read on first use.
 
     StorageError if the pairs cannot be read.
 
     Attributes:
-        own: the run's own settings, by name.
+        run_settings: the run's own settings, by name.
         seed: of the run; it gives the random order of prompts and comparisons.
-        named: number of systems compared, if a manifest has it.
     """
 
-    own: Mapping[str, Any]
+    run_settings: Mapping[str, Any]
     space: ArmSpace
     pairs: Iterable[Pair]
     seed: int | None
-    named: int | None = None
 
     @cached_property
     def table(self) -> PairTable:
@@ -48,17 +44,17 @@ class Inquiry:
     @property
     def is_pairwise(self) -> bool:
         """Whether calls compare two responses."""
-        return bool(self.own["pairwise"])
+        return bool(self.run_settings["pairwise"])
 
     @cached_property
     def decision(self) -> Decision | None:
         """The run's decision; None without one."""
-        return decision_by(self.own, self.space.attributes, self.space.scales)
+        return decision_by(self.run_settings, self.space.attributes, self.space.scales)
 
     @property
     def target_wrong(self) -> float:
         """The share of likely wrong decisions at which the run ends; 0: never."""
-        return target_wrong_of(self.own)
+        return target_wrong_of(self.run_settings)
 
     @property
     def groups(self) -> IntArray:
@@ -73,14 +69,9 @@ class Inquiry:
         return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
 
     @property
-    def compares_systems(self) -> bool:
-        """Whether the run compares the means of systems, and asks whatever an arm's own ratings are."""
-        return is_of_systems(self.own["decide"])
-
-    @property
     def wants_best(self) -> bool:
         """Whether the run looks for the best response to each prompt, or of each group."""
-        return bool(self.own["decide"] == BEST)
+        return bool(self.run_settings["decide"] == BEST)
 
     @property
     def groups_by_name(self) -> tuple[IntArray, Texts] | None:
@@ -101,27 +92,13 @@ class Inquiry:
     @cached_property
     def matches(self) -> Matches:
         """The comparisons of a pairwise run."""
-        found = matches_among(
-            self.space, self.table, self.seed, wants_best=self.own["decide"] is not None
+        table = self.table
+        responses = chain(table.texts("response"), table.texts(OTHER_COLUMN))
+        return matches_of(
+            self.space,
+            numbers_of(table.texts("prompt")),
+            numbers_of(responses).reshape(2, -1).T,
+            list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True)),
+            self.seed,
+            wants_best=self.run_settings["decide"] is not None,
         )
-        if self.named not in {None, len(found.names)}:
-            raise StorageError(
-                f"columns.parquet names {len(found.names)} systems, and the run compares {self.named}; restore it from a copy"
-            )
-        return found
-
-
-def matches_among(
-    space: ArmSpace, pairs: Iterable[Pair], seed: int | None, *, wants_best: bool
-) -> Matches:
-    """Return the comparisons of ``pairs``."""
-    table = PairTable.of(pairs)
-    prompt = numbers_of(table.texts("prompt"))
-    text = numbers_of(chain(table.texts("response"), table.texts(OTHER_COLUMN))).reshape(2, -1).T
-    named = list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True))
-    return matches_of(space, prompt, text, named, seed, wants_best=wants_best)
-
-
-def asks_all(own: Mapping[str, Any]) -> bool:
-    """Return whether a run with these settings asks about every pair; one that compares may leave some out."""
-    return not is_of_systems(own["decide"]) and not own["pairwise"]

@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from zlib import crc32
 
@@ -49,20 +48,22 @@ class Journal:
         end: the length of what was written, in bytes.
     """
 
-    def __init__(self, path: Path, run_id: str, sound_bytes: int) -> None:
-        """Open ``path`` for appending after its first ``sound_bytes``, and cut off the rest."""
-        self._path, self._run_id = path, run_id
+    def __init__(self, path: Path, end: int) -> None:
+        """Open ``path`` for appending after its first ``end`` bytes, and cut off the rest."""
+        self._path, self.end = path, end
         self._file = FileIO(path, "r+")
-        self.end = sound_bytes
-        self._file.truncate(sound_bytes)
+        self._file.truncate(end)
 
     @classmethod
-    def create(cls, path: Path, run_id: str, segment: int, lines: bytes = b"") -> Journal:
-        """Replace the file at ``path`` by a journal for ``segment`` of a run with ``lines``, in one step."""
-        data = lines_of([{"journal": _VERSION, "run_id": run_id, "segment": segment}]) + lines
+    def create(
+        cls, path: Path, run_id: str, segment: int, records: Sequence[object] = ()
+    ) -> Journal:
+        """Replace the file at ``path`` by a journal for ``segment`` of a run with ``records``, in one step."""
+        header = {"journal": _VERSION, "run_id": run_id, "segment": segment}
+        lines = lines_of([header, *records])
         with writing(path), whole_file(path) as file:
-            file.write(data)
-        return cls(path, run_id, len(data))
+            file.write(lines)
+        return cls(path, len(lines))
 
     def write(self, records: Sequence[object]) -> None:
         """Hand ``records`` (dataclasses or mappings) to the operating system as lines, all or none.
@@ -100,23 +101,9 @@ class Journal:
         with suppress(OSError):
             self._file.truncate(end)
 
-    def rotated(self, segment: int, *, behind: int) -> Journal:
-        """Replace this journal by one for ``segment`` with the lines after the offset ``behind``; it is on disk."""
-        self._file.seek(behind)
-        lines = self._file.read(self.end - behind) or b""
-        rotated = self.create(self._path, self._run_id, segment, lines)
-        self.close()
-        return rotated
-
     def close(self) -> None:
         """Close the file without a sync."""
         self._file.close()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.close()
 
     def _refused(self, error: OSError) -> StorageError:
         step = (
@@ -128,8 +115,8 @@ class Journal:
 
 def lines_of(records: Sequence[object]) -> bytes:
     """Return records (dataclasses or mappings) as lines of a journal, each with its checksum."""
-    found = map(orjson.dumps, records)
-    return b"".join(b"%b%b%d}\n" % (line[:-1], _CHECKED_BY, crc32(line)) for line in found)
+    lines = map(orjson.dumps, records)
+    return b"".join(b"%b%b%d}\n" % (line[:-1], _CHECKED_BY, crc32(line)) for line in lines)
 
 
 def read_journal(path: Path) -> JournalContent | None:

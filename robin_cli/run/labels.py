@@ -30,7 +30,7 @@ LABEL_COLUMNS = (
 )
 """An empty rating removes the labeller's earlier one; ``best`` marks the best pair of a group."""
 _NUMBERS = {"rating", "probability"}
-_HEAD = ",".join(LABEL_COLUMNS) + "\n"
+_HEAD = ",".join(LABEL_COLUMNS).encode() + b"\n"
 
 
 def kept_labels(run: Path) -> Path | None:
@@ -48,78 +48,61 @@ def add_labels(run: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         InputError: the file has other columns: another program wrote it.
         StorageError: the disk refuses; nothing was added.
     """
-    path, text = run / LABELS, "".join(map(_line, rows))
-    try:
-        with path.open("a+b") as file, _alone(file):
-            end = _sound_end(file, path)
-            try:
-                file.truncate(end)
-                file.write(((_HEAD if end == 0 else "") + text).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError:
-                file.truncate(end)
-                raise
-    except OSError as error:
-        raise StorageError(
-            f"{path}: the labels could not be kept ({error.strerror}); make room, and label again"
-        ) from error
+    with _locked(run, "the labels could not be kept", "make room, and label again") as file:
+        content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        end, before = len(whole), b""
+        if not content.strip():
+            end, before = 0, _HEAD
+        elif not content.startswith(_HEAD):
+            raise InputError(
+                f"{run / LABELS}: has other columns than robin's ({', '.join(LABEL_COLUMNS)}), so no label can be added; move "
+                "it away, and give it with --labels FILE"
+            )
+        elif content[end:].count(b",") >= len(LABEL_COLUMNS) - 1:  # an editor took its line end
+            end, before = len(content), b"\n"
+        try:
+            file.truncate(end)
+            file.write(before + b"".join(map(_line, rows)))
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 def remove_label(run: Path, row: Mapping[str, Any]) -> None:
     """Remove the last line that says ``row``. StorageError if the disk refuses."""
-    path, line = run / LABELS, _line(row).encode()
-    try:
-        with path.open("r+b") as file, _alone(file):
-            head, found, rest = file.read().rpartition(b"\n" + line)
-            if found:
-                file.seek(len(head) + 1)
-                file.write(rest)
-                file.truncate()
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise StorageError(
-            f"{path}: the label could not be taken back ({error.strerror}); try again"
-        ) from error
+    with _locked(run, "the label could not be taken back", "try again") as file:
+        head, newline, rest = file.read().rpartition(b"\n" + _line(row))
+        if newline:
+            file.truncate(len(head) + 1)
+            file.write(rest)
+            file.flush()
+            os.fsync(file.fileno())
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _line(row: Mapping[str, Any]) -> bytes:
     """Return a line of the file; texts that a spreadsheet may run are behind an apostrophe."""
-    text = StringIO()
+    line = StringIO()
     writer = csv.DictWriter(
-        text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
+        line, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
     )
     texts = {name: str(value) for name, value in row.items() if name not in _NUMBERS}
-    guarded = {name: f"'{each}" for name, each in texts.items() if re.match(csv_rows.GUARDED, each)}
+    guarded = {name: f"'{text}" for name, text in texts.items() if re.match(csv_rows.GUARDED, text)}
     writer.writerow({**row, **guarded})
-    return text.getvalue()
-
-
-def _sound_end(file: IO[bytes], path: Path) -> int:
-    """Return the offset after the last whole line. InputError for other columns than robin's."""
-    file.seek(0)
-    content = file.read()
-    if not content or not content.strip():
-        return 0
-    if not content.startswith(_HEAD.encode()):
-        raise InputError(
-            f"{path}: has other columns than robin's ({', '.join(LABEL_COLUMNS)}), so no label can be added; move it away, and "
-            "give it with --labels FILE"
-        )
-    whole = content.rfind(b"\n") + 1
-    rest = content[whole:].decode(errors="replace")
-    if rest and len(next(csv.reader([rest]))) == len(
-        LABEL_COLUMNS
-    ):  # an editor removed the last line end
-        file.write(b"\n")
-        file.flush()
-        return len(content) + 1
-    return whole
+    return line.getvalue().encode()
 
 
 @contextmanager
-def _alone(file: IO[bytes]) -> Iterator[None]:
-    """Lock the file: several pages may write at a time."""
-    if sys.platform != "win32":
-        fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
-    yield
+def _locked(run: Path, failure: str, step: str) -> Iterator[IO[bytes]]:
+    """Open the file of labels for this process alone: several pages may write at a time."""
+    path = run / LABELS
+    try:
+        with path.open("a+b") as file:
+            if sys.platform != "win32":
+                fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+            file.seek(0)
+            yield file
+    except OSError as error:
+        raise StorageError(f"{path}: {failure} ({error.strerror}); {step}") from error

@@ -16,17 +16,8 @@ STATE = "state.parquet"
 BATCHES = "batches"
 LABELS = "labels.csv"
 LOCK = "lock"
-_NAMED = 5
 
 RESTORE = "Restore it from a copy"
-
-CALLED: dict[Path, str] = {}
-"""Temporary run folders that were made of a file of scores, and the names of these files."""
-
-
-def name_of(run: Path) -> str:
-    """Return the name of the run for users: its path, or the file of scores that it was made of."""
-    return CALLED.get(run, str(run))
 
 
 def segment_path(run: Path, number: int) -> Path:
@@ -36,16 +27,11 @@ def segment_path(run: Path, number: int) -> Path:
 
 def segment_count(run: Path) -> int:
     """Return the number of segments of ``run``. StorageError if one is missing."""
-    folder = run / SEGMENTS
-    numbers = {int(file.stem) for file in folder.glob("*.parquet") if file.stem.isdecimal()}
-    if 0 in numbers:
-        raise StorageError(
-            f"{segment_path(run, 0)}: segments are numbered from 1; move this file away"
-        )
+    files = (run / SEGMENTS).glob("*.parquet")
+    numbers = {int(file.stem) for file in files if file.stem.isdecimal()}
     last = max(numbers, default=0)
-    if len(numbers) < last:
-        first = next(number for number in range(1, last) if number not in numbers)
+    if missing := set(range(1, last)) - numbers:
         raise StorageError(
-            f"{segment_path(run, first)} is missing ({len(numbers)} of {last} segments are there). {RESTORE}"
+            f"{segment_path(run, min(missing))} is missing ({last - len(missing)} of {last} segments are there). {RESTORE}"
         )
     return last

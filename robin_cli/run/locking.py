@@ -19,9 +19,8 @@ from robin_cli.run.layout import LOCK
 if sys.platform != "win32":
     import fcntl
 
-_WAIT_S = (
-    0.5  # robin runs and robin status hold the lock for a moment, to find out whether it is free
-)
+_WAIT_S = 0.5
+"""robin runs and robin status hold the lock for a moment, to find out whether it is free."""
 _STEP_S = 0.02
 
 
@@ -34,97 +33,73 @@ class RunLock:
         Raises:
             RunError: another robin has it, or the folder cannot be locked.
         """
-        self._folder = _locked_folder(run)
+        self._folder: int | None = None
         self._file = FileLock(run / LOCK, timeout=_WAIT_S, mode=0o600)
         try:
-            self._acquire_file(run)
-        except BaseException:
-            self._release_folder()
-            raise
-
-    def release(self) -> None:
-        """Release the lock."""
-        self._file.release()
-        self._release_folder()
-
-    def _acquire_file(self, run: Path) -> None:
-        try:
+            if sys.platform != "win32":
+                self._folder = os.open(run, os.O_RDONLY)
+                _lock_folder(self._folder)
             self._file.acquire()
-        except Timeout:
-            raise _at_work(run) from None
+        except (BlockingIOError, Timeout):
+            self.release()
+            raise RunError(
+                f"{run}: another robin is at work on this run; wait for it, or stop it first"
+            ) from None
         except OSError as error:
+            self.release()
             raise RunError(
                 f"{run}: cannot be locked ({error.strerror}); a run needs a folder that can be written to"
             ) from error
 
-    def _release_folder(self) -> None:
+    def release(self) -> None:
+        """Release the lock."""
+        self._file.release()
         if self._folder is not None:
             os.close(self._folder)
             self._folder = None
 
 
+def _lock_folder(descriptor: int) -> None:
+    """Lock a folder, if the system locks folders at all. BlockingIOError if another process has it."""
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_STEP_S)
+        except OSError:  # the lock of the file decides
+            return
+        else:
+            return
+
+
 def is_locked(run: Path) -> bool:
     """Return whether a process is at work on ``run`` now, as far as locks tell. Write nothing."""
     if sys.platform == "win32":
-        return (run / LOCK).exists() and _is_file_locked(run / LOCK)
+        if not (run / LOCK).exists():
+            return False
+        try:
+            with FileLock(run / LOCK, timeout=0):
+                return False
+        except (Timeout, OSError):
+            return True
     return _is_held(run) or _is_held(run / LOCK)
 
 
-def _locked_folder(run: Path) -> int | None:
-    """Return a descriptor of ``run`` that holds its lock; None on systems that lock no folders. RunError if it is taken."""
-    if sys.platform == "win32":
-        return None
-    try:
-        descriptor = os.open(run, os.O_RDONLY)
-    except OSError as error:
-        raise RunError(
-            f"{run}: cannot be opened ({error.strerror}); a run needs a folder that can be read"
-        ) from error
-    deadline = time.monotonic() + _WAIT_S
-    while (is_ours := _locks(descriptor)) is False and time.monotonic() <= deadline:
-        time.sleep(_STEP_S)
-    if is_ours:
-        return descriptor
-    os.close(descriptor)
-    if is_ours is None:
-        return None
-    raise _at_work(run)
-
-
 def _is_held(path: Path) -> bool:
+    """Return whether a shared lock is refused: readers do not see each other, and a read-only folder has one."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:  # it does not exist, or cannot be opened
         return False
     try:
-        # A shared lock: two readers do not see each other, and it works in a read-only folder.
-        return _locks(descriptor, shared=True) is False
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a system without such locks
+        return False
     finally:
         os.close(descriptor)
-
-
-def _locks(descriptor: int, *, shared: bool = False) -> bool | None:
-    """Try to lock a descriptor; return whether it worked, or None if the system cannot lock it."""
-    if sys.platform == "win32":
-        return None
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
-def _is_file_locked(path: Path) -> bool:
-    lock = FileLock(path, timeout=0)
-    try:
-        lock.acquire()
-    except (Timeout, OSError):
-        return True
-    lock.release()
     return False
-
-
-def _at_work(run: Path) -> RunError:
-    return RunError(f"{run}: another robin is at work on this run; wait for it, or stop it first")

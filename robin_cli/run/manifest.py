@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import platform
+import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Any
 from zlib import crc32
 
 import orjson
-from msgspec import Meta, Struct, convert
 
 from robin_cli import __version__
-from robin_cli.ask.kinds import Kind, kind_of
-from robin_cli.ask.rubrics import MOST_LEVELS, Rubric
+from robin_cli.ask.kinds import Kind
+from robin_cli.ask.verdicts import kind_of
 from robin_cli.data.local import whole_file
-from robin_cli.model.decision import Decision
+from robin_cli.model.decision import Decision, decision_by, target_wrong_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
 from robin_cli.model.records import Ends, Scale
-from robin_cli.run.decide import decision_by, target_wrong_of
-from robin_cli.run.layout import SEGMENTS, name_of
+from robin_cli.run.layout import MANIFEST, SEGMENTS
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.reading import checked
 from robin_cli.settings.setting import Scope
@@ -34,18 +34,14 @@ FORMAT = 1
 """The format of runs since robin 0.2.0. Runs of earlier, unreleased versions are refused, whatever their format."""
 _FIRST = (0, 2)
 
-FILE = "manifest.json"
+FILE = MANIFEST
 CHECKSUM = "crc32"
 
 REACHED = "max_cost_reached"
 """The key in a session's entry for the limit of money that ended it."""
 
-_FARTHEST = 2**31
-_NEEDED = (
-    "base_url",
-    "model",
-    *(name for name, each in TABLE.items() if each.always and each.default is not None),
-)
+_DEFAULTS = {name: row.default for name, row in TABLE.items() if row.scope is Scope.RUN}
+_TAKEN_OVER = {name for name, row in TABLE.items() if row.scope is Scope.SESSION and row.kept}
 
 
 def now() -> str:
@@ -60,7 +56,7 @@ UNKNOWN_SCALES = "unknown_scales"
 
 def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, tuple[int, int]]:
     """Return the ends of each attribute's scale, as a manifest has them."""
-    return {name: (each.low, each.high) for name, each in zip(attributes, scales, strict=True)}
+    return {name: (scale.low, scale.high) for name, scale in zip(attributes, scales, strict=True)}
 
 
 def new_run_id() -> str:
@@ -78,7 +74,7 @@ def library_versions() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """All facts about a run except its pairs and its answers; never a key.
 
@@ -130,7 +126,7 @@ class Manifest:
         )
 
     @property
-    def told_scales(self) -> tuple[Scale, ...]:
+    def score_scales(self) -> tuple[Scale, ...]:
         """The scales of reported scores, in order: 0 to 1 for preferences, whatever verdicts are worth."""
         return (
             self.scales
@@ -139,14 +135,14 @@ class Manifest:
         )
 
     @property
-    def id_prefixes(self) -> Sequence[str]:
-        """What ids of a run of scores may have before those of the files' rows: the systems, or the files."""
-        return list(self.data.get("id_prefixes", ()))
-
-    @property
     def known_ends(self) -> tuple[Ends, ...]:
         """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
-        return tuple(each.ends for each in self.told_scales)
+        return tuple(scale.ends for scale in self.score_scales)
+
+    @property
+    def file_of_scores(self) -> str:
+        """The file that a temporary run was made of; "" for a run that a judge was asked for."""
+        return str(self.data.get("file_of_scores", ""))
 
     @property
     def run_id(self) -> str:
@@ -176,7 +172,7 @@ class Manifest:
         """The names of the judges."""
         return tuple(map(judge_name, self.models))
 
-    @property
+    @cached_property
     def decision(self) -> Decision | None:
         """The decision to make; None without one."""
         return decision_by(self.own_settings, self.attributes, self.scales)
@@ -185,11 +181,6 @@ class Manifest:
     def error_rate(self) -> float:
         """The most that may be wrong of all that is certified, on average, as a share."""
         return float(self.own_settings["error_rate"])
-
-    @property
-    def certifies(self) -> bool:
-        """Whether decisions are certified."""
-        return bool(self.own_settings["certify"])
 
     @property
     def target_wrong(self) -> float:
@@ -204,7 +195,7 @@ class Manifest:
     @property
     def expected(self) -> tuple[bool, ...]:
         """Whether the ratings of each judge are expectations."""
-        return tuple(each in {"logprobs", "decisions"} for each in self.answers)
+        return tuple(answers in {"logprobs", "decisions"} for answers in self.answers)
 
     @property
     def has_levels_of_digits(self) -> bool:
@@ -243,43 +234,34 @@ class Manifest:
         criterion = self.prompt.get("criterion")
         return (str(criterion["attribute"]),) if criterion else ()
 
-    @property
-    def own_settings(self) -> dict[str, Any]:
+    @cached_property
+    def own_settings(self) -> Mapping[str, Any]:
         """The settings of the run by name; one that is not recorded has its default."""
-        of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
-        return of_run | checked(
-            {name: value for name, value in self.settings.items() if name in of_run}, "settings"
-        )
+        recorded = {name: value for name, value in self.settings.items() if name in _DEFAULTS}
+        return _DEFAULTS | checked(recorded, "settings")
 
-    @property
-    def last_session(self) -> dict[str, Any]:
+    @cached_property
+    def last_session(self) -> Mapping[str, Any]:
         """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
-        session = self.sessions[-1] if self.sessions else {}
-        taken_over = {
-            name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept
-        }
-        before = {"base_url": self.settings["base_url"], "model": self.settings["model"]}
-        return checked(
-            before | {name: value for name, value in session.items() if name in taken_over},
-            "its last session",
-        )
+        last = self.sessions[-1] if self.sessions else {}
+        before = {name: self.settings[name] for name in ("base_url", "model")}
+        taken_over = {name: value for name, value in last.items() if name in _TAKEN_OVER}
+        return checked(before | taken_over, "its last session")
 
     def says(self, session: Mapping[str, Any]) -> bool:
         """Return whether the last session had the settings of ``session`` that the next one would take over."""
         last = self.last_session
         kept = {name: value for name, value in session.items() if TABLE[name].kept}
         return bool(self.sessions) and all(
-            last.get(name, TABLE[name].default) == each for name, each in kept.items()
+            last.get(name, TABLE[name].default) == value for name, value in kept.items()
         )
 
     def write(self, run: Path) -> None:
         """Write manifest.json to ``run``, in one step. StorageError if the disk refuses."""
+        content = asdict(self)
+        if self.budget_usd is None:
+            del content["budget_usd"]
         with writing(run / FILE), whole_file(run / FILE) as file:
-            content = {
-                name: value
-                for name, value in asdict(self).items()
-                if (name, value) != ("budget_usd", None)
-            }
             file.write(sealed(content))
 
     def with_session(self, **session: Any) -> Manifest:
@@ -288,15 +270,12 @@ class Manifest:
 
     def with_session_end(self, **end: Any) -> Manifest:
         """Return the manifest with the end of the last session, stamped with the time."""
-        *earlier, last = self.sessions
-        return replace(self, sessions=(*earlier, {**last, "ended_at": now(), **end}))
+        return self.with_last_session(ended_at=now(), **end)
 
     def with_last_session(self, **changed: Any) -> Manifest:
-        """Return the manifest with changed settings of the last session, if there is one."""
-        return replace(
-            self,
-            sessions=(*self.sessions[:-1], *({**each, **changed} for each in self.sessions[-1:])),
-        )
+        """Return the manifest with changed facts of the last session, if there is one."""
+        last = [{**session, **changed} for session in self.sessions[-1:]]
+        return replace(self, sessions=(*self.sessions[:-1], *last))
 
     def with_data(self, **facts: Any) -> Manifest:
         """Return the manifest with more facts in ``data``."""
@@ -305,8 +284,12 @@ class Manifest:
 
 def sealed(content: Mapping[str, Any]) -> bytes:
     """Return the file of a manifest's ``content``, with its checksum."""
-    checked_by = {CHECKSUM: crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))}
-    return orjson.dumps({**content, **checked_by}, option=orjson.OPT_INDENT_2) + b"\n"
+    whole = {**content, CHECKSUM: _checksum(content)}
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _checksum(content: Mapping[str, Any]) -> int:
+    return crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -318,224 +301,64 @@ def read_manifest(run: Path) -> Manifest:
     path = run / FILE
     try:
         content = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
-        runs = [each.parent.name for each in run.parent.glob(f"*/{FILE}")]
+    except (FileNotFoundError, NotADirectoryError):
+        runs = [other.parent.name for other in run.parent.glob(f"*/{FILE}")]
         near = did_you_mean(run.name, runs) or "; robin runs lists those in ./runs"
-        raise RunError(
-            f"{run}: not a run directory (no {FILE}); name a folder that robin judge made{near}"
-        ) from None
-    except NotADirectoryError:
-        raise RunError(
-            f"{run}: a file, not a run directory; name a folder that robin judge made"
-        ) from None
+        what = (
+            "a file, not a run directory" if run.is_file() else f"not a run directory (no {FILE})"
+        )
+        raise RunError(f"{run}: {what}; name a folder that robin judge made{near}") from None
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror})") from error
     except orjson.JSONDecodeError as error:
         raise RunError(f"{path}: damaged ({error}); restore the file from a copy") from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise RunError(f"{path}: not a manifest that robin wrote")
-    _check_version(path, content)
-    checksum = content.pop(CHECKSUM, None)
-    if checksum != crc32(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)):
+    made_by = shown(dict(content.get("versions") or {}).get("robin"), 20)
+    release = tuple(int(part) for part in made_by.split(".")[:2] if part.isdecimal())
+    if content["format"] != FORMAT or release < _FIRST:
+        raise RunError(
+            f"{path}: made by robin {made_by} in format {content['format']}, which robin {__version__} does not read: upgrade "
+            f'robin, or judge anew. Its ratings: pd.read_parquet("{run / SEGMENTS}")'
+        )
+    if content.pop(CHECKSUM, None) != _checksum(content):
         raise RunError(
             f"{path}: damaged or changed (its checksum is of other content); restore the file from a copy"
         )
     try:
-        return _manifest(content)
-    except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
+        return _manifest_of(content)
+    except (AttributeError, LookupError, TypeError, ValueError, InputError) as error:
         raise RunError(
             f"{path}: a field is missing or not known ({error}); restore the file from a copy"
         ) from None
 
 
-def _check_version(path: Path, content: dict[str, Any]) -> None:
-    """Raise RunError for a run of an unreleased version, or of a newer one."""
-    versions = content.get("versions")
-    made_by = versions.get("robin") if isinstance(versions, dict) else None
-    if not isinstance(made_by, str):
-        raise RunError(
-            f"{path}: a field is missing or not known (the version of robin, at `$.versions`); restore the file from a copy"
-        )
-    if content["format"] == FORMAT and _release(made_by) >= _FIRST:
-        return
-    if _release(made_by) > _release(__version__):
-        raise RunError(
-            f"{path}: format {content['format']}, made by robin {shown(made_by, 20)}; this is {__version__}: upgrade robin"
-        )
-    raise RunError(
-        f"{path}: made by robin {shown(made_by, 20)} in a format that was never released, which robin {__version__} does not "
-        f'read. Its ratings: pd.read_parquet("{path.parent / SEGMENTS}")'
-    )
+def _manifest_of(content: Mapping[str, Any]) -> Manifest:
+    """Return the manifest in a file, whose checksum is right: robin wrote it, here or elsewhere.
 
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-
-
-def _manifest(content: dict[str, Any]) -> Manifest:
-    convert(content, Content)
-    if "template" in content["prompt"] and "rubrics" not in content["prompt"]:
-        raise ValueError("prompt: a template without rubrics")
-    settings, sessions = content["settings"], content["sessions"]
-    _check_settings(settings, "settings", _NEEDED)
-    for number, session in enumerate(sessions, 1):
-        _check_settings(session, f"session {number}")
-    _check_settings(
-        {
-            "budget": content.get("budget"),
-            "max_cost": content.get("budget_usd"),
-            "seed": content.get("seed"),
-        },
-        "manifest",
-    )
-    _check_scales(content["scale"], content["attributes"], content["prompt"].get("rubrics"))
-    models = settings["model"] if isinstance(settings["model"], list) else [settings["model"]]
-    for name, several in (("attributes", content["attributes"]), ("model", models)):
-        if not several or len(set(several)) < len(several):
-            raise ValueError(f"{name}: none, or one of them twice")
-    for session in sessions:
-        datetime.fromisoformat(session["started_at"])
-        if session.get("model") and set(map(judge_name, session["model"])) != set(
-            map(judge_name, models)
-        ):
-            raise ValueError("sessions: judges that are not this run's")
-    found = Manifest(
+    Raises:
+        TypeError, LookupError, ValueError, InputError: a run that another version of robin made, or that somebody changed
+            so that keys would go to no address.
+    """
+    manifest = Manifest(
         **{
             **content,
             "attributes": tuple(content["attributes"]),
-            "sessions": tuple(sessions),
-            "scale": {name: tuple(ends) for name, ends in content["scale"].items()},
+            "sessions": tuple(content["sessions"]),
+            "scale": {name: (low, high) for name, (low, high) in content["scale"].items()},
         }
     )
-    _ = found.decision  # refuses what cannot be decided
-    if len(found.kind.variants) > 1 and len(found.attributes) > 1:
-        raise ValueError("attributes: a pairwise run has one")
-    return found
+    if unknown := manifest.settings.keys() - TABLE.keys():
+        raise ValueError(f"settings: unknown {min(unknown)}")
+    if not re.fullmatch(r"[0-9a-f]{16}", manifest.run_id):  # hosts are trusted by it
+        raise ValueError("data: run_id is none")
+    _ = manifest.own_settings, manifest.last_session, manifest.decision  # these check the settings
+    return manifest
 
 
-def _check_settings(settings: Mapping[str, Any], place: str, needed: Iterable[str] = ()) -> None:
-    """Check recorded settings as flags are checked. ValueError or InputError for a bad one."""
-    for name in needed:
-        if settings.get(name) is None:
-            raise ValueError(f"{place}: no {name}")
-    if unknown := settings.keys() - TABLE.keys() - _Session.__annotations__.keys():
-        raise ValueError(f"{place}: unknown {min(unknown)}")
-    known = {name: value for name, value in settings.items() if name in TABLE}
-    for name, value in known.items():
-        if value is None and TABLE[name].default is not None and not TABLE[name].several:
-            raise ValueError(f"{place}: no {name}")
-    checked(known, place)
-
-
-def _check_scales(
-    scale: dict[str, list[int]], attributes: list[str], rubrics: list[dict[str, Any]] | None
-) -> None:
-    each_ends = [scale[attribute] for attribute in attributes]
-    for low, high in each_ends:
-        if not 0 < high - low < MOST_LEVELS or abs(low) > _FARTHEST:
-            raise ValueError(f"scale: {low} to {high} is not a scale")
-    asked = [
-        (each["attribute"], [each["scale"]["low"], each["scale"]["high"]]) for each in rubrics or ()
-    ]
-    if rubrics is not None and asked != list(zip(attributes, each_ends, strict=True)):
-        raise ValueError("prompt: its rubrics are not those of the attributes")
-
-
-class _Data(TypedDict):
-    source: str
-    sha256: str
-    pairs: int
-    skipped: NotRequired[int]
-    columns: NotRequired[dict[str, str]]
-    systems: NotRequired[Annotated[int, Meta(ge=1)]]
-    left_out: NotRequired[dict[str, int]]
-    first_left_out: NotRequired[list[str]]
-    files: NotRequired[list[tuple[str, str]]]
-    run_id: Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]  # files are named by it
-    longer_answers: NotRequired[list[str]]  # judges whose answers may be longer than was asked for
-    kept: NotRequired[tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]]
-
-
-class _Prompt(TypedDict):
-    sha256: str
-    rubric_files: NotRequired[list[str]]
-    template_file: NotRequired[str | None]
-    template: NotRequired[str]
-    request: NotRequired[str]
-    rubrics: NotRequired[list[Rubric]]
-    criterion: NotRequired[Rubric]
-    images: NotRequired[str]
-
-
-class _Session(TypedDict):
-    started_at: str
-    ended_at: NotRequired[str]
-    in_flight: NotRequired[int | None]
-    models: NotRequired[list[str]]  # as endpoints name those that answered
-    refused: NotRequired[int]
-    waited_s: NotRequired[float]
-    max_cost_reached: NotRequired[float]
-
-
-class Content(Struct, forbid_unknown_fields=True):
-    """The schema of manifest.json, which somebody else may have written. The table of settings checks the settings."""
-
-    settings: dict[str, Any]
-    budget: int
-    attributes: list[str]
-    scale: dict[str, tuple[int, int]]
-    data: _Data
-    prompt: _Prompt
-    seed: int | None
-    sessions: list[_Session]
-    created_at: str
-    versions: dict[str, str]
-    format: int
-    budget_usd: float | None = None
-
-
-def _of_decision(manifest: Manifest) -> dict[str, Any]:
-    """Return the margins and the error rate of a run's decision, with defaults; nothing without a decision."""
-    if (decision := manifest.decision) is None:
-        return {}
-    margins = dict(zip(manifest.attributes, decision.margins, strict=True))
-    margin = decision.margins[0] if len(set(decision.margins)) == 1 else margins
-    return {"margin": margin, "error_rate": decision.error_rate}
-
-
-def settings_of(run: Path) -> dict[str, Any]:
-    """Return the settings of ``run`` as a report shows them. RunError as :func:`read_manifest`."""
-    manifest = read_manifest(run)
-    return {
-        "run": name_of(run),
-        "budget": manifest.budget,
-        **({} if manifest.budget_usd is None else {"budget_usd": manifest.budget_usd}),
-        "attributes": ", ".join(manifest.attributes),
-        "scale": {
-            name: f"{ends.low:g}-{ends.high:g}"
-            for name, ends in zip(manifest.attributes, manifest.known_ends, strict=True)
-            if ends.are_known
-        },
-        **manifest.settings,
-        **_of_decision(manifest),
-        "ci_low, ci_high of scores": "95 % interval that holds on average over pairs. In version 0.1 it held for each pair, as "
-        "guaranteed_low, guaranteed_high of --guaranteed do.",
-        "seed": manifest.seed,
-        "data": manifest.data["source"],
-        "data (SHA-256)": manifest.data["sha256"],
-        "prompt (SHA-256)": manifest.prompt["sha256"],
-        "made": _time(manifest.created_at),
-        **{f"version of {name}": version for name, version in manifest.versions.items()},
-    }
-
-
-def _time(text: str) -> datetime | str:
-    """Return the time that :func:`now` wrote; any other text unchanged."""
-    try:
-        time = datetime.fromisoformat(text)
-    except (ValueError, TypeError):
-        return text
-    return time if time.tzinfo else text
+def name_of(run: Path) -> str:
+    """Return the name of the run for users: its path, or the file of scores that it was made of."""
+    return read_manifest(run).file_of_scores or str(run)
 
 
 def newest_run() -> Path:
@@ -565,7 +388,7 @@ def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
 def _identity(manifest: Manifest) -> dict[str, Any]:
     """Return the facts that identify a run, by name."""
     return {  # addresses may differ from session to session
-        **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
+        **_DEFAULTS,
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},
         "model": ", ".join(manifest.judges),
         "answers": ", ".join(manifest.own_settings["answers"]),

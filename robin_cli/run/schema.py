@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
@@ -42,14 +41,6 @@ JUDGMENTS = pa.schema(
     ]
 )
 
-_ALL = attrgetter(*JUDGMENTS.names)
-
-NUMBER, RUN_ID = b"robin_segment", b"robin_run"
-"""The footer entries with the number and the run of a segment, so that no copy of another can replace it."""
-
-FIELDS = tuple(field.name for field in fields(Judgment))
-assert set(FIELDS) == set(JUDGMENTS.names), "the record and its columns must name the same fields"  # noqa: S101
-
 
 def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
     """Return judgments, or rows of the journal, as a table with the columns of the contract.
@@ -57,8 +48,10 @@ def judgments_table(rows: Iterable[Judgment | Mapping[str, Any]]) -> pa.Table:
     Raises:
         TypeError, ValueError, OverflowError: a value is missing, or of the wrong type.
     """
-    names = JUDGMENTS.names
-    listed = [tuple(map(row.get, names)) if isinstance(row, Mapping) else _ALL(row) for row in rows]
+    names, fields = JUDGMENTS.names, attrgetter(*JUDGMENTS.names)
+    listed = [
+        tuple(map(row.get, names)) if isinstance(row, Mapping) else fields(row) for row in rows
+    ]
     columns: dict[str, Sequence[Any]] = dict(
         zip(names, zip(*listed, strict=True) if listed else ((),) * len(names), strict=True)
     )

@@ -2,88 +2,76 @@
 
 Answers go to ``journal.jsonl``. After SEGMENT_ROWS answers, and at the end of a session, the journal becomes the next
 ``judgments/NNNNN.parquet``. Segments are never rewritten. ``state.parquet`` is a snapshot of the fold over them
-(:mod:`robin_cli.run.snapshot`).
+(:mod:`robin_cli.run.state`).
 """
 
 from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from robin_cli.data.local import TEMPORARY
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import EndpointError, RunError, StorageError, typed, writing
 from robin_cli.model.records import Judgment, Pair, number_of
 from robin_cli.run.batches import read_batches
-from robin_cli.run.files_of_run import (
-    foreign_in,
-    read_variances,
-    remove_remains,
-    write_data,
-    write_segment,
-)
 from robin_cli.run.fold import Fold
-from robin_cli.run.journal import Journal, lines_of, read_journal
+from robin_cli.run.journal import Journal
 from robin_cli.run.layout import (
     BATCHES,
     COLUMNS,
     JOURNAL,
+    LOCK,
     MANIFEST,
+    PAIRS,
     SEGMENTS,
     STATE,
     VARIANCES,
-    segment_count,
 )
 from robin_cli.run.locking import RunLock
 from robin_cli.run.manifest import Manifest, new_run_id, read_manifest
+from robin_cli.run.pair_files import read_variances, write_data
 from robin_cli.run.reader import StoredRun
-from robin_cli.run.segments import check_whole, journal_table, unsealed_rows
-from robin_cli.run.snapshot import folded, write_snapshot
+from robin_cli.run.segments import journal_table, read_whole, write_segment
+from robin_cli.run.state import fold_run, write_state
 
 SEGMENT_ROWS = 10_000
-SEGMENT_CHARACTERS = 32 * 1024 * 1024
-"""A segment ends early after this many characters of answers: they are in memory until then."""
+SEGMENT_BYTES = 32 * 1024 * 1024
+"""A segment ends early after this many bytes of answers: they are in memory until then."""
 STATE_EVERY = 100_000
 """A running session rewrites its snapshot after this many judgments, or a quarter of the number of arms if that is more."""
+
+_FILES = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, STATE, BATCHES, LOCK})
+"""The files of a run without answers, except its manifest."""
 
 
 class RunStore(StoredRun):
     """A run directory that only this process may write to. Use it as a context manager."""
 
-    def __init__(
-        self, path: Path, manifest: Manifest, lock: RunLock, pairs: PairTable | None = None
-    ) -> None:
+    def __init__(self, path: Path, manifest: Manifest, lock: RunLock) -> None:
         super().__init__(path, manifest)
-        if pairs is not None:  # a new run's pairs are not read back
-            self.pairs = pairs  # type: ignore[assignment]  # it lacks only what readers use
         self._lock = lock
         self._is_announced = False
-        self._characters = 0  # of answers since the last segment
         self._served: set[str] = set()
         self._writing = threading.Lock()  # the event loop writes while a thread syncs and seals
-        content = read_journal(path / JOURNAL) if pairs is None else None
-        last = segment_count(path)
-        self._segment = last + 1
+        segments, content, rows = read_whole(path, manifest)
+        journal_table(path / JOURNAL, rows)  # refuses a bad line now, not when it becomes a segment
+        self._rows: list[Judgment | Mapping[str, Any]] = list(rows)  # not in a segment yet
+        self._segment = segments + 1
         self._sealed_since_state = 0
-        if pairs is None:
-            check_whole(path, manifest, last, content, last)
-        rows = [] if content is None else unsealed_rows(path, content, last)
-        # report a bad line now, not when the journal becomes a segment
-        journal_table(path / JOURNAL, rows)
-        self._rows: list[Judgment | Mapping[str, Any]] = list(rows)
-        self._synced = len(self._rows)
-        if content is not None and content.segment == self._segment:
-            self._journal = Journal(path / JOURNAL, manifest.run_id, content.sound_bytes)
-            self._journal.sync()  # answers that an earlier session wrote but did not sync count from now on
-        else:  # there is no journal yet, or it had just become a segment when the last session ended
-            lines = lines_of(rows)
-            self._journal = Journal.create(path / JOURNAL, manifest.run_id, self._segment, lines)
-        self._synced_end = self._journal.end
+        if content.segment == self._segment:
+            self._journal = Journal(path / JOURNAL, content.sound_bytes)
+            self._journal.sync()  # what an earlier session wrote but did not sync counts from now on
+        else:  # it had just become a segment when the last session ended
+            self._journal = Journal.create(path / JOURNAL, manifest.run_id, self._segment, rows)
+        self._synced, self._synced_end = len(self._rows), self._journal.end
         self._is_behind = False  # whether the journal may lack rows after ``_synced``
 
     @classmethod
@@ -98,7 +86,7 @@ class RunStore(StoredRun):
     ) -> RunStore:
         """Make a new run at ``path``, a folder that does not exist or is empty.
 
-        The manifest is written last: a folder without one holds no answers and may be made anew.
+        The manifest is written last: a folder that a killed robin left without one is made anew.
 
         Args:
             variances: the variances that the scheduler starts with, shape (K,).
@@ -109,34 +97,22 @@ class RunStore(StoredRun):
             RunError: the folder holds something else, or another robin is at work in it.
             StorageError: the disk refuses.
         """
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            foreign = foreign_in(path)
-        except OSError as error:
-            raise RunError(
-                f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
-            ) from error
-        if foreign:
-            raise RunError(
-                f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
-            )
-        with ExitStack() as undone:
-            lock = RunLock(path)
-            undone.callback(lock.release)
-            with writing(path):
-                remove_remains(path)
-                manifest = manifest.with_data(run_id=new_run_id())
-                if register is not None:
-                    register(manifest.run_id)
-                table = PairTable.of(pairs)
-                write_data(path, table, variances)
-                store = cls(path, manifest, lock, table)
-                if session is None:
-                    manifest.write(path)
-                else:
-                    store.announce(session)
-            undone.pop_all()
-        return store
+        _make_folder(path)
+        with _locked(path) as lock:
+            table, run_id = PairTable.of(pairs), new_run_id()
+            has_columns = bool(table.columns.num_columns)
+            manifest = manifest.with_data(run_id=run_id, has_columns=has_columns)
+            if register is not None:
+                register(run_id)
+            write_data(path, table, variances)
+            Journal.create(path / JOURNAL, run_id, 1).close()
+            store = cls(path, manifest, lock)
+            store.pairs = table  # type: ignore[assignment]  # a new run's pairs are not read back
+            if session is None:
+                manifest.write(path)
+            else:
+                store.announce(session)
+            return store
 
     @classmethod
     def open(cls, path: Path) -> RunStore:
@@ -147,35 +123,25 @@ class RunStore(StoredRun):
             StorageError: its files are damaged.
         """
         read_manifest(path)  # RunError if the folder is not a run: do not lock it then
-        with ExitStack() as undone:
-            lock = RunLock(path)
-            undone.callback(lock.release)
-            with writing(path):
-                remove_remains(path)
-                store = cls(path, read_manifest(path), lock)
-                undone.callback(store._journal.close)
-                # git does not copy empty folders
-                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-            undone.pop_all()
-        return store
+        with _locked(path) as lock:
+            # git does not copy empty folders
+            (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+            return cls(path, read_manifest(path), lock)
 
     @property
     def variances(self) -> FloatArray | None:
         """The variances that the scheduler started with, shape (K,); None if it had none."""
-        return read_variances(self.path, len(self.space))
+        return read_variances(self.path)
 
     def fold(self) -> Fold:
         """Return the fold of all synced judgments."""
-        return folded(self.path, self.space, self.manifest.run_id)[0]
+        return fold_run(self.path, self.space, self.manifest.run_id)[0]
 
     @property
     def has_answers(self) -> bool:
         """Whether the run has answers, or batches under way, which are paid for."""
-        return (
-            bool(self._rows)
-            or self._segment > 1
-            or any(each.is_open for each in read_batches(self.path).values())
-        )
+        batches = read_batches(self.path).values()
+        return bool(self._rows) or self._segment > 1 or any(batch.is_open for batch in batches)
 
     @property
     def never_reached(self) -> bool:
@@ -229,7 +195,6 @@ class RunStore(StoredRun):
                 except StorageError:
                     self._is_behind = True
             self._rows.extend(judgments)
-            self._characters += sum(len(judgment.text) for judgment in judgments)
             self._served |= {judgment.model for judgment in judgments if judgment.counts}
 
     def sync(self) -> None:
@@ -251,7 +216,7 @@ class RunStore(StoredRun):
             self._is_behind = True
             raise
         self._synced, self._synced_end = written, end
-        if len(self._rows) >= SEGMENT_ROWS or self._characters >= SEGMENT_CHARACTERS:
+        if self._synced >= SEGMENT_ROWS or end >= SEGMENT_BYTES:
             kept = f"; every answer is kept. Make room, then go on with: robin resume {typed(self.path)}"
             with writing(self.path, kept):
                 self._seal()
@@ -285,15 +250,8 @@ class RunStore(StoredRun):
             raise ValueError("a run with answers stays")
         self.close()
         with writing(self.path):
-            if (self.path / BATCHES).exists():  # no batch was answered
-                shutil.rmtree(self.path / BATCHES)
-            for name in (
-                STATE,
-                VARIANCES,
-                COLUMNS,
-                MANIFEST,
-            ):  # the manifest last: it makes a folder a run
-                (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(self.path / BATCHES, ignore_errors=True)  # no batch was answered
+            (self.path / MANIFEST).unlink()  # it makes a folder a run
 
     def __enter__(self) -> RunStore:
         return self
@@ -302,7 +260,7 @@ class RunStore(StoredRun):
         try:
             is_nothing = isinstance(error, EndpointError) and self.never_reached
             self.close()
-            if is_nothing and {MANIFEST, STATE}.issuperset(foreign_in(self.path)):
+            if is_nothing and _foreign_in(self.path) == [MANIFEST]:
                 with writing(self.path):
                     shutil.rmtree(self.path)
         except RunError:
@@ -314,20 +272,79 @@ class RunStore(StoredRun):
     def _seal(self) -> None:
         """Make a segment of the rows. Answers that are written meanwhile go into the next journal, which is then synced."""
         with self._writing:
-            rows, end = list(self._rows), self._journal.end
+            rows = list(self._rows)
         judgments = journal_table(self.path / JOURNAL, rows)
         write_segment(judgments, self.path, self.manifest.run_id, self._segment)
         with self._writing:
-            self._journal = self._journal.rotated(self._segment + 1, behind=end)
-            self._segment += 1
+            meanwhile, number = self._rows[len(rows) :], self._segment + 1
+            journal = Journal.create(self.path / JOURNAL, self.manifest.run_id, number, meanwhile)
+            self._journal.close()
+            self._journal, self._segment, self._rows = journal, number, meanwhile
+            self._synced, self._synced_end = len(meanwhile), journal.end
+            self._is_behind = False
             self._sealed_since_state += len(rows)
-            del self._rows[: len(rows)]
-            self._synced, self._synced_end = len(self._rows), self._journal.end
-            self._characters = sum(len(row.text) for row in self._rows if isinstance(row, Judgment))
 
     def _write_state(self) -> None:
-        segments = self._segment - 1
-        fold, covered = folded(self.path, self.space, self.manifest.run_id, journal=False)
+        segments, run_id = self._segment - 1, self.manifest.run_id
+        fold, covered = fold_run(self.path, self.space, run_id, journal=False)
         if not segments or covered < segments:
-            write_snapshot(self.path, fold, self.manifest.run_id, segments)
+            write_state(self.path, fold, run_id, segments)
         self._sealed_since_state = 0
+
+
+def write_run(
+    path: Path, manifest: Manifest, pairs: Iterable[Pair], judgments: Sequence[Mapping[str, Any]]
+) -> None:
+    """Make a finished run of judgments that are all known. OSError or StorageError if the disk refuses."""
+    path.mkdir(mode=0o700)
+    run_id = new_run_id()
+    write_data(path, PairTable.of(pairs), None)
+    write_segment(journal_table(path, judgments), path, run_id, 1)
+    Journal.create(path / JOURNAL, run_id, 2).close()
+    finished = manifest.with_data(run_id=run_id).with_session(in_flight=0).with_session_end()
+    finished.write(path)
+
+
+def _make_folder(path: Path) -> None:
+    """Make the folder of a new run. RunError if it holds more than what a killed robin left before its first answer."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        foreign = _foreign_in(path)
+        journal = (path / JOURNAL).read_bytes() if (path / JOURNAL).exists() else b""
+    except OSError as error:
+        raise RunError(
+            f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
+        ) from error
+    if foreign:
+        raise RunError(
+            f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
+        )
+    if any((path / SEGMENTS).glob("*.parquet")) or journal.count(b"\n") > 1:
+        raise RunError(
+            f"{path}: holds answers, and no {MANIFEST}; restore it from a copy, or name another folder with --run"
+        )
+
+
+@contextmanager
+def _locked(run: Path) -> Iterator[RunLock]:
+    """Lock a run, and remove the temporary files of killed processes. The lock stays unless the body fails.
+
+    Raises:
+        RunError: another robin is at work on it. StorageError: the disk refuses.
+    """
+    lock = RunLock(run)
+    try:
+        with writing(run):
+            for folder in (run, run / SEGMENTS, run / BATCHES):
+                for path in folder.glob(TEMPORARY):
+                    path.unlink()
+            yield lock
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _foreign_in(run: Path) -> list[str]:
+    """Return the sorted names in a folder that neither a run nor a killed robin left there. OSError if it cannot be listed."""
+    names = sorted(file.name for file in run.iterdir())
+    return [name for name in names if name not in _FILES and not fnmatch(name, TEMPORARY)]

@@ -19,8 +19,8 @@ from robin_cli.judges.retrying import PATIENCE_S, Retrying
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.judge_spec import WITHOUT_KEY, JudgeSpec
 from robin_cli.run.manifest import Manifest
-from robin_cli.session.elsewhere import Reach, Target, asked_here
 from robin_cli.session.money import prices_at, prices_of
+from robin_cli.session.targets import Reach, Target, asked_here
 from robin_cli.settings.resolve import Resolved
 
 AUTO_CEILING = 1024
@@ -88,8 +88,7 @@ def endpoints_of(
     prices: list[Price | None] = []
     for judge in judges:
         priced = list(zip(judge.base_urls, prices_of(judge, resolved), strict=True))
-        found = [(base_url, reached(judge, base_url, price)) for base_url, price in priced]
-        asked.append(Failover(found, notify=notify))
+        asked.append(Failover([reached(judge, base_url, price) for base_url, price in priced]))
         prices.append(priced[0][1])
     return asked, prices
 
@@ -120,7 +119,7 @@ def endpoint_alone(
     asked = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
     limiter = Limiter(1, ceiling=1, clock=time.monotonic)
     chain = Retrying(asked, limiter, Notices(base_url, notify), max_retries=2)
-    return asked, Failover([(base_url, chain)], notify=notify), price
+    return asked, Failover([chain]), price
 
 
 def endpoint_at(base_url: str, judge: JudgeSpec, resolved: Resolved) -> Endpoint:

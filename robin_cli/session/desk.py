@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.asking import Questions
-from robin_cli.ask.prompts import PromptSet
+from robin_cli.ask.asking import Interview
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace
@@ -17,9 +15,11 @@ from robin_cli.run.fold import Fold
 from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.store import RunStore
 from robin_cli.session.diagnostics import Diagnostics
-from robin_cli.session.health import Fuse
+from robin_cli.session.health import STALL_S, Health
+from robin_cli.session.inputs import recorded_prompts
 from robin_cli.session.logprob_trial import LogprobTrial
 from robin_cli.session.planner import Ticket
+from robin_cli.settings.resolve import Resolved
 
 _MOST_DRAWS = 2**31
 
@@ -35,37 +35,40 @@ class RunDesk:
         names: the judges' names for messages; [""] for a single judge.
     """
 
-    def __init__(
-        self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
-    ) -> None:
-        manifest, space, noun = store.manifest, store.space, prompts.kind.form.name
+    def __init__(self, store: RunStore, fold: Fold, notify: Callable[[str], None]) -> None:
+        manifest, space = store.manifest, store.space
+        prompts = recorded_prompts(manifest)
+        noun = prompts.kind.noun
         self._asks_together = list(map(prompts.asks_together, manifest.answers))
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
-        self._questions = Questions(prompts, space, seed=manifest.seed, answers=manifest.answers)
-        self._reader = AnswerReader(
-            space,
-            prompts.kind,
-            answers=manifest.answers,
-            asks_all=prompts.asks_all,
-            notify=notify,
+        self._interview = Interview(
+            prompts, space, answers=manifest.answers, notify=notify, seed=manifest.seed
         )
         self._trial = None
         if manifest.may_use_logprobs:
-            self._trial = LogprobTrial(space, prompts.kind.form, manifest.budget, notify)
+            self._trial = LogprobTrial(space, prompts.kind, manifest.budget, notify)
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
+                name,
                 # a decision model draws nothing: its answers may be equal
                 temperature=manifest.settings["temperature"] * (answers != "decisions"),
                 arms=int((space.judge == 0).sum()),
-                notify=lambda line, who=f"{name}: " if name else "": notify(who + line),  # type: ignore[misc]
+                notify=notify,
                 run=store.path,
                 noun=noun,
             )
             for name, answers in zip(names, manifest.answers, strict=True)
         ]
-        self._fuses = [Fuse(name, noun) for name in names]
+
+    def health(self, resolved: Resolved) -> list[Health]:
+        """Return the health of each judge at the begin of a session."""
+        stall_s, pairs = max(STALL_S, 2 * resolved.timeout_s), len(self._store.pairs)
+        return [
+            Health(name, at_endpoint=resolved.at_endpoints, stall_s=stall_s, pairs=pairs)
+            for name in self.names
+        ]
 
     def judge_of(self, arm: int) -> int:
         """Return the number of an arm's judge."""
@@ -97,22 +100,22 @@ class RunDesk:
 
     def question(self, ticket: Ticket) -> Question:
         """Return the question for a ticket."""
-        return self._questions.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
+        return self._interview.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
 
     def question_about(self, tickets: Sequence[Ticket]) -> Question:
         """Return the question for tickets of one pair and judge, one for each attribute."""
         pair, arms = self.pair_of(tickets[0].arm), [ticket.arm for ticket in tickets]
-        return self._questions.question(self._store.pairs[pair], *tickets[0], arms)
+        return self._interview.question(self._store.pairs[pair], *tickets[0], arms)
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""
         if self._trial is not None:
             self._trial.look(ticket.arm, outcome)
-        return self._reader.judgments(ticket.arm, ticket.draw, outcome)
+        return self._interview.judgments(ticket.arm, ticket.draw, outcome)
 
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
         """Return the judgments of a reply that cannot be read."""
-        return self._reader.unread(ticket.arm, ticket.draw, reply)
+        return self._interview.unread(ticket.arm, ticket.draw, reply)
 
     def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
         """Look at judgments that are on disk. EndpointError if a judge never gives a rating."""
@@ -121,10 +124,7 @@ class RunDesk:
             self._reasons[arm] = reason
         if reason == "truncated" and not judgments[-1].counts:
             self._record_longer(judgments[-1].judge)
-        for judgment in judgments:
-            self._diagnostics[judge].look(arm, judgment)
-        if self._fuses:
-            self._fuses[judge].look(judgments)
+        self._diagnostics[judge].look(arm, judgments)
 
     def _record_longer(self, judge: str) -> None:
         """Make later sessions allow longer answers from the start."""
@@ -135,11 +135,11 @@ class RunDesk:
 
 def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
     """Return a function that tells whether a call, by arm and draw, has a judgment on disk."""
-    found = [
+    parts = [
         np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())
         for arm, judgments in judgments_by_arm(store.path, space, ["draw"])
     ]
-    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
     def is_judged(arm: int, draw: int) -> bool:
         at = int(np.searchsorted(keys, arm * _MOST_DRAWS + draw))

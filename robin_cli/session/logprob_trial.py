@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from robin_cli.ask.expectation import expectation_of
-from robin_cli.ask.forms import Form
+from robin_cli.ask.kinds import Kind
 from robin_cli.judges.openai_http import TRIED
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.space import ArmSpace
-from robin_cli.session.repeats import FEWEST
+from robin_cli.stats.repeats import FEWEST
 
 _ENOUGH, _MOST_WITHOUT = TRIED - 4, 1
 """Answers with log probabilities that decide, as some of those asked for may fail; and those of them without a rating."""
@@ -24,27 +24,25 @@ class LogprobTrial:
     """
 
     def __init__(
-        self, space: ArmSpace, form: Form, budget: int, notify: Callable[[str], None]
+        self, space: ArmSpace, kind: Kind, budget: int, notify: Callable[[str], None]
     ) -> None:
-        self._space, self._form, self._budget, self._notify = space, form, budget, notify
+        self._space, self._kind, self._budget, self._notify = space, kind, budget, notify
         self._found: dict[int, list[bool]] = {}
 
     def look(self, arm: int, outcome: Reply | Failure) -> None:
         """Look at the answers to a call of ``arm``."""
         judge = self._space.judge.item(arm)
-        found = self._found.setdefault(judge, [])
-        if isinstance(outcome, Failure) or len(found) >= _ENOUGH:
+        outcomes = self._found.setdefault(judge, [])
+        if isinstance(outcome, Failure) or len(outcomes) >= _ENOUGH:
             return
         scale = self._space.scale_of(arm)
         for answer in outcome.answers:
             if not answer.tokens:  # the request did not ask for them, or the endpoint sends none
                 continue
-            at = self._form.place(answer.text)
-            known = at is not None and expectation_of(
-                self._form, answer.tokens, answer.text, at, scale
-            )
-            found.append(bool(known and known.value is not None))
-            if len(found) == _ENOUGH and found.count(False) <= _MOST_WITHOUT:
+            at = self._kind.place(answer.text)
+            known = expectation_of(self._kind, answer.tokens, answer.text, at, scale)
+            outcomes.append(known.value is not None)
+            if len(outcomes) == _ENOUGH and outcomes.count(False) <= _MOST_WITHOUT:
                 self._recommend(judge)
 
     def _recommend(self, judge: int) -> None:

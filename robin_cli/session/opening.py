@@ -12,7 +12,6 @@ from pathlib import Path
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
-from robin_cli.run.made_here import keep_sendings
 from robin_cli.run.store import RunStore
 from robin_cli.session.inputs import checked_data, manifest_of, pairs_of, space_of
 from robin_cli.session.money import calls_paid_for, prices_of
@@ -20,6 +19,7 @@ from robin_cli.session.prompts import prompts_of
 from robin_cli.session.resuming import continued
 from robin_cli.session.scheduling import with_scheduler
 from robin_cli.session.variances import earlier_variances
+from robin_cli.settings.made_here import keep_sendings
 from robin_cli.settings.reading import check_budget
 from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.setting import Scope
@@ -87,4 +87,4 @@ def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:
         path if number == 1 else path.with_name(f"{path.name}-{number}")
         for number in itertools.count(1)
     )
-    return next(each for each in numbers if not each.exists())
+    return next(path for path in numbers if not path.exists())

@@ -3,7 +3,7 @@
 The user names a host, a key variable or a judge of a package by a flag, in the environment, or in
 a file given as --config. A robin.toml that robin finds in the working folder decides none of these,
 and no price or output. A run made here is trusted for the hosts, key variables and judges that
-robin kept of it (:mod:`robin_cli.run.made_here`). This machine, and OpenAI's host with the default
+robin kept of it (:mod:`robin_cli.settings.made_here`). This machine, and OpenAI's host with the default
 variable, need no naming. A host is a scheme, a name and a port.
 """
 

@@ -6,7 +6,9 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,11 +84,39 @@ def _allocation(run: RunData, words: Mapping[str, str]) -> dict[str, str]:
     return {**spent, f"scheduler {scheduler}": rule or "A policy of another package."}
 
 
-def settings_sheet(path: Path) -> Mapping[str, str]:
-    """Return the calls, dates and prompt of a run for the sheet of its settings; nothing of a file of scores."""
+def settings_sheet(path: Path) -> Mapping[str, Any]:
+    """Return the settings of a run for a sheet of a workbook, and its calls, dates and prompt unless it is a file of scores."""
     run = read_run(path, (*READ, "received_at"))
     texts = prompt_of(run)
-    return {**calls_of(standing(run, working=False)), **texts} if texts else {}
+    calls = {**calls_of(standing(run, working=False)), **texts} if texts else {}
+    manifest, decision = run.manifest, run.manifest.decision
+    of_decision: dict[str, Any] = {}
+    if decision is not None:
+        margins = dict(zip(manifest.attributes, decision.margins, strict=True))
+        margin = margins if len(set(decision.margins)) > 1 else decision.margins[0]
+        of_decision = {"margin": margin, "error_rate": decision.error_rate}
+    return {
+        "run": run.name,
+        "budget": manifest.budget,
+        **({} if manifest.budget_usd is None else {"budget_usd": manifest.budget_usd}),
+        "attributes": ", ".join(manifest.attributes),
+        "scale": {
+            name: f"{ends.low:g}-{ends.high:g}"
+            for name, ends in zip(manifest.attributes, manifest.known_ends, strict=True)
+            if ends.are_known
+        },
+        **manifest.settings,
+        **of_decision,
+        "ci_low, ci_high of scores": "95 % interval that holds on average over pairs. In version 0.1 it held for each pair, as "
+        "guaranteed_low, guaranteed_high of --guaranteed do.",
+        "seed": manifest.seed,
+        "data": manifest.data["source"],
+        "data (SHA-256)": manifest.data["sha256"],
+        "prompt (SHA-256)": manifest.prompt["sha256"],
+        "made": datetime.fromisoformat(manifest.created_at),
+        **{f"version of {name}": version for name, version in manifest.versions.items()},
+        **calls,
+    }
 
 
 def _data(run: RunData) -> Iterator[tuple[str, str]]:

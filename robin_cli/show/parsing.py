@@ -7,9 +7,8 @@ from typing import IO, Any
 
 import orjson
 
-from robin_cli.ask.forms import ANSWERS
-from robin_cli.ask.kinds import kind_of
-from robin_cli.ask.verdicts import verdict_of
+from robin_cli.ask.kinds import ANSWERS
+from robin_cli.ask.verdicts import kind_of, verdict_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 
@@ -33,7 +32,7 @@ def parse_lines(
     Raises:
         InputError: a scale or a form of answers that is none, or a line that is no object with a text.
     """
-    form = kind_of(pairwise=pairwise).form
+    kind = kind_of(pairwise=pairwise)
     allowed = (Scale(0, 2) if ties else Scale(0, 1)) if pairwise else read_scale(scale)
     if answers not in ANSWERS:
         raise InputError(f'--answers "{answers}": must be one of {", ".join(ANSWERS)}')
@@ -41,7 +40,7 @@ def parse_lines(
         if not line.strip():
             continue
         answer = _answer(line, f"{name}:{number}")
-        rating = form.parse(
+        rating = kind.parse(
             answer["text"],
             allowed,
             answers=answers,
@@ -50,7 +49,7 @@ def parse_lines(
         )
         value = verdict_of(rating.value, allowed) if pairwise else rating.value
         found: dict[str, Any] = {
-            form.name: value,
+            kind.noun: value,
             "status": "ok" if rating.reason is None else "unparsed",
         }
         if rating.reason is not None:

@@ -19,7 +19,6 @@ from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import read_batches
-from robin_cli.run.layout import CALLED
 from robin_cli.run.locking import is_locked
 from robin_cli.run.manifest import Manifest
 from robin_cli.run.pair_files import count_empty_responses
@@ -80,7 +79,7 @@ class Status:
     @property
     def facts(self) -> dict[str, Any]:
         """The object of ``robin status --json``."""
-        found, is_run = self.found, self.found.run.path not in CALLED
+        found, is_run = self.found, not self.found.run.manifest.file_of_scores
         results = {
             "answer": found.answer,
             "next": self.next_step,
@@ -110,7 +109,7 @@ class Status:
             "given up": counted(facts["retired_reasons"], goal.noun),
             **self._cost_lines(),
         }
-        unknown = _LINES_OF_A_RUN if found.run.path in CALLED else ()
+        unknown = _LINES_OF_A_RUN if found.run.manifest.file_of_scores else ()
         return {name: line for name, line in lines.items() if line and name not in unknown}
 
     @property
@@ -153,7 +152,7 @@ class Status:
     def _problems(self) -> dict[str, str]:
         """Return how the calls went in words, by name; only problems are listed."""
         facts, goal = self.known, self.found.goal
-        repeated, in_flight = facts["repeated_judgments"], facts["in_flight_at_stop"]
+        in_flight = facts["in_flight_at_stop"]
         stopped = "unknown: it was killed, or is new" if in_flight is None else str(in_flight)
         batches = [_batch_text(each) for each in facts["under_way"]]
         empty = facts["empty_responses"]
@@ -162,7 +161,6 @@ class Status:
             "answers": self._answers,
             "failed calls": counted(facts["failed"]),
             "refused": refused_text(facts["refused"], facts["waited_s"]),
-            "repeated": f"{number_of(repeated, 'judgment')}, not counted" if repeated else "",
             "rows left out": self._left_out,
             "empty responses": f"{empty:,}, judged as they are" if empty else "",
             "in flight at stop": "" if facts["state"] in {"working", "finished"} else stopped,
@@ -290,7 +288,6 @@ def _work(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:
         "failed": _counts(answers.filter(pc.equal(answers["status"], "failed"))["reason"]),
         "refused": sum(each.get("refused", 0) for each in manifest.sessions),
         "waited_s": sum(each.get("waited_s", 0.0) for each in manifest.sessions),
-        "repeated_judgments": run.fold.draws.set_aside,
         "in_flight_at_stop": last.get("in_flight"),
         "under_way": waiting,
         "pairs": len(run.pair_ids),

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.data.pools import Pool
 from robin_cli.goals.checks import check_groups, check_verdicts
 from robin_cli.goals.making import goal_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, SCORE, SYSTEM
+from robin_cli.model.decision import BEST, SCORE, SYSTEM, named_in
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.systems import Systems
-from robin_cli.run.decide import named_in
 from robin_cli.run.inquiry import Inquiry
-from robin_cli.run.pools import VerdictPool, load_pools, load_verdicts
+from robin_cli.run.pools import has_verdicts, is_run, load_pools, ratings_by_arm
+from robin_cli.run.reader import read_run
 from robin_cli.simulate.experiment import Subject
 from robin_cli.simulate.settings import SIMULATION, SimulationSettings
 
@@ -31,7 +32,7 @@ _NOT_OF_VERDICTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Recorded(Inquiry):
     """A pool in the form that goals are made from. InputError for a decision that it cannot have.
 
@@ -89,17 +90,56 @@ def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
                 f"--pairwise: not with {SIMULATION[name].flag}, which {why}; leave one of the two out"
             )
     check_verdicts(settings.decide, settings.margin)
-    pools: list[VerdictPool] = _named(load_verdicts(settings.pool or ""), settings, "no judge")
     subjects = []
-    for pool in pools:
-        pairs = pool.pairs[: settings.limit]
-        orders = zip(*(each[: settings.limit] for each in pool.points), strict=True)
-        space = ArmSpace(
-            [pair.pair_id for pair in pairs], (PREFERENCE,), (pool.name,), (Scale(0, 2),), ORDERS
-        )
-        goal = goal_of(_recorded(settings, pool.name, space, pairs))
-        subjects.append(Subject(pool.name, tuple(each for both in orders for each in both), goal))
+    judges = _verdicts(Path(settings.pool or ""))
+    for name, compared in _named(judges, settings, "no judge"):
+        some = compared[: settings.limit]
+        pairs, points = [pair for pair, _ in some], [each for _, both in some for each in both]
+        ids = [pair.pair_id for pair in pairs]
+        space = ArmSpace(ids, (PREFERENCE,), (name,), (Scale(0, 2),), ORDERS)
+        goal = goal_of(_recorded(settings, name, space, pairs))
+        subjects.append(Subject(name, tuple(points), goal))
     return subjects
+
+
+def _verdicts(path: Path) -> dict[str, tuple[str, list[tuple[Pair, list[IntArray]]]]]:
+    """Return each judge's name and comparisons by that name: the pair, and for each of ORDERS its verdicts.
+
+    A verdict is 2 if A was better, 1 for a tie, 0 if B was, whichever the judge read first.
+
+    Raises:
+        InputError: not a run of verdicts; it has no such comparison, or its verdicts are probabilities.
+        RunError, StorageError: the folder is not a run, or is damaged.
+    """
+    if not is_run(path) or not has_verdicts(path):
+        raise InputError(
+            f"{path}: holds no verdicts; name a run of robin judge --pairwise, or leave --pairwise out"
+        )
+    run = read_run(path)
+    low, high = run.space.ends
+    verdicts = [
+        2 * (ratings - low[arm]) / (high - low)[arm]
+        for arm, ratings in enumerate(ratings_by_arm(run))
+    ]
+    if any((points != np.rint(points)).any() for points in verdicts):
+        raise InputError(
+            f"{path}: its verdicts are probabilities, and a simulation draws whole verdicts; name another run"
+        )
+    judges = {}
+    for judge, name in enumerate(run.space.judges):
+        arms = np.flatnonzero(run.space.judge == judge).reshape(len(run.pair_ids), -1)
+        compared = [
+            (run.pairs[at], [verdicts[arm].astype(np.int64) for arm in both])
+            for at, both in enumerate(arms.tolist())
+            if all(len(verdicts[arm]) for arm in both)
+        ]
+        if compared:
+            judges[name] = name, compared
+    if not judges:
+        raise InputError(
+            f"{path}: holds no comparison with verdicts in both orders; judge more of it, or name another run"
+        )
+    return judges
 
 
 def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from robin_cli.model.arms import FloatArray
-from robin_cli.run.fold import counts_by_scale
 from robin_cli.run.reader import RunData
+from robin_cli.stats.level_counts import counts_by_scale
 
 _MOST_SPREAD = 0.25
 """CV², the squared coefficient of variation of the true variances: their standard deviations then differ by about a quarter."""

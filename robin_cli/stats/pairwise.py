@@ -17,9 +17,9 @@ from robin_cli.model.errors import shown
 from robin_cli.policies.bradley_terry import NotConnected
 from robin_cli.policies.circles import Circle, circle
 from robin_cli.policies.registry import DEFAULT
-from robin_cli.run.named import Named
 from robin_cli.run.reader import RunData
 from robin_cli.stats.intervals import ALPHA
+from robin_cli.stats.named import Named
 from robin_cli.stats.order_effect import effects_of
 from robin_cli.stats.ranking import Ranking, ranking
 from robin_cli.stats.scores import Columns, Scores, told_scores
@@ -76,7 +76,7 @@ def run_ranking(run: RunData) -> Ranking:
 
 def _were_chosen(run: RunData) -> bool:
     """Return whether earlier verdicts chose which systems were compared: errors of a ranking are then larger than they look."""
-    matches = run.inquiry.matches
+    matches = run.matches
     return run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Literal
 
-from robin_cli.model.decision import MARGIN, RELATIONS, SCORE, Criterion
+from robin_cli.model.decision import MARGIN, RELATIONS, SCORE, Criterion, attribute_named, number_in
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import Ends, Scale
-from robin_cli.run.decide import attribute_named, number_in
 
 Kind = Literal["mean", "share", "all", "compare"]
 

@@ -175,7 +175,7 @@ def subjects(
     run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None
 ) -> Iterator[tuple[str, Subject]]:
     """Yield the name and the rows of each attribute (and judge) of ``tables``; ``given``: people's labels."""
-    space, told = run.space, run.manifest.told_scales
+    space, told = run.space, run.manifest.score_scales
     people = [people_of(run, name, given) for name in space.attributes]
     units = [
         (mine.high - mine.low) / (own.high - own.low)

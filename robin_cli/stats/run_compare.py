@@ -274,7 +274,7 @@ def check_alike(runs: Sequence[RunData], notify: Notify) -> None:
     first = runs[0]
     for other in runs[1:]:
         if differing := differing_in(first.manifest, other.manifest):
-            if first.manifest.told_scales == other.manifest.told_scales != first.manifest.scales:
+            if first.manifest.score_scales == other.manifest.score_scales != first.manifest.scales:
                 notify(
                     f"judged in different ways, and the difference includes that: {'; '.join(differing)}"
                 )

@@ -193,7 +193,7 @@ def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
 
 def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
     """Return the number of each pair's prompt, shape (pairs,), and their texts by number; groups if it decides among these."""
-    if (groups := run.inquiry.groups_by_name) is not None:
+    if (groups := run.groups_by_name) is not None:
         return groups
     texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
     return run.prompts, dict(zip(run.prompts.tolist(), texts, strict=True)).values()

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.fold import counts_by_scale
-from robin_cli.run.named import Named
 from robin_cli.run.reader import RunData
 from robin_cli.stats.decided import Decided, decide
 from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
-from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from robin_cli.stats.moderated import likely_intervals, skewed
+from robin_cli.stats.named import Named
 from robin_cli.stats.row_scores import row_scores
 
 
@@ -216,9 +215,9 @@ def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -
     if any(run.manifest.expected):  # expectations are kept in steps of 2⁻²⁰: 2.7 is 2.7 again
         columns = {**found.columns, "score": found.numbers("score").round(6)}
         found = replace(found, columns=columns)
-    if run.manifest.told_scales == run.manifest.scales:
+    if run.manifest.score_scales == run.manifest.scales:
         return found
-    (scale,), (told,) = run.manifest.scales, run.manifest.told_scales
+    (scale,), (told,) = run.manifest.scales, run.manifest.score_scales
     unit = (told.high - told.low) / (scale.high - scale.low)
     places = {name: told.low + unit * (found.numbers(name) - scale.low) for name in _PLACES}
     widths = {name: unit * found.numbers(name) for name in _WIDTHS if name in found.columns}
@@ -239,7 +238,7 @@ _WIDTHS = ("std_error", "judge_spread")
 
 def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
     """Yield :func:`rated_parts` on the scales that people see."""
-    ends = dict(zip(run.manifest.scales, run.manifest.told_scales, strict=True))
+    ends = dict(zip(run.manifest.scales, run.manifest.score_scales, strict=True))
     for rows, parts in rated_parts(run):
         told = ends[Scale(int(parts[0].low), int(parts[0].high))]
         yield rows, [replace(each, low=told.low, high=told.high) for each in parts]

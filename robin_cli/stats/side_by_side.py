@@ -124,7 +124,7 @@ _COMMON = "have no pair and attribute in common"
 def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
     """Return the scales of the attributes that both rate. InputError if there are none, or they differ."""
     of_a, of_b = (
-        dict(zip(each.manifest.attributes, each.manifest.told_scales, strict=True))
+        dict(zip(each.manifest.attributes, each.manifest.score_scales, strict=True))
         for each in (a, b)
     )
     shared = {name: scale for name, scale in of_a.items() if name in of_b}

@@ -97,7 +97,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     of_rows = row_scores(space, None, Sums(n, totals, squares), arms=arms)
     means, errors = of_rows.score[mine], of_rows.error[mine]
     place = space.attributes.index(attribute)
-    scale, told = run.manifest.scales[place], run.manifest.told_scales[place]
+    scale, told = run.manifest.scales[place], run.manifest.score_scales[place]
     if told != scale:
         unit = (told.high - told.low) / (scale.high - scale.low)
         means, errors = told.low + unit * (means - scale.low), unit**2 * errors

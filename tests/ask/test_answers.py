@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.kinds import RATE
+from robin_cli.ask.asking import Interview
+from robin_cli.ask.prompts import load_prompts
 from robin_cli.model.exchange import Answer, Failure, Reply
 from robin_cli.model.records import Judgment, Scale, Usage
 from robin_cli.model.space import ArmSpace
 
 SPACE = ArmSpace(["p", "q"], ["clarity", "tone"], ["big", "small"], [Scale(0, 4), Scale(1, 10)])
+RATE = load_prompts(["helpfulness"])
 USAGE = Usage(prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
 
 
@@ -21,7 +22,7 @@ def read(
 ) -> list[Judgment]:
     settings = {"answers": ["text"] * 2} | how
     said = [] if notes is None else notes
-    return AnswerReader(SPACE, RATE, notify=said.append, **settings).judgments(arm, 7, outcome)  # type: ignore[arg-type]
+    return Interview(RATE, SPACE, notify=said.append, **settings).judgments(arm, 7, outcome)  # type: ignore[arg-type]
 
 
 def reply(*texts: str, usage: Usage = USAGE) -> Reply:
@@ -69,7 +70,7 @@ def test_keeps_a_failure_as_one_judgment_with_its_reason() -> None:
 
 def test_says_once_of_each_judge_that_its_answers_do_not_have_the_format() -> None:
     notes: list[str] = []
-    reader = AnswerReader(SPACE, RATE, answers=["json"] * 2, notify=notes.append)
+    reader = Interview(RATE, SPACE, answers=["json"] * 2, notify=notes.append)
     for arm in (0, 1, 0, 1):
         reader.judgments(arm, 0, reply("Rating: 3"))
     reader.judgments(0, 0, reply('{"feedback": "", "rating": 3}'))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.decisions import read_decision
+from robin_cli.ask.answers import read_decision
 from robin_cli.ask.ratings import RATING
 from robin_cli.ask.verdicts import VERDICT
 from robin_cli.model.exchange import Answer

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.kinds import ORDERS, PREFER, PREFERENCE
 from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.ask.rubrics import known_attributes, rubric_of
-from robin_cli.ask.verdicts import VERDICT
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE, VERDICT
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
 
@@ -67,7 +66,7 @@ def test_a_run_keeps_what_it_asked() -> None:
             assert (again.sha256, again.scales, again.kind) == (
                 prompts.sha256,
                 prompts.scales,
-                PREFER,
+                VERDICT,
             )
             assert again.attributes == prompts.attributes == (*criterion, PREFERENCE)[:1]
             assert all(asked(again, order) == asked(prompts, order) for order in ORDERS), (

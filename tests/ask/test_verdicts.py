@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robin_cli.ask.answers import AnswerReader
+from robin_cli.ask.asking import Interview
 from robin_cli.ask.expectation import expectation_of
-from robin_cli.ask.kinds import ORDERS, PREFER, PREFERENCE
-from robin_cli.ask.verdicts import VERDICT
+from robin_cli.ask.prompts import load_prompts
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE, VERDICT
 from robin_cli.model.exchange import Answer, Reply
 from robin_cli.model.records import Scale, Usage
 from robin_cli.model.space import ArmSpace
@@ -409,8 +409,11 @@ SPACE = ArmSpace(["p"], (PREFERENCE,), ["judge"], [TIES], ORDERS)
 def kept(
     arm: int, text: str, tokens: list[dict[str, Any]] | None = None
 ) -> tuple[int | None, float | None]:
-    reader = AnswerReader(
-        SPACE, PREFER, answers=["text" if tokens is None else "logprobs"], notify=lambda _: None
+    reader = Interview(
+        load_prompts(pairwise=True),
+        SPACE,
+        answers=["text" if tokens is None else "logprobs"],
+        notify=lambda _: None,
     )
     reply = Reply((Answer(text, "stop", tokens=tokens),), "m", Usage(), None, 0.0)
     (judgment,) = reader.judgments(arm, 0, reply)

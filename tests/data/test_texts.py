@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from robin_cli.data.groups import numbered
 from robin_cli.data.texts import Texts, numbered_texts
-from robin_cli.run.named import Named
+from robin_cli.stats.named import Named
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 

@@ -6,17 +6,15 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.judges.failover import CircuitBreaker, Failover
+from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Judge, Notices
-from robin_cli.judges.limiter import Limiter
-from robin_cli.judges.permits import Permit
-from robin_cli.judges.retrying import Retrying
+from robin_cli.judges.limiter import Limiter, Permit
+from robin_cli.judges.retrying import CircuitBreaker, Retrying
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.records import Usage
@@ -50,16 +48,18 @@ class Scripted(Judge):
 def endpoints(told: list[str], *judges: Scripted, at_a_time: Iterable[int] = ()) -> Failover:
     """One judge at these addresses, each with room for so many calls (4), none of them retried there."""
     clock = asyncio.get_running_loop().time
-    notices = Notices("", lambda _: None)
-    how: dict[str, Any] = {"max_retries": 0, "clock": clock}
-    chains = [
-        Retrying(judge, Limiter(room, ceiling=room, clock=clock), notices, **how)
-        for judge, room in zip(
-            judges, itertools.chain(at_a_time, itertools.repeat(4)), strict=False
-        )
-    ]
-    named = [(f"http://{number}", chain) for number, chain in enumerate(chains)]
-    return Failover(named, clock=clock, notify=told.append)
+    rooms = itertools.chain(at_a_time, itertools.repeat(4))
+    return Failover(
+        [
+            Retrying(
+                judge,
+                Limiter(room, ceiling=room, clock=clock),
+                Notices(f"http://{number}", told.append),
+                clock=clock,
+            )
+            for number, (judge, room) in enumerate(zip(judges, rooms, strict=False))
+        ]
+    )
 
 
 async def work(judge: Failover, callers: int, seconds: float) -> Counter[str]:
@@ -105,9 +105,10 @@ def test_moves_the_calls_of_an_endpoint_that_is_away_and_tries_it_again() -> Non
     # tried again now and then, with one call
     assert len([at for at in asked if 11 <= at < 70]) <= 6
     assert len([at for at in asked if at > 150]) > 1_000
-    assert [("circuit open" in line, "answers again" in line) for line in told] == [
-        (True, False),
-        (False, True),
+    assert ["circuit open" in line or "answers again" in line for line in told] == [
+        False,
+        True,
+        True,
     ]
 
 

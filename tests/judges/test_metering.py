@@ -53,7 +53,7 @@ def test_refuses_to_limit_money_without_a_price_and_wants_both_prices_or_neither
 
 
 def test_counts_what_the_endpoint_says_of_tokens_and_of_the_cost() -> None:
-    priced = Meter(Price(given=(1.0, 2.0)))
+    priced = Meter(Price(rates=(1.0, 2.0)))
     usage = priced.measured(MESSAGES, [ANSWER], Usage(100, 20))
     assert (usage.prompt_tokens, usage.completion_tokens, usage.estimated) == (100, 20, False)
     assert usage.cost_usd == pytest.approx(140e-6)
@@ -63,7 +63,7 @@ def test_counts_what_the_endpoint_says_of_tokens_and_of_the_cost() -> None:
 
 
 def test_estimates_what_is_missing_by_what_was_counted_before_and_says_so() -> None:
-    meter = Meter(Price(given=(1.0, 1.0)))
+    meter = Meter(Price(rates=(1.0, 1.0)))
     first = meter.measured(MESSAGES, [ANSWER], Usage())
     assert (first.prompt_tokens, first.completion_tokens, first.estimated) == (100, 10, True)
     meter.measured(MESSAGES, [ANSWER], Usage(200, 20))  # two characters a token, it turns out
@@ -75,7 +75,7 @@ def test_estimates_what_is_missing_by_what_was_counted_before_and_says_so() -> N
 def test_never_reckons_a_call_below_what_it_can_cost(
     text: str, max_tokens: int, samples: int
 ) -> None:
-    meter = Meter(Price(given=(1.0, 2.0)))
+    meter = Meter(Price(rates=(1.0, 2.0)))
     at_most = meter.most([{"role": "user", "content": text}], max_tokens, samples)
     assert at_most >= (len(text.encode()) + 2.0 * max_tokens * samples) / 1e6
 
@@ -97,10 +97,8 @@ def test_prices_batches_as_the_list_does_or_at_half() -> None:
         assert alone is not None, (model, url)
         if url == GROQ:
             assert batch is None
-            assert alone.at(batch=True) is None
             continue
         assert batch is not None, (model, url)
-        assert batch == alone.at(batch=True)
         assert batch.cost(10**6, 10**6) == pytest.approx(alone.cost(10**6, 10**6) / 2), (model, url)
 
 
@@ -111,15 +109,10 @@ def test_knows_no_price_of_a_model_that_its_provider_does_not_sell_by_batch() ->
         prices_at(judge, batch=True, is_limited=True)
 
 
-def test_takes_given_prices_as_those_of_the_calls_and_twice_them_without_the_batch_service() -> (
-    None
-):
+def test_takes_given_prices_as_those_of_the_calls() -> None:
     price = price_of("our-own-model", OPENAI, price_in=1.0, price_out=3.0, batch=True)
     assert price is not None
     assert price.cost(10**6, 10**6) == pytest.approx(4.0)
-    alone = price.at(batch=False)
-    assert alone is not None
-    assert alone.cost(10**6, 10**6) == pytest.approx(8.0)
 
 
 def test_prices_cached_tokens_apart_where_their_price_is_given() -> None:

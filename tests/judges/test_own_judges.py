@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from robin_cli import judge, open_run
-from robin_cli.judges import registry
+from robin_cli.judges import functions
 from robin_cli.judges.functions import Checked, FunctionJudge
 from robin_cli.judges.judge import Options
 from robin_cli.judges.metering import Meter, Price
@@ -297,7 +297,7 @@ def test_says_that_an_answer_is_text() -> None:
 
 def test_keeps_no_more_answers_than_were_asked_for_and_counts_all_of_them() -> None:
     three = Reply((Answer("Rating: 3\ud800"),) * 3, "m", Usage(prompt_tokens=10), "id", 0.0)
-    outcome = ask(lambda _: three, price=Price(given=(1e6, 0.0)))
+    outcome = ask(lambda _: three, price=Price(rates=(1e6, 0.0)))
     assert isinstance(outcome, Reply)
     assert [answer.text for answer in outcome.answers] == ["Rating: 3?"]
     assert outcome.usage.cost_usd == 10.0
@@ -345,7 +345,7 @@ def test_names_the_package_whose_judge_is_broken(install: Install, code: str, sa
     with pytest.raises(
         InputError, match="--judge broken: the package robin-broken, which adds broken, failed"
     ) as raised:
-        registry.judge_named("broken", Options("m"))
+        functions.judge_named("broken", Options("m"))
     assert said in str(raised.value)
     assert str(raised.value).endswith("pip uninstall robin-broken")
 
@@ -356,11 +356,11 @@ def test_says_which_judges_there_are_and_which_two_have_one_name(install: Instal
     refuses(
         InputError,
         r"robin-one and robin-two both add twin. Uninstall one",
-        registry.check_known,
+        functions.check_known,
         "twin",
     )
     said = r'no "twim"; there are: openai, twin .others come with packages.; did you mean "twin"'
-    refuses(InputError, said, registry.check_known, "twim")
+    refuses(InputError, said, functions.check_known, "twim")
 
 
 def test_a_package_adds_a_judge_that_robin_uses_by_name(install: Install, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from robin_cli.judges.failover import Failover
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.retrying import Retrying
 from robin_cli.judges.transport import Endpoint, Response, Transport
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
@@ -21,7 +20,6 @@ from tests.judges.virtual import run
 from tests.judges.wire import completion
 
 QUESTION = Question([])
-NO_KEY = Redactor("none")
 GOOD = Reply((Answer("Rating: 3"),), "m", Usage(), None, 0.0)
 
 
@@ -42,7 +40,7 @@ def retrying(judge: Judge, at_a_time: int, *, rpm: float | None = None) -> Failo
     notices = Notices("m", lambda _: None)
     limiter = Limiter(at_a_time, ceiling=at_a_time, clock=asyncio.get_running_loop().time, rpm=rpm)
     chain = Retrying(judge, limiter, notices, max_retries=6)
-    return Failover([("m", chain)], notify=lambda _: None)
+    return Failover([chain])
 
 
 @pytest.mark.parametrize("at_a_time", [1, 4])
@@ -146,13 +144,9 @@ class Strict(Transport):
         sent = orjson.loads(body)
         for name in ("seed", "top_p"):
             if name in sent:
-                return Response(
-                    400,
-                    {},
-                    orjson.dumps({"error": {"message": "not supported", "param": name}}),
-                    NO_KEY,
-                )
-        return Response(200, {}, orjson.dumps(completion()), NO_KEY)
+                refusal = {"error": {"message": "not supported", "param": name}}
+                return Response(400, {}, orjson.dumps(refusal))
+        return Response(200, {}, orjson.dumps(completion()))
 
 
 @pytest.mark.parametrize("at_a_time", [1, 8])

@@ -17,7 +17,8 @@ import pandas as pd
 import pytest
 from aiohttp import web
 
-from robin_cli.judges.redaction import Redactor, WithoutKey
+from robin_batch.files import WithoutKey
+from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure

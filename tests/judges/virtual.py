@@ -185,7 +185,7 @@ async def load(server: Server, limiter: Limiter, seconds: float) -> None:
     loop = asyncio.get_running_loop()
     notices = Notices("m", lambda _: None)
     chain = Retrying(Asked(server), limiter, notices, max_retries=6, clock=loop.time)
-    asked = Failover([("m", chain)], notify=lambda _: None, clock=loop.time)
+    asked = Failover([chain])
     calls: set[asyncio.Task[Reply | Failure]] = set()
 
     async def begin() -> None:

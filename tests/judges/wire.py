@@ -128,7 +128,7 @@ async def judge_at(
     notices = Notices(url, talk.notices.append)
     asked = OpenAIJudge(Endpoint(**settings), meter=meter, notify=talk.notices.append)
     chain = Retrying(asked, clock.limiter, notices, max_retries=max_retries, sleep=clock.sleep)
-    judge = Failover([(url, chain)], notify=talk.notices.append, sleep=clock.sleep)
+    judge = Failover([chain], sleep=clock.sleep)
     try:
         yield judge, talk
     finally:

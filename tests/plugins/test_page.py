@@ -15,8 +15,8 @@ import pytest
 
 import robin_cli
 from robin_cli.data.pairs import load_pairs
+from robin_cli.judges.functions import judge_named
 from robin_cli.judges.judge import Options
-from robin_cli.judges.registry import judge_named
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
@@ -33,7 +33,7 @@ PAIRS = DEMO / "pairs.jsonl"
 CARRIER = """
 from functools import partial
 
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.engine import Engine
 

@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Pair, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Compared, Matches
-from robin_cli.run.inquiry import matches_among
+from robin_cli.run.inquiry import Inquiry
 
 POINTS = Scale(0, 2)
 
@@ -39,7 +39,7 @@ def matches(
 ) -> Matches:
     names = [f"j{number}" for number in range(judges)]
     space = ArmSpace([pair.pair_id for pair in pairs], (PREFERENCE,), names, [POINTS], ORDERS)
-    return matches_among(space, pairs, seed, wants_best=wants_best)
+    return Inquiry({"decide": "best" if wants_best else None}, space, pairs, seed).matches
 
 
 def asked_in_turn(found: Matches) -> list[str]:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from robin_cli.model.arms import Sums
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.second_opinion import Opinions, gain_of_call, opinions_of, pooled
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 
 TEN = Scale(1, 10)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from robin_cli.model.decision import decision_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 
 
 @pytest.mark.parametrize(

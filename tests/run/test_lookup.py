@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from unittest.mock import patch
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,10 +14,9 @@ from robin_cli.data.texts import Texts
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.run import seen
-from robin_cli.run.lookup import CALLS_OF_AN_ARM, ArmLookup, Draws
+from robin_cli.run import lookup
+from robin_cli.run.lookup import ArmLookup
 from robin_cli.run.schema import judgments_table
-from robin_cli.run.seen import Seen
 from tests.conftest import refuses
 from tests.run.test_store import judgment
 
@@ -35,7 +32,7 @@ def test_finds_each_judgments_arm_whatever_pairs_are_called(
     data: st.DataObject, ids: list[str], judges: list[str]
 ) -> None:
     space = space_of(ids, judges)
-    lookup = ArmLookup(space)
+    arms_of = ArmLookup(space).arms_of
     for _ in range(2):  # a run is read in parts
         arms = data.draw(st.lists(st.integers(0, len(space) - 1), max_size=60))
         rows = [
@@ -47,15 +44,15 @@ def test_finds_each_judgments_arm_whatever_pairs_are_called(
             )
             for arm in arms
         ]
-        assert lookup.arms_of(judgments_table(rows)).tolist() == arms
+        assert arms_of(judgments_table(rows)).tolist() == arms
 
 
 @pytest.mark.parametrize("bits", [0, 2])
 def test_tells_pairs_apart_whose_hashes_are_the_same(
     monkeypatch: pytest.MonkeyPatch, bits: int
 ) -> None:
-    whole = seen._hashed
-    monkeypatch.setattr(seen, "_hashed", lambda ids: whole(ids) % np.uint64(2**bits) + np.uint64(1))
+    whole = lookup._hashed
+    monkeypatch.setattr(lookup, "_hashed", lambda ids: whole(ids) % 2**bits)
     ids = [f"p{number}" for number in range(20)]
     space = space_of(ids)
     asked = [19, 3, 3, 0, 12]
@@ -78,42 +75,3 @@ def test_refuses_judgments_of_what_the_run_does_not_have(name: str, value: str) 
         ArmLookup(space_of(["p0", "p1"], ["a", "b"])).arms_of,
         changed,
     )
-
-
-def test_knows_of_every_call_whether_it_came_before() -> None:
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        draws, seen = Draws(np.zeros(3, np.int64)), set[tuple[int, int]]()
-        for _ in range(12):
-            arm, draw = rng.integers(0, 3, 9), rng.integers(0, 5 + 40 * (seed % 2), 9)
-            wanted = []
-            for call in zip(arm.tolist(), draw.tolist(), strict=True):
-                wanted.append(call not in seen)
-                seen.add(call)
-            assert draws.first(arm, draw).tolist() == wanted
-        begin, end = draws.missing
-        missing = {
-            number
-            for each in zip(begin.tolist(), end.tolist(), strict=True)
-            for number in range(*each)
-        }
-        calls = {
-            arm * CALLS_OF_AN_ARM + draw for arm in range(3) for draw in range(draws.next[arm])
-        }
-        assert missing == calls - {arm * CALLS_OF_AN_ARM + draw for arm, draw in seen}
-
-
-@given(
-    st.lists(st.lists(st.text("ab", max_size=3), max_size=8), max_size=8),
-    st.sampled_from([1, 2, 64]),
-)
-def test_finds_each_id_that_there_was(parts: list[list[str]], smallest: int) -> None:
-    with patch.object(seen, "_SMALLEST", smallest):
-        known, rows = Seen(), dict[str, int]()
-        for part in parts:
-            found = known.find(part).tolist()
-            assert found == [rows.get(each, -1) for each in part]
-            new = [each for each in dict.fromkeys(part) if each not in rows]
-            known.add(new, len(rows))
-            rows |= {each: len(rows) + at for at, each in enumerate(new)}
-        assert known.find(list(rows)).tolist() == list(rows.values())

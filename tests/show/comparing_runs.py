@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.records import Pair
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.schema import JUDGMENTS

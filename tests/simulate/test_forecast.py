@@ -12,12 +12,12 @@ from robin_cli.goals.base import Goal
 from robin_cli.goals.own.decide import Deciding
 from robin_cli.goals.own.estimate import Estimate
 from robin_cli.model.arms import IntArray
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.simulate.experiment import World
 from robin_cli.simulate.forecast import (
     SHARE_WITHIN,

@@ -10,6 +10,7 @@ import pytest
 
 from robin_cli.goals.decided import DecisionsWatch
 from robin_cli.model.arms import FloatArray, WritableArms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
@@ -17,7 +18,6 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.of_goals import deciding
 from robin_cli.policies.registry import DEFAULT, POLICIES, chosen
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.session.planner import Planner
 from robin_cli.simulate.runs import Ratings, simulate
 from robin_cli.stats.court import DecisionCourt

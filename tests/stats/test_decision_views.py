@@ -13,14 +13,13 @@ import pytest
 from scipy import stats
 
 from robin_cli.model.arms import FloatArray, WritableArms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
-from robin_cli.run.fold import counts_by_scale
 from robin_cli.stats.curve import likely_wrong_curve
 from robin_cli.stats.decided import decide
-from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from robin_cli.stats.likely_wrong import DRAWS, likely_wrong
 
 FIVE = Scale(0, 4)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from robin_cli.goals.decided import decision_facts
 from robin_cli.model.arms import WritableArms
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.simulate.runs import Ratings, simulate
 from robin_cli.stats.court import DecisionCourt
 from robin_cli.stats.decided import Decided, decide, decisions_by

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from robin_cli.model.arms import Sums
+from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.task import Task
-from robin_cli.run.decide import decision_of
 from robin_cli.stats.likely_wrong import is_enough_asked, likely_wrong
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.preferences import Preferences
 from robin_cli.model.records import RETIRE_AFTER, Pair, Scale

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from robin_cli.ask.kinds import ORDERS, PREFERENCE
+from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.space import ArmSpace

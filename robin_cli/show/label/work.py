@@ -177,13 +177,13 @@ class Labelling:
             raise InputError("there is no such item on this page; load it again")
         attribute = self.items[number].attribute
         if value is not None and value not in {each for _, each in self._choices(attribute)}:
-            scale = self.run.manifest.told_scales[attribute]
+            scale = self.run.manifest.score_scales[attribute]
             raise InputError(f"the label {value:g} is off the scale {scale}")
 
     def _choices(self, attribute: int) -> list[tuple[str, float]]:
         if self.is_of_two:
             return [("A", 1.0), ("tie", 0.5), ("B", 0.0)]
-        scale = self.run.manifest.told_scales[attribute]
+        scale = self.run.manifest.score_scales[attribute]
         return [(str(level), float(level)) for level in range(int(scale.low), int(scale.high) + 1)]
 
     def _check_file(self) -> None:

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from robin_cli.data.images import named
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, distinct_judgments
+from robin_cli.run.reader import RunData
 from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import read_judgments
 from robin_cli.stats.run_compare import Compared
 from robin_cli.stats.side_by_side import shared_pairs
 
@@ -122,7 +123,7 @@ class Judged:
 
     def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
         space = self._space = run.space
-        self._in_words, self._scale = run.manifest.kind.in_words, space.scales[0]
+        self._kind, self._scale = run.manifest.kind, space.scales[0]
         self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
         is_wanted = np.zeros(len(run.pair_ids), dtype=np.bool_)
         is_wanted[pairs] = True
@@ -150,11 +151,11 @@ class Judged:
                     column[row].as_py() for column in self._columns.values()
                 )
                 said = cut(feedback or text, longest)
-                if self._in_words is None:
+                if len(self._kind.variants) == 1:
                     rating = rating if expected is None else round(expected, 2)
                     answers.append([name, rating, reason or "", said, ""])
                 else:
-                    verdict = reason or self._in_words(rating, self._scale)
+                    verdict = reason or self._kind.in_words(rating, self._scale)
                     asked = name[:1].upper() + name[1:].replace("-", " ", 1)
                     answers.append(["", None, verdict, said, asked])
         return answers
@@ -163,7 +164,7 @@ class Judged:
 def _read(run: RunData, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
     """Yield the answers of the judgments ``mine``, shape (rows,); others may have come since."""
     start = 0
-    for table in distinct_judgments(run.path, tuple(_JUDGED)):
+    for table in read_judgments(run.path, tuple(_JUDGED)):
         wanted = mine[start : start + len(table)]
         start += len(table)
         yield table.slice(0, len(wanted)).filter(pa.array(wanted))

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from robin_batch import rounds as in_rounds
 from robin_batch.folder import Batches
 from robin_batch.rounds import Rounds, Sender
-from robin_cli.ask.answers import AnswerReader
-from robin_cli.ask.kinds import RATE
+from robin_cli.ask.asking import Interview
+from robin_cli.ask.prompts import load_prompts
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.arms import WritableArms
@@ -31,14 +31,15 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.own.two_priors import TwoPriors
 from robin_cli.run.batches import Submission, read_batches
-from robin_cli.session.books import Books
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk
+from robin_cli.session.ledger import Ledger
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.round_sizes import first_depth
 from robin_cli.session.stop import Stop
 
 PAIRS = 4
+RATE = load_prompts(["helpfulness"])
 RUN_ID = "0123456789abcdef"
 
 
@@ -52,7 +53,7 @@ class Desk(RunDesk):
         self.space = ArmSpace(
             [f"p{n}" for n in range(PAIRS)], ["helpfulness"], ["m"], [Scale(0, 4)]
         )
-        self._reader = AnswerReader(self.space, RATE, answers=["text"], notify=lambda _: None)
+        self._reader = Interview(RATE, self.space, answers=["text"], notify=lambda _: None)
 
     def record_under_way(self, calls: int) -> None:
         """Nothing is on disk."""
@@ -193,11 +194,13 @@ def session(
     )
     money = MoneyBudget(None, first_alone=False)
     return Rounds(
-        Books(desk, scheduler, money, Stop(), longest=samples, calls=budget),
+        Ledger(desk, scheduler, money, Stop(), longest=samples),
         {"m": OpenAIJudge(endpoint, notify=lambda _: None)},
         Batches(run, RUN_ID, PAIRS),
         carrier,
         is_judged=lambda arm, draw: (arm, draw) in judged,
+        calls=budget,
+        least=1,
         rounds=number,
         notify=lambda _: None,
     )
@@ -232,7 +235,7 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
         draws = Counter((each.pair_id, each.draw) for each in kept)
         assert max(draws.values()) == 1
         assert len(counted) <= budget
-        over = work.books.planner
+        over = work.ledger.planner
         assert over.budget.reserved == 0
         assert len(counted) == over.budget.spent
         assert len(counted) == budget or all(over.arms.is_retired)
