@@ -120,12 +120,6 @@ def read_pair_batches(
         yield from batches(file, str(path / PAIRS), list(filter(wanted, schema.names)))
 
 
-def read_pairs(path: Path) -> PairTable:
-    """Read the pairs of the run at ``path`` with their texts. StorageError if they cannot be read."""
-    spool = Spool.of(read_pair_batches(path))
-    return PairTable(lambda: spool, lambda: read_columns(path))
-
-
 def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
     """Yield a column of texts of several runs, in parts. StorageError if they cannot be read."""
     for path in paths:

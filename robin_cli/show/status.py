@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.data.given_labels import GivenLabels
+from robin_cli.goals.base import Goal
 from robin_cli.goals.found import Found, judged_by
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import LabelsFile, given_labels
@@ -25,7 +26,8 @@ from robin_cli.run.pair_files import count_empty_responses
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.settings.resolve import judges_of
 from robin_cli.settings.table import Settings
-from robin_cli.show.words import cost, dollars, refused_text, tokens_text
+from robin_cli.show.words import cost as cost_text
+from robin_cli.show.words import dollars, refused_text, tokens_text
 
 READ = ("status", "reason", "text_because", "usage_estimated")
 """The columns of judgments that the facts are of, beside those that are folded."""
@@ -72,42 +74,38 @@ class Status:
     cost: dict[str, Any]
 
     @property
-    def known(self) -> dict[str, Any]:
-        """Progress and cost together."""
-        return self.work | self.cost
-
-    @property
     def facts(self) -> dict[str, Any]:
         """The object of ``robin status --json``."""
-        found, is_run = self.found, not self.found.run.manifest.file_of_scores
+        found = self.found
         results = {
             "answer": found.answer,
             "next": self.next_step,
             "repeating": [] if found.repeating is None else found.repeating.facts(),
             **found.facts(),
         }
-        return self.work | results | self.cost | ({} if is_run else dict.fromkeys(_FACTS_OF_A_RUN))
+        unknown = _FACTS_OF_A_RUN if found.run.manifest.file_of_scores else ()
+        return self.work | results | self.cost | dict.fromkeys(unknown)
 
     @property
     def next_step(self) -> str:
         """The most useful next command."""
-        is_working = self.known["state"] == "working"
-        name = typed(self.found.run.name)
-        return f"robin status {name}" if is_working else self.found.next_step()
+        if self.work["state"] == "working":
+            return f"robin status {typed(self.work['run'])}"
+        return self.found.next_step()
 
     @cached_property
     def lines(self) -> dict[str, str]:
         """The facts in words, by name, beside the answer."""
-        found, facts, goal = self.found, self.known, self.found.goal
+        found, work, noun = self.found, self.work, self.found.goal.noun
         lines = {
-            "run": facts["run"],
-            "state": facts["state"],
-            "budget": f"{' '.join(self.spent)}, {number_of(facts['ratings'], goal.noun)}",
-            **self._problems,
+            "run": work["run"],
+            "state": work["state"],
+            "budget": f"{' '.join(self.spent)}, {number_of(work['ratings'], noun)}",
+            **_problems(work, found.goal),
             "repeats": "".join(found.repeat_lines[:1]),
             **found.lines(),
-            "given up": counted(facts["retired_reasons"], goal.noun),
-            **self._cost_lines(),
+            "given up": counted(work["retired_reasons"], noun),
+            **_cost_lines(self.cost, is_begun=bool(work["spent"])),
         }
         unknown = _LINES_OF_A_RUN if found.run.manifest.file_of_scores else ()
         return {name: line for name, line in lines.items() if line and name not in unknown}
@@ -115,122 +113,107 @@ class Status:
     @property
     def first_lines(self) -> dict[str, str]:
         """Those of the lines that fit on a page with the answer: progress and problems first."""
-        lines, of_goal = self.lines, list(self.found.lines())[:2]
-        names = [
-            *("run", "state", "budget", *self._problems, "given up", "repeats", "cost"),
-            *of_goal,
-        ]
+        problems = _problems(self.work, self.found.goal)
+        names = ["run", "state", "budget", *problems, "given up", "repeats", "cost"]
+        names += list(self.found.lines())[:2]
         most = _LINES_OF_PAGE - len(self.found.answer) - 3  # a blank, the next step, the details
-        names = [name for name in names if name in lines][:most]
-        details = f"robin status {typed(self.found.run.name)} --details"
-        return {name: lines[name] for name in names} | {"more": details}
+        names = [name for name in names if name in self.lines][:most]
+        details = f"robin status {typed(self.work['run'])} --details"
+        return {name: self.lines[name] for name in names} | {"more": details}
 
     @property
     def spent(self) -> tuple[str, str]:
         """The spent share of the budget in words."""
-        facts, spent = self.known, self.found.run.fold.arms.spent
-        if facts["budget_usd"] is None:
-            return f"{spent:,} of {number_of(self.found.run.manifest.budget, 'call')}", "spent"
-        known = self._money if facts["cost_usd_at_least"] is not None else dollars(0)
-        return f"{known} of {dollars(facts['budget_usd'])}", f"spent in {number_of(spent, 'call')}"
+        spent, budget, limit = (self.work[name] for name in ("spent", "budget", "budget_usd"))
+        if limit is None:
+            return f"{spent:,} of {number_of(budget, 'call')}", "spent"
+        known = dollars(0) if self.cost["cost_usd_at_least"] is None else _money(self.cost)
+        return f"{known} of {dollars(limit)}", f"spent in {number_of(spent, 'call')}"
 
     @property
     def cost_text(self) -> str:
         """The spending, and the part of it without results, in a line."""
-        facts, noun = self.known, self.found.goal.noun
-        unparsed, failed = (sum(facts[name].values()) for name in ("unparsed", "failed"))
+        unparsed, failed = (sum(self.work[name].values()) for name in ("unparsed", "failed"))
+        noun = self.found.goal.noun
         parts = [
             " ".join(self.spent),
             f"{number_of(unparsed, 'answer')} without a {noun}" if unparsed else "",
             f"{number_of(failed, 'failed call')}, not counted" if failed else "",
-            f"cost {self._money}",
-            self._tokens,
+            f"cost {_money(self.cost)}",
+            _tokens(self.cost),
         ]
         return "; ".join(filter(None, parts))
 
-    @cached_property
-    def _problems(self) -> dict[str, str]:
-        """Return how the calls went in words, by name; only problems are listed."""
-        facts, goal = self.known, self.found.goal
-        in_flight = facts["in_flight_at_stop"]
-        stopped = "unknown: it was killed, or is new" if in_flight is None else str(in_flight)
-        batches = [_batch_text(each) for each in facts["under_way"]]
-        empty = facts["empty_responses"]
-        lines = {
-            f"without a {goal.noun}": counted(facts["unparsed"], goal.noun),
-            "answers": self._answers,
-            "failed calls": counted(facts["failed"]),
-            "refused": refused_text(facts["refused"], facts["waited_s"]),
-            "rows left out": self._left_out,
-            "empty responses": f"{empty:,}, judged as they are" if empty else "",
-            "in flight at stop": "" if facts["state"] in {"working", "finished"} else stopped,
-            **{
-                "under way" if len(batches) == 1 else f"under way {number}": line
-                for number, line in enumerate(batches, 1)
-            },
-        }
-        return {name: line for name, line in lines.items() if line}
 
-    @property
-    def _answers(self) -> str:
-        facts = self.known
-        if facts["answers"] != "logprobs":
-            return "" if facts["answers"] == "text" else str(facts["answers"])
-        reasons = facts["rated_by_text"]
-        by_text = sum(reasons.values())
-        why = f"; {by_text:,} by their text: {counted(reasons)}" if by_text else ""
-        return f"{facts['ratings'] - by_text:,} by log probabilities{why}"
+def _problems(work: Mapping[str, Any], goal: Goal) -> dict[str, str]:
+    """Return how the calls went in words, by name; only problems are listed."""
+    answers, by_text = work["answers"], sum(work["rated_by_text"].values())
+    if answers == "logprobs":
+        why = f"; {by_text:,} by their text: {counted(work['rated_by_text'])}" if by_text else ""
+        answers = f"{work['ratings'] - by_text:,} by log probabilities{why}"
+    left_out, empty = work["rows_left_out"], work["empty_responses"]
+    why = ", ".join(f"{count:,} {why}" for why, count in work["rows_left_out_because"].items())
+    rows = f"the {goal.results} are of the {work['pairs']:,} {goal.rows} that are left, and say"
+    first = "".join(f"; the first: {row}" for row in work["rows_left_out_first"][:1])
+    stop = work["in_flight_at_stop"]
+    is_stopped = work["state"] not in {"working", "finished"}
+    batches = work["under_way"]
+    lines = {
+        f"without a {goal.noun}": counted(work["unparsed"], goal.noun),
+        "answers": answers if answers != "text" else "",
+        "failed calls": counted(work["failed"]),
+        "refused": refused_text(work["refused"], work["waited_s"]),
+        "rows left out": f"{left_out:,}{f' ({why})' * bool(why)}: {rows} nothing of these{first}"
+        if left_out
+        else "",
+        "empty responses": f"{empty:,}, judged as they are" if empty else "",
+        "in flight at stop": ("unknown: it was killed, or is new" if stop is None else str(stop))
+        if is_stopped
+        else "",
+    }
+    for number, each in enumerate(batches, 1):
+        since = f", since {each['submitted_at']}" if each["submitted_at"] else ""
+        sent = f"round {each['round']}, {number_of(each['requests'], 'request')}"
+        line = f"{sent} at {each['at']}: {each['batch'] or each['state']}{since}"
+        lines["under way" if len(batches) == 1 else f"under way {number}"] = line
+    return {name: line for name, line in lines.items() if line}
 
-    @property
-    def _left_out(self) -> str:
-        facts, goal = self.known, self.found.goal
-        reasons = ", ".join(f"{n:,} {why}" for why, n in facts["rows_left_out_because"].items())
-        first = "".join(f"; the first: {row}" for row in facts["rows_left_out_first"][:1])
-        if not facts["rows_left_out"]:
-            return ""
-        return (
-            f"{facts['rows_left_out']:,}{f' ({reasons})' if reasons else ''}: the {goal.results} "
-            f"are of the {facts['pairs']:,} {goal.rows} that are left, and say nothing of these"
-            f"{first}"
-        )
 
-    def _cost_lines(self) -> dict[str, str]:
-        facts = self.known
-        limit = facts["max_cost_usd"]
-        of_limit = f" of {dollars(limit)} (--max-cost)" if limit else ""
-        money = f"{self._money}{of_limit}"
-        if facts["cost_usd_at_least"] is None:
-            is_begun = self.found.run.fold.arms.spent
-            unknown = "unknown: no price (--price-in, --price-out)"
-            money = unknown if is_begun else f"no answer yet{of_limit}"
-        elif facts["cost_usd"] is None:
-            money += "; of some answers no price is known"
-        requests = number_of(facts["usage_estimated"], "request")
-        estimated = f" (of {requests} estimated)" if facts["usage_estimated"] else ""
-        places = f", at {', '.join(facts['base_url'])}" if facts["base_url"] else ""
-        known, sessions = facts["variances_from"], number_of(facts["sessions"], "session")
-        return {
-            "cost": f"{money}; {self._tokens}{estimated}",
-            "variances": f"those of {known}, taken for the true ones" if known else "",
-            "judge": f"{facts['judge']}{places}",
-            "data": f"{facts['data']}; made {facts['created_at']}, {sessions}",
-        }
+def _cost_lines(cost: Mapping[str, Any], *, is_begun: bool) -> dict[str, str]:
+    of_limit = f" of {dollars(cost['max_cost_usd'])} (--max-cost)" if cost["max_cost_usd"] else ""
+    money = f"{_money(cost)}{of_limit}"
+    if cost["cost_usd_at_least"] is None:
+        unknown = "unknown: no price (--price-in, --price-out)"
+        money = unknown if is_begun else f"no answer yet{of_limit}"
+    elif cost["cost_usd"] is None:
+        money += "; of some answers no price is known"
+    requests = number_of(cost["usage_estimated"], "request")
+    estimated = f" (of {requests} estimated)" if cost["usage_estimated"] else ""
+    places = f", at {', '.join(cost['base_url'])}" if cost["base_url"] else ""
+    variances, sessions = cost["variances_from"], number_of(cost["sessions"], "session")
+    return {
+        "cost": f"{money}; {_tokens(cost)}{estimated}",
+        "variances": f"those of {variances}, taken for the true ones" if variances else "",
+        "judge": f"{cost['judge']}{places}",
+        "data": f"{cost['data']}; made {cost['created_at']}, {sessions}",
+    }
 
-    @property
-    def _money(self) -> str:
-        facts = self.known
-        return cost(facts["cost_usd_at_least"], complete=facts["cost_usd"] is not None)
 
-    @property
-    def _tokens(self) -> str:
-        facts = self.known
-        sent, answered = facts["prompt_tokens"], facts["completion_tokens"]
-        reasoning = facts["reasoning_tokens"]
-        tokens = tokens_text(sent, answered, facts["cached_share"], reasoning=reasoning)
-        if not (saved := facts["prompt_tokens_saved"]):
-            return tokens
-        per_prompt = f"{facts['ratings_per_prompt']:.1f} ratings per prompt"
-        return f"{tokens}; {per_prompt}, which saved {saved:,} tokens"
+def _money(cost: Mapping[str, Any]) -> str:
+    return cost_text(cost["cost_usd_at_least"], complete=cost["cost_usd"] is not None)
+
+
+def _tokens(cost: Mapping[str, Any]) -> str:
+    tokens = tokens_text(
+        cost["prompt_tokens"],
+        cost["completion_tokens"],
+        cost["cached_share"],
+        reasoning=cost["reasoning_tokens"],
+    )
+    if not (saved := cost["prompt_tokens_saved"]):
+        return tokens
+    per_prompt = f"{cost['ratings_per_prompt']:.1f} ratings per prompt"
+    return f"{tokens}; {per_prompt}, which saved {saved:,} tokens"
 
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
@@ -301,12 +284,6 @@ def _work(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:
         "arms_retired": int(arms.is_retired.sum()),
         "retired_reasons": dict(sorted(Counter(run.fold.reasons.values()).items())),
     }
-
-
-def _batch_text(batch: Mapping[str, Any]) -> str:
-    since = f", since {batch['submitted_at']}" if batch["submitted_at"] else ""
-    place = f"at {batch['at']}: {batch['batch'] or batch['state']}{since}"
-    return f"round {batch['round']}, {number_of(batch['requests'], 'request')} {place}"
 
 
 def _counts(reasons: pa.ChunkedArray) -> dict[str, int]:

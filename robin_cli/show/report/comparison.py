@@ -70,9 +70,9 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
         tables=[systems_table(found)],
         warnings=[
             *(
-                f"Run {letter} is {each.known['state']}: {' are '.join(each.spent)}."
+                f"Run {letter} is {each.work['state']}: {' are '.join(each.spent)}."
                 for letter, each in statuses.items()
-                if each.known["state"] != "finished"
+                if each.work["state"] != "finished"
             ),
             *left_out,
             *(_changed(a, b, len(rows)) if of_pairs else ()),

@@ -54,7 +54,7 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None 
         is_first = isinstance(found, Comparison)
         tables = [of_systems, *tables] if is_first else [*tables, of_systems]
         charts = [*drawn, *charts] if is_first else [*charts, *drawn]
-    data = f"{status.known['data']} · {status.known['created_at']}"
+    data = f"{status.cost['data']} · {status.cost['created_at']}"
     return Page(
         title=of_kind.title_of(found),
         subtitle=f"judged by {judged_by(found.run.manifest)} · {data}",
@@ -71,7 +71,7 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None 
 
 
 def _warnings_of(status: Status) -> Iterator[str]:
-    judges, facts = status.found.run.space.judges, status.known
+    judges, facts = status.found.run.space.judges, status.work
     replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]
     if replays and len(replays) == len(judges):
         yield (

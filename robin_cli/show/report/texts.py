@@ -29,22 +29,9 @@ from robin_cli.stats.side_by_side import shared_pairs
 _ROOM = 3_700_000  # bytes for all texts, packed: a report stays under 5 MB
 _BLOCK = 64  # pairs that are unpacked at a time
 _MOST_CHARACTERS = 2**25  # of a block before it is packed; cut texts are always less
-# The longest text in characters, and the most answers of an arm: the first of these that fit.
-_CUTS = (
-    (None, None),
-    (20_000, 40),
-    (8000, 20),
-    (4000, 10),
-    (2000, 6),
-    (1000, 4),
-    (700, 4),
-    (500, 3),
-    (350, 3),
-    (250, 2),
-    (180, 2),
-    (120, 1),
-    (60, 0),
-)
+# The longest text in characters, and the most answers of an arm: the first of both that fit.
+_LONGEST = (None, 20_000, 8000, 4000, 2000, 1000, 700, 500, 350, 250, 180, 120, 60)
+_MOST = (None, 40, 20, 10, 6, 4, 4, 3, 3, 2, 2, 1, 0)
 _LETTERS = ("A", "B")
 _JUDGED = {
     "rating": pa.int32(),
@@ -87,7 +74,7 @@ def texts_of(
 ) -> Texts:
     """Return the texts of ``count`` pairs and their ``answers``, cut to fit; ``pair`` reads one."""
     blocks: list[str] = []
-    for longest, most in _CUTS:
+    for longest, most in zip(_LONGEST, _MOST, strict=True):
         blocks = []
         for start in range(0, count, _BLOCK):
             texts, characters = [], 0
