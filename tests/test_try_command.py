@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from robin_cli.cli.trial_runs import Configuration
+from robin_cli.goals.trial import Configuration
 from tests.conftest import has, robin
 from tests.judges.wire import Answer, Wire, completion, serving
 
-ERRORS = {"gpt-good": 0.4, "gpt-bad": 3.0, "claude-good": 0.42, "llama-constant": 0.0}
+ERRORS = {"gpt-good": 0.4, "gpt-bad": 3.0, "claude-good": 0.7, "llama-constant": 0.0}
 """The judges, and the standard deviations of their errors."""
 
 
@@ -92,8 +92,8 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
         exits=0,
     )
     rows = rows_of(done.stdout)
-    good, bad, other = (rows[name, ""] for name in ("gpt-good", "gpt-bad", "claude-good"))
-    assert (good["n_pairs"], bad["n_pairs"], other["n_pairs"]) == ("150", "90", "150")
+    good, bad = (rows[name, ""] for name in ("gpt-good", "gpt-bad"))
+    assert (good["n_pairs"], bad["n_pairs"]) == ("150", "90")
     assert float(good["agreement"]) > 0.9 > float(bad["agreement"]) + 0.3
     assert float(bad["difference_high"]) < 0 == float(good["difference"])
     assert float(good["agreement_low"]) < float(good["agreement"]) < float(good["agreement_high"])
@@ -108,7 +108,7 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
     has(done.stderr, "--model gpt-good --model claude-good")
     # 30 labelled prompts come first: 90 pairs and 40 of them twice, by three judges; then 60 by those that are left
     ratings = len(wire.bodies) - before
-    assert ratings >= 3 * 130 + 2 * 60
+    assert ratings in {3 * 130 + 60, 3 * 130 + 2 * 60}
     again = robin(
         *command(wire, "gpt-good", "gpt-bad", "claude-good"),
         *(

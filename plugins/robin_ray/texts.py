@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robin_cli.data.pair_table import REFERENCE
-from robin_cli.data.parquet_tables import opened_file, read_table
-from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import OTHER_COLUMN, Pair
 from robin_cli.run.layout import PAIRS
+from robin_cli.run.tables import opened_table, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,20 +38,14 @@ class PairTexts:
 
 def bytes_of_texts(run: Path) -> int:
     """Estimate the memory for the texts of the pairs of ``run``. StorageError if they cannot be read."""
-    import pyarrow as pa
-
-    try:
-        with (run / PAIRS).open("rb") as file:
-            metadata = opened_file(file, str(run / PAIRS))[0].metadata
-            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-            return sum(group.total_byte_size for group in groups)
-    except (OSError, InputError, pa.ArrowException) as error:
-        raise StorageError(
-            f"{run / PAIRS}: cannot be read ({error}); restore it from a copy"
-        ) from error
+    with opened_table(run / PAIRS) as (file, _):
+        metadata = file.metadata
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        return sum(group.total_byte_size for group in groups)
 
 
 def table_of(run: Path) -> pa.Table:
     """Return the texts of the pairs of ``run``."""
-    with (run / PAIRS).open("rb") as file:
-        return read_table(file, str(run / PAIRS), _COLUMNS).combine_chunks()
+    with opened_table(run / PAIRS) as (_, schema):
+        names = [name for name in schema.names if name in _COLUMNS]
+    return read_table(run / PAIRS, names).combine_chunks()

@@ -17,7 +17,7 @@ def ready_to_send(settings: Settings) -> Resolved:
     Raises:
         InputError: a setting is wrong, or no key is there.
     """
-    from robin_cli.data.sources import check_files
+    from robin_cli.data.read import check_files
     from robin_cli.settings.reading import check_budget
     from robin_cli.settings.resolve import read_keys, resolve
     from robin_cli.show.outputs import check_output
@@ -37,7 +37,7 @@ def check_first(settings: Settings) -> None:
     Raises:
         InputError: a setting is wrong.
     """
-    from robin_cli.data.sources import check_files
+    from robin_cli.data.read import check_files
     from robin_cli.policies.registry import DEFAULT, known_policies, policy_named
     from robin_cli.session.prompts import prompts_of
 
@@ -49,7 +49,7 @@ def check_first(settings: Settings) -> None:
 
 def inputs_of(settings: Settings) -> list[str]:
     """Return the files that a new run reads."""
-    from robin_cli.data.sources import expanded
+    from robin_cli.data.read import expanded
 
     files = (settings.template, settings.source.place)
     return [*expanded(settings.data), *settings.rubric, *filter(None, files)]

@@ -5,134 +5,122 @@ from __future__ import annotations
 import codecs
 import io
 import re
-import unicodedata
 from collections import Counter
-from itertools import accumulate
+from contextlib import suppress
 from typing import BinaryIO
 
-from robin_cli.data.lines import refuse_foreign
+from robin_cli.data.compression import MAGIC, NAMES
+from robin_cli.data.recognise import foreign_words, recognise
 from robin_cli.model.errors import InputError, shown
 
-UTF8 = "UTF-8"
-
-_WIDE = (
-    (rb"\xff\xfe|\xfe\xff", "utf-16"),
-    (rb"[^\0]\0[^\0]\0", "utf-16-le"),
-    (rb"\0[^\0]\0[^\0]", "utf-16-be"),
-)
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WIDE = {
+    rb"\xff\xfe|\xfe\xff": "utf-16",
+    rb"[^\0]\0[^\0]\0": "utf-16-le",
+    rb"\0[^\0]\0[^\0]": "utf-16-be",
+}
 """The first bytes of UTF-16: a byte order mark, or two ASCII letters."""
 
-_NAMES = {
-    **{f"cp{number}": f"Windows-{number}" for number in range(1250, 1259)},
-    "cp874": "Windows-874",
+_CALLED = {
+    **{f"cp{number}": f"Windows-{number}" for number in (874, *range(1250, 1259))},
+    **{f"utf-16{order}": "UTF-16" for order in ("", "-le", "-be")},
     "cp932": "Shift-JIS",
     "gb18030": "GBK",
     "cp949": "Korean (cp949)",
     "big5": "Big5",
+    "koi8_u": "KOI8",
     "mac_roman": "Mac Roman",
     "mac_cyrillic": "Mac Cyrillic",
     "mac_greek": "Mac Greek",
     "mac_latin2": "Mac Latin 2",
     "mac_turkish": "Mac Turkish",
 }
-_LETTERS = {
-    "cp1252": (
-        "äöüß",
-        "àâçéèêëîïôùûüœæ",
-        "áéíñóúü",
-        "áâãàçéêíóôõú",
-        "àèéìòù",
-        "åäöæøé",
-        "áðéíóúýþæö",
-    ),
-    "cp1250": (
-        *("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž"),
-        *("áéíóöőúüű", "ăâîşţ", "čćđšž"),
-    ),
-    "cp1255": ("HEBREW LETTER",),
-    "cp1251": ("абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґў",),
-    "cp1253": ("GREEK",),
-    "cp1254": ("çğıi̇öşüâîû",),
-    "cp932": ("CJK|HIRAGANA|KATAKANA",),
-    "gb18030": ("CJK",),
-    "big5": ("CJK",),
-    "cp949": ("HANGUL",),
-    "cp1257": ("āčēģīķļņšūž", "ąčęėįšųūž", "äõöüšž"),
-    "cp1256": ("ARABIC LETTER",),
-    "cp874": ("THAI",),
+_OTHER_KINDS = {
+    **{
+        magic: f"{NAMES[end]}-compressed. Let its name end in {end}."
+        for magic, end in MAGIC.items()
+    },
+    b"PAR1\x15": "Parquet. Let its name end in .parquet.",
+    b"PK\x03\x04": "a zip or Excel file. Let its name end in .xlsx or .ods, if that is what it is.",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook, or one with a password. Save it as .xlsx, without "
+    "a password.",
 }
-_LETTERS |= {
-    "mac_roman": _LETTERS["cp1252"],
-    "mac_latin2": _LETTERS["cp1250"],
-    "mac_cyrillic": _LETTERS["cp1251"],
-    "mac_greek": _LETTERS["cp1253"],
-    "mac_turkish": _LETTERS["cp1254"],
-}
-"""The letters beside a to z of the languages of each encoding, or the names of their scripts; the likeliest first."""
-
-_MARKS = "’‘“”„–—…€«»¿¡°、。「」（）！？：；，،؛؟\xa0£¥¢§©®™±×÷·•½¼¾ºª¹²³†‡‰µ"
-_WITHIN_WORDS = re.compile(r"(?<=[^\W\d_])[“”„…†‡•](?=[^\W\d_])")
-"""Marks that no word holds: in another encoding they are letters."""
-_EAST_ASIAN = ("cp932", "gb18030", "big5", "cp949")
+WRONG_BYTES = "\udc80-\udcff"
 _CHUNK_BYTES = 2**20
 _SAMPLE_BYTES = 2**15
-_LEAST_FIT = 0.7
-_RARE = 0.05
-"""What the letters of a Mac count less: where they fit alike, the file is from elsewhere."""
 
 
-def in_utf8(stream: BinaryIO, source: str, encoding: str = "") -> BinaryIO:
-    """Return a JSON file as UTF-8: JSON is UTF-8, unless the user or a byte order mark names another encoding."""
-    head = stream.read(2)
+class Text(io.TextIOWrapper):
+    """A text stream that leaves its file open, for who opened it closes it."""
+
+    def __del__(self) -> None:
+        with suppress(ValueError):  # it is closed
+            self.detach()
+
+
+def utf8_of(stream: BinaryIO, source: str, encoding: str | None) -> BinaryIO:
+    """Return a JSON file as UTF-8, which JSON is unless the user or a byte order mark says else."""
+    head = stream.read(16)
     stream.seek(0)
-    is_other = encoding or head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    return as_utf8(stream, source, encoding)[0] if is_other else stream
+    if encoding or head.startswith(_BYTE_ORDER_MARKS[1:]):
+        text, _ = text_of(stream, source, encoding)
+        return io.BytesIO(text.read().encode("utf-8", "surrogateescape"))
+    _refuse_other_kinds(head, source)
+    return stream
 
 
-def as_utf8(stream: BinaryIO, source: str, encoding: str = "") -> tuple[BinaryIO, str]:
-    """Return a text file as UTF-8, and how it was read, for a note: "" for UTF-8.
+def text_of(stream: BinaryIO, source: str, encoding: str | None) -> tuple[Text, str]:
+    """Return a file as text, and how it was read: "" for sound UTF-8.
 
-    A file in UTF-8 with some lines that are not is returned as it is.
+    Bytes that are not in the encoding become WRONG_BYTES: a byte is 0xDC00 less.
 
     Args:
         stream: at its beginning; it can seek.
-        encoding: the user's choice; "" to recognise it.
+        encoding: the user's choice; "" to recognise it; None if the user cannot choose.
 
     Raises:
-        InputError: the file is not in this encoding, none is recognised, or it is no text.
+        InputError: no encoding is recognised, or the file is no text.
     """
     head = stream.read(16)
     stream.seek(0)
-    wide = next((name for begin, name in _WIDE if re.match(begin, head, re.DOTALL)), "")
+    if encoding and head.startswith(_BYTE_ORDER_MARKS):
+        encoding = ""  # the file says it itself
+    wide = next((name for start, name in _WIDE.items() if re.match(start, head, re.DOTALL)), "")
     if not wide:
-        refuse_foreign(head, source)
+        _refuse_other_kinds(head, source)
     if not encoding and not wide and _is_utf8(stream):
-        return stream, ""
-    data = stream.read()
-    foreign = [line for line in data.splitlines() if not line.isascii()]
-    if not encoding and not wide and _are_mostly_utf8(foreign):
-        return io.BytesIO(data), ""
-    name = encoding or wide or _recognise(_sample_of(foreign), source)
-    try:
-        text = data.decode(name)
-    except UnicodeDecodeError as error:
-        if name == wide:
-            raise InputError(
-                f"{source}: begins as UTF-16, and is cut short or damaged ({error.reason}). Save it as UTF-8."
-            ) from None
-        line = data.count(b"\n", 0, error.start) + 1
-        known = _NAMES.get(name, name.upper())
+        return Text(stream, "utf-8-sig", newline=""), ""
+    sample, is_mostly_utf8 = _sample_of(stream)
+    if not encoding and is_mostly_utf8 and not wide:
+        return Text(stream, "utf-8-sig", "surrogateescape", newline=""), ""
+    name = encoding or wide or recognise(sample)
+    if not name:
         raise InputError(
-            f"{source}:{line}: byte 0x{data[error.start]:02X} is not {known}. Save the file as UTF-8, or name its encoding: "
-            "--encoding NAME."
-        ) from None
-    return io.BytesIO(text.removeprefix("\ufeff").encode()), _note(name, text, wide)
+            f"{source}: is not UTF-8, and its encoding is not recognised. Save it as UTF-8"
+            + or_name_it(encoding, ", as --encoding cp1252")
+        )
+    if name == wide:
+        return Text(stream, name, newline=""), called(name)
+    words = foreign_words(sample.decode(name, "ignore"))[:1] if encoding is not None else []
+    quoted = [f' ("{shown(word, 20)}"; --encoding names another)' for word in words]
+    return Text(stream, name, "surrogateescape", newline=""), "".join([called(name), *quoted])
 
 
-def _sample_of(lines: list[bytes]) -> bytes:
-    """Return the first lines, as many as fit into a sample, and at least one: a cut might split a character."""
-    ends = accumulate(len(line) + 1 for line in lines)
-    return b"\n".join(lines[: max(1, sum(end <= _SAMPLE_BYTES for end in ends))])
+def called(encoding: str) -> str:
+    """Return the name of an encoding as people know it."""
+    name = encoding.removesuffix("-sig")
+    return _CALLED.get(name, name.upper())
+
+
+def or_name_it(encoding: str | None, example: str = ": --encoding NAME") -> str:
+    """Return the advice to name a file's encoding; "" if no flag can."""
+    return f", or name its encoding{example}" if encoding is not None else ""
+
+
+def _refuse_other_kinds(head: bytes, source: str) -> None:
+    for magic, what in _OTHER_KINDS.items():
+        if head.startswith(magic):
+            raise InputError(f"{source}: the name says text, but the file is {what}")
 
 
 def _is_utf8(stream: BinaryIO) -> bool:
@@ -149,87 +137,21 @@ def _is_utf8(stream: BinaryIO) -> bool:
     return True
 
 
-def _are_mostly_utf8(foreign: list[bytes]) -> bool:
-    """Return whether at least half of the lines that are not ASCII are UTF-8: other encodings are so only by chance."""
-    sound = sum(line.decode("utf-8", "ignore").encode() == line for line in foreign)
-    return 2 * sound >= len(foreign)
+def _sample_of(stream: BinaryIO) -> tuple[bytes, bool]:
+    """Return the first lines that are not ASCII, and whether most of what is not ASCII is UTF-8.
 
-
-def _recognise(sample: bytes, source: str) -> str:
-    """Return the encoding in which a sample reads most like a language. InputError if it does in none.
-
-    Letters decide, because a few words are enough for that; charset-normalizer's statistics where several fit alike.
+    Other encodings are UTF-8 only by chance, up to half of their bytes. The stream is rewound.
     """
-    from charset_normalizer import from_bytes  # takes .1 s
-
-    fits = {name: _fit(sample, name) for name in _LETTERS}
-    best = max(fits.values())
-    if best < _LEAST_FIT:
-        raise InputError(
-            f"{source}: is not UTF-8, and its encoding is not recognised. Save it as UTF-8, or name its encoding, as "
-            "--encoding cp1252"
-        )
-    alike = [name for name, fit in fits.items() if fit == best]
-    ranks = {
-        each.encoding: each.coherence - each.chaos
-        for each in from_bytes(sample, cp_isolation=alike)
-    }
-    return max(alike, key=lambda name: ranks.get(name, 0.0))
-
-
-def _fit(sample: bytes, encoding: str) -> float:
-    """Return the share of the letters beside a to z that are of the encoding's languages: of one, and of all, as a mean."""
-    try:
-        text = sample.decode(encoding)
-    except UnicodeDecodeError:
-        return 0.0
-    foreign = sum(not each.isascii() and each not in _MARKS for each in text)
-    foreign += len(_WITHIN_WORDS.findall(text))
-    if not foreign:
-        return 1.0
-    alphabets = _LETTERS[encoding]
-    words = (_east_asian_words if encoding in _EAST_ASIAN else _foreign_words)(text)
-    letters = Counter("".join(word for word in words if _is_word(word, encoding)))
-    fitting = [{each for each in letters if _is_of(each, alphabet)} for alphabet in alphabets]
-    shares = [
-        sum(letters[each] for each in some) / foreign for some in (*fitting, set().union(*fitting))
-    ]
-    return round((max(shares[:-1]) + shares[-1]) / 2 - _RARE * encoding.startswith("mac"), 2)
-
-
-def _is_of(letter: str, alphabet: str) -> bool:
-    if letter.isascii():
-        return False
-    if alphabet.isupper():
-        return unicodedata.name(letter, "").startswith(tuple(alphabet.split("|")))
-    return letter.lower() in alphabet
-
-
-def _is_word(word: str, encoding: str) -> bool:
-    """Return whether a word may be one: in one case, with letters a to z only in Latin, and there with some of them."""
-    if word not in (word.lower(), word.upper(), word.capitalize()):
-        return False
-    is_latin = unicodedata.name(_LETTERS[encoding][0][0]).startswith("LATIN SMALL")
-    if not is_latin:
-        return not re.search("[A-Za-z]", word)
-    return len(word) == 1 or re.search("[A-Za-z]", word) is not None
-
-
-def _foreign_words(text: str) -> list[str]:
-    """Return the words that are not ASCII alone."""
-    letters = (each if unicodedata.category(each)[0] in "LM" else " " for each in text)
-    return [word for word in "".join(letters).split() if not word.isascii()]
-
-
-def _east_asian_words(text: str) -> list[str]:
-    """Return the same without the Latin words that touch them; a lone sign there may be two letters of another language."""
-    parts = (re.split("[A-Za-z]+", word) for word in _foreign_words(text))
-    return [part for of_word in parts for part in of_word if len(part) > 1 or len(of_word) == 1]
-
-
-def _note(name: str, text: str, wide: str) -> str:
-    """Return how the file was read, with a word that another reading would change."""
-    if name == wide:
-        return "UTF-16"
-    word = next(iter(_foreign_words(text)), "")
-    return _NAMES.get(name, name) + f' ("{shown(word, 20)}"; --encoding names another)' * bool(word)
+    sample, size = list[bytes](), 0
+    foreign, sound = Counter[str](), Counter[str]()
+    for line in (part for whole in stream for part in whole.splitlines() if not part.isascii()):
+        ascii_bytes = len(line.decode("ascii", "ignore"))
+        kept_bytes = len(line.decode("utf-8", "ignore").encode())
+        foreign.update(bytes=len(line) - ascii_bytes, lines=1)
+        sound.update(bytes=kept_bytes - ascii_bytes, lines=kept_bytes == len(line))
+        size += len(line) + 1
+        if not sample or size <= _SAMPLE_BYTES:
+            sample.append(line)  # whole, because a cut might split a character
+    stream.seek(0)
+    is_mostly_utf8 = 2 * sound["lines"] >= foreign["lines"]
+    return b"\n".join(sample), is_mostly_utf8 or sound["bytes"] >= 0.8 * foreign["bytes"]

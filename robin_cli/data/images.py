@@ -55,26 +55,26 @@ class Image(NamedTuple):
     @property
     def size(self) -> int:
         """About how many bytes it takes in a request; 0 if its file cannot be read."""
+        if not self.sha256:
+            return len(self.url)
         with suppress(OSError, ValueError):
-            return (
-                len(self.url)
-                if not self.sha256
-                else Path(self.folder, self.url).stat().st_size * 4 // 3
-            )
+            return Path(self.folder, self.url).stat().st_size * 4 // 3
         return 0
 
-    def sent(self) -> str:
-        """Return the URL to send. InputError if its file is missing or changed."""
-        if self.url.startswith(("https://", "data:")):
-            return self.url
-        try:
-            _, sha256, begin, data = _read(Path(self.folder), self.url)
-            if sha256 != self.sha256:
-                raise ValueError("changed since the run was made")
-        except ValueError as error:
-            step = f"restore it below {self.folder}, then robin resume"
-            raise InputError(f"image {shown(self.url, _SHOWN)}: {error}; {step}") from None
-        return begin + base64.b64encode(data).decode()
+    def part(self) -> dict[str, object]:
+        """Return the part of a message that sends it. InputError if its file is missing or changed."""
+        url = self.url
+        if not url.startswith(("https://", "data:")):
+            try:
+                _, sha256, begin, data = _read_image(Path(self.folder), url)
+                if sha256 != self.sha256:
+                    raise ValueError("changed since the run was made")
+            except ValueError as error:
+                step = f"restore it below {self.folder}, then robin resume"
+                raise InputError(f"image {shown(url, _SHOWN)}: {error}; {step}") from None
+            url = begin + base64.b64encode(data).decode()
+        detail = {"detail": self.detail} if self.detail else {}
+        return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
 class Images:
@@ -88,43 +88,47 @@ class Images:
         self.folder = ""
         self._first: Path | None = None
         self._known: dict[Path, tuple[str, str]] = {}
-        self._made: set[int] = set()
+        self._made: set[str] = set()
 
-    def beside(self, place: str) -> Images:
-        """Read the images of the source at ``place`` from now on."""
-        self._own = Path(place).absolute().parent
-        self._first = self._first or self._own
-        return self
+    def notes(self) -> list[str]:
+        """Return a line for the user if there are images."""
+        if not self.folder:
+            return []
+        return [
+            "images are sent along, for a model that takes them; tokens and costs before an answer are estimated without them"
+        ]
+
+    def enter(self, place: str) -> None:
+        """Read the images beside the source at ``place`` from now on."""
+        self._beside = Path(place).absolute().parent
+        self._first = self._first or self._beside
 
     def check(self, *texts: str | None) -> None:
         """Raise BadRow if a row's texts hold a mark that was not made since the last check."""
         made, self._made = self._made, set()
-        marked = (text for text in texts if text and MARKS_BEGIN in text)
-        if any(
-            MARKS_BEGIN in _MARK.sub(lambda mark: "" if hash(mark[0]) in made else mark[0], text)
-            for text in marked
-        ):
-            step = "Name images in parts image_url, or by --columns image=NAME"
-            raise BadRow(
-                f"the row holds the mark of an image, which robin makes itself. {step}, {_OR_SKIP}",
-                _BAD,
-            )
+        for text in texts:
+            if text and MARKS_BEGIN in _MARK.sub(lambda m: "" if m[0] in made else m[0], text):
+                raise BadRow(
+                    "the row holds the mark of an image, which robin makes itself. Name images in parts image_url, or by "
+                    f"--columns image=NAME, {_OR_SKIP}",
+                    _BAD,
+                )
 
     def mark(self, url: object, detail: object, called: str) -> str:
         """Return the mark of an image, which errors call ``called``. BadRow if it cannot be used."""
         try:
-            taken, sha256 = self._taken(url)
+            place, sha256 = self._locate(url)
         except ValueError as error:
             raise BadRow(
                 f'{called}: the image "{shown(url, _SHOWN)}" {error}. Correct it, {_OR_SKIP}', _BAD
             ) from None
         self.folder = str(self._first)
         fine = f" {detail}" if detail in ["low", "high"] else ""
-        mark = f"{MARKS_BEGIN}{fine}{sha256 and ' '}{sha256}: {taken}]\ufdd1"
-        self._made.add(hash(mark))
+        mark = f"{MARKS_BEGIN}{fine}{sha256 and ' '}{sha256}: {place}]\ufdd1"
+        self._made.add(mark)
         return mark
 
-    def _taken(self, url: object) -> tuple[str, str]:
+    def _locate(self, url: object) -> tuple[str, str]:
         """Return an address and "", or a file's path from the folder and its SHA-256. ValueError with the reason if neither."""
         if not isinstance(url, str):
             raise ValueError(f"is {kind(url)}, no address and no path")  # noqa: TRY004  # the row's fault
@@ -134,13 +138,13 @@ class Images:
             return url, ""
         if scheme_of(url):
             raise ValueError("is no https:// address")
-        path = self._own / url
+        path = self._beside / url
         if path not in self._known:
-            self._known[path] = _read(self._first or path, path)[:2]
+            self._known[path] = _read_image(self._first or path, path)[:2]
         return self._known[path]
 
 
-def _read(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
+def _read_image(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
     """Read an image at or below a folder: return its path from there, SHA-256, the head of its data: URL, and its bytes.
 
     Raises ValueError with the reason if it cannot be used.
@@ -163,12 +167,8 @@ def _read(folder: Path, path: str | Path) -> tuple[str, str, str, bytes]:
         raise ValueError(f"cannot be read ({error.strerror})") from None
     if (known := _MAGIC.match(data)) is None:
         raise ValueError("is no PNG, JPEG, GIF or WebP by its first bytes")
-    return (
-        inside,
-        hashlib.sha256(data).hexdigest()[:32],
-        f"data:image/{known.lastgroup};base64,",
-        data,
-    )
+    sha256 = hashlib.sha256(data).hexdigest()[:32]
+    return inside, sha256, f"data:image/{known.lastgroup};base64,", data
 
 
 def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
@@ -178,16 +178,12 @@ def numbered(text: str, folder: str, images: dict[Image, int]) -> str:
         image = Image(mark[3], mark[1] or "", mark[2] or "", folder)
         return f"[image {images.setdefault(image, len(images) + 1)}]"
 
-    return _MARK.sub(number, text) if MARKS_BEGIN in text else text
+    return _MARK.sub(number, text)
 
 
 def named(text: str) -> str:
     """Replace the marks in a text by "[image: PATH]" for people; a long path is cut."""
-    return (
-        _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text)
-        if MARKS_BEGIN in text
-        else text
-    )
+    return _MARK.sub(lambda mark: f"[image: {shown(mark[3], _SHOWN)}]", text)
 
 
 def with_parts(messages: Sequence[Message]) -> list[Message]:
@@ -195,18 +191,11 @@ def with_parts(messages: Sequence[Message]) -> list[Message]:
 
     Raises InputError if a file is missing or changed.
     """
-    return [
-        {"role": each["role"], "content": _parts(each)} if "images" in each else each
-        for each in messages
-    ]
-
-
-def _parts(message: Message) -> list[object]:
-    urls = (
-        {"url": each.sent(), **({"detail": each.detail} if each.detail else {})}
-        for each in message["images"]
-    )
-    return [
-        {"type": "text", "text": message["content"]},
-        *({"type": "image_url", "image_url": url} for url in urls),
-    ]
+    sent: list[Message] = []
+    for message in messages:
+        if "images" in message:
+            text = {"type": "text", "text": message["content"]}
+            content = [text, *(image.part() for image in message["images"])]
+            message = {"role": message["role"], "content": content}  # noqa: PLW2901
+        sent.append(message)
+    return sent

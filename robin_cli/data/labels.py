@@ -13,43 +13,39 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property
 from io import BytesIO
 from math import isinf, isnan
 from pathlib import Path
 from types import NoneType
-from typing import NamedTuple
 
-from robin_cli.data.checking import as_number, as_share
 from robin_cli.data.fields import WORKERS
 from robin_cli.data.given_labels import GivenLabels, Label, NamedBest
+from robin_cli.data.hints import list_names
+from robin_cli.data.human_ratings import as_number, as_share, mean
+from robin_cli.data.read import opened, sound_rows
 from robin_cli.data.rows import Row, Wanted, kind
-from robin_cli.data.sources import Source, in_memory, opened, sound_rows
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 
-_ID, _LABEL, _ATTRIBUTE, _PROBABILITY = "pair_id", "label", "attribute", "probability"
-_RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST = (
+_KNOWN = (
+    "pair_id",
+    "label",
     "rating",
+    "attribute",
+    "probability",
     "labeller",
     "labelled_at",
     "group",
     "best",
 )
-_ROWS = (_ID, _LABEL, _ATTRIBUTE, _PROBABILITY, _RATING, _LABELLER, _LABELLED_AT, _GROUP, _BEST)
+_ID, _LABEL, _RATING, _ATTRIBUTE, _PROBABILITY, _LABELLER, _LABELLED_AT, _GROUP, _BEST = _KNOWN
 _HOW = (
     "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 )
 _PEOPLE = r"(?:annotator|rater|labell?er|coder|reviewer|evaluator|worker)s?"
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
-
-
-class _Pairs(NamedTuple):
-    """The ids of a run's pairs, and the systems whose names these may begin with."""
-
-    ids: frozenset[str]
-    prefixes: Sequence[str]
 
 
 def opaque_id(pair_id: str) -> str:
@@ -80,176 +76,212 @@ def load_labels(
             probability is not above 0 and at most 1, or only some rows have one; the run has no such pair or attribute.
     """
     numbers = {_LABEL, _RATING, _PROBABILITY, *scales}
-    wanted = Wanted(
-        {
-            *WORKERS,
-            _ID,
-            _ATTRIBUTE,
-            _LABELLER,
-            _LABELLED_AT,
-            _GROUP,
-            _BEST,
-            SYSTEM_COLUMN,
-            *numbers,
-        },
-        numbers=numbers,
-    )
-    pairs = _Pairs(frozenset(pair_ids), prefixes)
-    if isinstance(name, BytesIO):
-        return _labels(in_memory(name, called, wanted), pairs, scales, verdicts)
-    with opened(str(name), wanted) as source:
-        return _labels(source, pairs, scales, verdicts)
+    wanted = Wanted({*_KNOWN, *WORKERS, SYSTEM_COLUMN, *scales}, numbers=numbers)
+    labels = _Labels(scales, verdicts, frozenset(pair_ids), prefixes)
+    with opened(name, wanted, called) as source:
+        columns = dict.fromkeys(source.table.names or ())
+        if source.table.names is not None:
+            _check_columns(source.name, list(columns), scales)
+        for where, row in sound_rows(source, "Correct the row."):
+            if not row.keys() <= columns.keys():
+                columns |= dict.fromkeys(row)
+                _check_unread(source.name, list(row), scales)
+            labels.add(row, where)
+        if columns and source.table.names is None:
+            _check_columns(source.name, list(columns), scales)
+        return labels.result(source.name)
 
 
-def _labels(
-    source: Source, pairs: _Pairs, scales: Mapping[str, Scale], verdicts: Collection[str]
-) -> GivenLabels:
-    table = source.table
-    if table.names is not None:
-        _check_columns(source.name, table.names, scales)
-    found: dict[str, dict[str, dict[str, Label]]] = {name: defaultdict(dict) for name in scales}
-    best: list[NamedBest] = []
-    unknown: list[str] = []
-    labelled = rows = 0
-    names: dict[str, None] = {}
-    for where, cells in sound_rows(source, "Correct the row."):
-        column = _column_of_labellers(cells)
-        row = {**cells, _LABELLER: cells[column]} if column else cells
-        rows += 1
-        if table.names is None and not row.keys() <= names.keys():
-            names.update(dict.fromkeys(row))
-            _check_dropped(source.name, list(row), scales)
+class _Labels:
+    """The labels of the rows so far.
+
+    Attributes:
+        by_labeller: labels by attribute, pair id and person.
+        unknown: errors of rows that name no pair of the run.
+    """
+
+    def __init__(
+        self,
+        scales: Mapping[str, Scale],
+        verdicts: Collection[str],
+        pair_ids: frozenset[str],
+        prefixes: Sequence[str],
+    ) -> None:
+        self._scales, self._verdicts = scales, verdicts
+        self._pair_ids, self._prefixes = pair_ids, prefixes
+        self.by_labeller: dict[str, dict[str, dict[str, Label]]] = {
+            name: defaultdict(dict) for name in scales
+        }
+        self.best: list[NamedBest] = []
+        self.unknown: list[str] = []
+        self._count = 0
+
+    def result(self, source: str) -> GivenLabels:
+        """Return all labels. InputError for rows of unknown pairs, and if only some labels have a probability."""
+        if self.unknown:
+            raise InputError(
+                f"{self.unknown[0]} ({len(self.unknown):,} of {number_of(self._count, 'label')} are of unknown pairs). Name "
+                "pairs as pair_id of robin export does, and give the labels of this run's data"
+            )
+        by_attribute = {
+            name: {pair_id: _mean(labels) for pair_id, labels in of_pairs.items() if labels}
+            for name, of_pairs in self.by_labeller.items()
+        }
+        for labels in by_attribute.values():
+            _check_probabilities(labels.values())
+        return GivenLabels(source, by_attribute, self.by_labeller, self.best)
+
+    def add(self, row: Row, where: str) -> None:
+        """Add the labels of a row, or take back an earlier one. InputError if a label cannot be used."""
+        labeller = str(row.get(_column_of_labellers(row)) or "")
         if _LABEL not in row and (not _is_empty(row.get(_BEST)) or row.get(_RATING) == _BEST):
-            best.append(_best_named(row, where))
-            if best[-1].pair_id not in pairs.ids:
-                unknown.append(f'{where}: no pair of the run is called "{shown(best[-1].pair_id)}"')
-        elif _LABELLED_AT in row and _is_empty(row.get(_RATING)):
-            _take_back(found, row)
-        else:
-            labelled += _take(found, row, pairs, scales, verdicts, where, unknown)
-    if table.names is None and rows:
-        _check_columns(source.name, list(names), scales)
-    if unknown:
-        raise InputError(
-            f"{unknown[0]} ({len(unknown):,} of {number_of(labelled, 'label')} are of unknown pairs). Name pairs as "
-            "pair_id of robin export does, and give the labels of this run's data"
-        )
-    by_attribute = {
-        name: {of: _mean(each) for of, each in labels.items() if each}
-        for name, labels in found.items()
-    }
-    for labels in by_attribute.values():
-        _check_probabilities(labels.values())
-    return GivenLabels(source.name, by_attribute, found, best)
+            self._add_best(row, where)
+            return
+        if _LABELLED_AT in row and _is_empty(row.get(_RATING)):
+            of_pairs = self.by_labeller.get(str(row.get(_ATTRIBUTE)), {})
+            of_pairs.get(str(row.get(_ID)), {}).pop(labeller, None)
+            return
+        for attribute, value in self._cells(row, where):
+            label = Label(self._number(value, attribute, where), _probability(row, where), where)
+            self._count += 1
+            pair_id = self._find_pair(row, where)
+            if pair_id is None:
+                self.unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
+                continue
+            labels = self.by_labeller[attribute][pair_id]
+            if row.get(_LABELLED_AT):  # a labeller may change a label
+                labels.pop(labeller, None)
+            _check_same(labels.setdefault(labeller, label), label, pair_id)
 
+    def _add_best(self, row: Row, where: str) -> None:
+        """Add the best response that a row names: by ``group`` and ``best``, or as a pair whose rating is "best"."""
+        group, name = (row.get(_GROUP), row[_BEST]) if row.get(_BEST) else (None, row.get(_ID))
+        is_name = isinstance(name, (str, int)) and name != ""
+        if not is_name or not isinstance(group, (str, int, NoneType)) or group == "":
+            raise InputError(
+                f"{where}: {_GROUP} and {_BEST} are names. Give the group's, and the pair_id of its best response"
+            )
+        pair_id = str(name).removeprefix(_SAVED_AS_TEXT)
+        self.best.append(NamedBest(pair_id, None if group is None else str(group), where))
+        if pair_id not in self._pair_ids:
+            self.unknown.append(f'{where}: no pair of the run is called "{shown(pair_id)}"')
 
-def _take(
-    found: Mapping[str, dict[str, dict[str, Label]]],
-    row: Row,
-    pairs: _Pairs,
-    scales: Mapping[str, Scale],
-    verdicts: Collection[str],
-    where: str,
-    unknown: list[str],
-) -> int:
-    """Add the labels of a row to ``found``; return their number. ``unknown`` collects errors about pairs that do not exist."""
-    labelled = 0
-    for attribute, value in _cells(row, scales, where):
-        number = _label_value(
-            value, scales[attribute], attribute, where, is_verdict=attribute in verdicts
-        )
-        label = Label(number, _probability(row, where), where)
-        labelled += 1
-        pair_id = _pair_id(row, pairs, where)
-        if pair_id is None:
-            unknown.append(f'{where}: no pair of the run is called "{shown(row[_ID])}"')
-            continue
-        labeller, of_pair = str(row.get(_LABELLER) or ""), found[attribute][pair_id]
-        if row.get(_LABELLED_AT):  # a labeller may change a label
-            of_pair.pop(labeller, None)
-        _add(of_pair, labeller, pair_id, label)
-    return labelled
+    def _cells(self, row: Row, where: str) -> Iterator[tuple[str, object]]:
+        """Yield the attribute and the value of each label in a row that is not empty."""
+        column = _LABEL if _LABEL in row else _RATING
+        if column not in row:
+            yield from ((n, row[n]) for n in self._scales if not _is_empty(row.get(n)))
+            return
+        if _is_empty(row[column]):
+            return
+        attribute = row.get(_ATTRIBUTE)
+        if _is_empty(attribute) and len(self._scales) == 1:
+            attribute = next(iter(self._scales))
+        if not isinstance(attribute, str) or not attribute:
+            raise InputError(f"{where}: {_no_attribute(self._scales)}")
+        if attribute not in self._scales:
+            raise InputError(
+                f'{where}: the run has no attribute "{shown(attribute)}"{did_you_mean(attribute, self._scales)}. It has '
+                f"{', '.join(self._scales)}; correct it, or leave the row out"
+            )
+        yield attribute, row[column]
 
+    def _number(self, value: object, attribute: str, where: str) -> float:
+        scale, is_verdict = self._scales[attribute], attribute in self._verdicts
+        number = as_share(value) if is_verdict else as_number(value)
+        if number is None or isinf(number):
+            what = f'"{shown(value)}"' if isinstance(value, (str, int, float)) else kind(value)
+            step = "not a number. Write one, such as 3 or 2.5"
+            if is_verdict:
+                step = "not a verdict. Write A, B or tie"
+            raise InputError(f"{where}: the label {what} is {step}, or leave it empty")
+        if not (scale.is_guessed or scale.low <= number <= scale.high):
+            raise InputError(
+                f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it"
+            )
+        return number
 
-def _take_back(found: Mapping[str, Mapping[str, dict[str, Label]]], row: Row) -> None:
-    """Remove a labeller's earlier label of a pair."""
-    labels = found.get(str(row.get(_ATTRIBUTE)), {}).get(str(row.get(_ID)), {})
-    labels.pop(str(row.get(_LABELLER) or ""), None)
+    def _find_pair(self, row: Row, where: str) -> str | None:
+        """Return the id of a row's pair, None if the run has no such pair. InputError if it may be of several systems."""
+        value = row.get(_ID)
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+            raise InputError(
+                f"{where}: the {_ID} is {'empty' if value == '' else kind(value)}. Name the pair that the label is of"
+            )
+        if str(value) in self._pair_ids:
+            return str(value)
+        name, system = str(value).removeprefix(_SAVED_AS_TEXT), str(row.get(SYSTEM_COLUMN) or "")
+        if name in self._pair_ids:
+            return name
+        longer = {f"{prefix}/{name}" for prefix in self._prefixes if system in {"", prefix}}
+        alike = sorted(longer & self._pair_ids)
+        if len(alike) > 1:
+            raise InputError(
+                f'{where}: "{shown(name)}" is the id of {len(alike)} pairs. Write {_either(alike[:2])}, or add a '
+                f"column {SYSTEM_COLUMN} with what stands before the slash"
+            )
+        return alike[0] if alike else self._by_opaque_id.get(name)
 
-
-def _best_named(row: Row, where: str) -> NamedBest:
-    """Return the best response that a row names: by ``group`` and ``best``, or as a pair whose rating is "best"."""
-    group, named = (row.get(_GROUP), row[_BEST]) if row.get(_BEST) else (None, row.get(_ID))
-    if (
-        not isinstance(named, (str, int))
-        or not isinstance(group, (str, int, NoneType))
-        or group == ""
-        or named == ""
-    ):
-        raise InputError(
-            f"{where}: {_GROUP} and {_BEST} are names. Give the group's, and the pair_id of its best response"
-        )
-    return NamedBest(
-        str(named).removeprefix(_SAVED_AS_TEXT), None if group is None else str(group), where
-    )
+    @cached_property
+    def _by_opaque_id(self) -> Mapping[str, str]:
+        return {opaque_id(pair_id): pair_id for pair_id in self._pair_ids}
 
 
 def _mean(labels: Mapping[str, Label]) -> Label:
     """Return the mean of several people's labels of a pair."""
-    first, *others = labels.values()
-    return (
-        replace(first, value=sum(each.value for each in labels.values()) / len(labels))
-        if others
-        else first
-    )
+    first = next(iter(labels.values()))
+    return replace(first, value=mean([label.value for label in labels.values()]))
 
 
-def _column_of_labellers(names: Iterable[str]) -> str:
+def _column_of_labellers(names: Collection[str]) -> str:
     """Return the column that says who labelled: labeller, or the only one of a usual name; "" if there is none."""
-    names = set(names)
-    usual = [] if _LABELLER in names else sorted(names & WORKERS)
+    usual = [name for name in WORKERS if name in names]
     return _LABELLER if _LABELLER in names else usual[0] if len(usual) == 1 else ""
 
 
-def _check_dropped(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
+def _check_unread(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
     """Raise InputError for a column that looks like labels, or like one of robin's, and would not be read."""
-    known = {*_ROWS, *scales, _column_of_labellers(names)}
-    labels = rf"{_PEOPLE}|{_LABEL}|{_RATING}|{_BEST}|preference|{'|'.join(map(re.escape, scales))}"
+    known = {*_KNOWN, *scales, _column_of_labellers(names)}
+    of_labels = (
+        rf"{_PEOPLE}|{_LABEL}|{_RATING}|{_BEST}|preference|{'|'.join(map(re.escape, scales))}"
+    )
     for name in (name for name in names if name not in known):
         letters = re.sub(r"[\W_]+", "", name.casefold())
-        alike = next((each for each in known if each.replace("_", "") == letters), None)
+        alike = next(
+            (known_name for known_name in known if known_name.replace("_", "") == letters), None
+        )
         if re.fullmatch(rf"{_PEOPLE}(?:[\W_]*(?:id|name))?", name, re.IGNORECASE):
             alike = _LABELLER
+        step = ""
         if alike is not None and alike not in names:
-            raise InputError(
-                f'{source}: the column "{shown(name)}" would not be read. Rename it to {alike}, or remove it'
+            step = f"Rename it to {alike}, or remove it"
+        elif re.fullmatch(rf"(?:{of_labels})s?(?:[\W_]*\d+|[\W_]+\w+)?", name, re.IGNORECASE):
+            step = (
+                f"Write a row for each label, with {_ID}, {_LABEL} (on the scale of the attribute; A, B or tie for "
+                f"comparisons) and {_LABELLER}, or remove the column"
             )
-        if re.fullmatch(rf"(?:{labels})s?(?:[\W_]*\d+|[\W_]+\w+)?", name, re.IGNORECASE):
-            raise InputError(
-                f'{source}: the column "{shown(name)}" would not be read. Write a row for each label, with {_ID}, {_LABEL} (on '
-                f"the scale of the attribute; A, B or tie for comparisons) and {_LABELLER}, or remove the column"
-            )
-    one, *others = [name for name in (_LABEL, _RATING, *scales) if name in names] or [""]
-    if one in {_LABEL, _RATING} and others:
+        if step:
+            raise InputError(f'{source}: the column "{shown(name)}" would not be read. {step}')
+    holding = [name for name in (_LABEL, _RATING, *scales) if name in names]
+    if len(holding) > 1 and holding[0] in {_LABEL, _RATING}:
         raise InputError(
-            f'{source}: the columns "{one}" and "{shown(others[0])}" both hold labels. Remove one of the two'
+            f'{source}: the columns "{holding[0]}" and "{shown(holding[1])}" both hold labels. Remove one of the two'
         )
 
 
 def _check_columns(source: str, names: Sequence[str], scales: Mapping[str, Scale]) -> None:
-    _check_dropped(source, names, scales)
-    listed = ", ".join(shown(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
+    """Raise InputError if a table cannot hold labels, or would not be read as a whole."""
+    _check_unread(source, names, scales)
     if {_GROUP, _BEST} <= set(names):
         return
     if _ID not in names:
-        raise InputError(f'{source}: no column "{_ID}"; found {listed or "none"}. {_HOW}')
-    if {_LABEL, _RATING} & set(names):
-        if len(scales) > 1 and _ATTRIBUTE not in names:
-            raise InputError(f"{source}: {_no_attribute(scales)}")
-    elif not scales.keys() & set(names):
+        raise InputError(f'{source}: no column "{_ID}"; found {list_names(names)}. {_HOW}')
+    if not {_LABEL, _RATING, *scales} & set(names):
         raise InputError(
-            f'{source}: no column "{_LABEL}", nor one called {_either(scales)}; found {listed}. {_HOW}'
+            f'{source}: no column "{_LABEL}", nor one called {_either(scales)}; found {list_names(names)}. {_HOW}'
         )
+    if {_LABEL, _RATING} & set(names) and len(scales) > 1 and _ATTRIBUTE not in names:
+        raise InputError(f"{source}: {_no_attribute(scales)}")
 
 
 def _no_attribute(scales: Iterable[str]) -> str:
@@ -261,56 +293,17 @@ def _either(names: Iterable[str]) -> str:
     return " or ".join(map(shown, names))
 
 
-def _cells(row: Row, scales: Mapping[str, Scale], where: str) -> Iterator[tuple[str, object]]:
-    """Yield the attribute and the value of each label in a row that is not empty."""
-    called = _LABEL if _LABEL in row else _RATING
-    if called not in row:
-        yield from ((name, row[name]) for name in scales if not _is_empty(row.get(name)))
-        return
-    if _is_empty(row[called]):
-        return
-    named = row.get(_ATTRIBUTE)
-    attribute = next(iter(scales)) if _is_empty(named) and len(scales) == 1 else named
-    if not isinstance(attribute, str) or not attribute:
-        raise InputError(f"{where}: {_no_attribute(scales)}")
-    if attribute not in scales:
-        raise InputError(
-            f'{where}: the run has no attribute "{shown(attribute)}"{did_you_mean(attribute, scales)}. It has '
-            f"{', '.join(scales)}; correct it, or leave the row out"
-        )
-    yield attribute, row[called]
-
-
 def _is_empty(value: object) -> bool:
     number = as_number(value)
     return number is None or isnan(number)
 
 
-def _label_value(
-    value: object, scale: Scale, attribute: str, where: str, *, is_verdict: bool
-) -> float:
-    number = as_share(value) if is_verdict else as_number(value)
-    if number is None or isinf(number):
-        what = f'"{shown(value)}"' if isinstance(value, (str, int, float)) else kind(value)
-        lacks = (
-            "not a verdict. Write A, B or tie"
-            if is_verdict
-            else "not a number. Write one, such as 3 or 2.5"
-        )
-        raise InputError(f"{where}: the label {what} is {lacks}, or leave it empty")
-    if not (scale.is_guessed or scale.low <= number <= scale.high):
-        raise InputError(
-            f"{where}: the label {number:g} is off the scale of {attribute}, {scale}. Correct it"
-        )
-    return number
-
-
 def _probability(row: Row, where: str) -> float | None:
     value = row.get(_PROBABILITY)
-    if _is_empty(value):
-        return None
     number = as_number(value)
-    if number is None or not 0 < number <= 1:
+    if number is None or isnan(number):
+        return None
+    if not 0 < number <= 1:
         raise InputError(
             f'{where}: the probability "{shown(value)}" is not above 0 and at most 1. Give the probability with which the pair '
             "was drawn, or leave the column out if all were drawn alike"
@@ -318,55 +311,24 @@ def _probability(row: Row, where: str) -> float | None:
     return number
 
 
-def _pair_id(row: Row, pairs: _Pairs, where: str) -> str | None:
-    """Return the id of a row's pair, None if the run has no such pair. InputError if it may be of several systems."""
-    value = row.get(_ID)
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-        raise InputError(
-            f"{where}: the {_ID} is {'empty' if value == '' else kind(value)}. Name the pair that the label is of"
-        )
-    name, system = str(value), str(row.get(SYSTEM_COLUMN) or "")
-    if name not in pairs.ids and name.startswith(_SAVED_AS_TEXT):
-        name = name.removeprefix(_SAVED_AS_TEXT)
-    if name in pairs.ids:
-        return name
-    longer = {f"{each}/{name}" for each in pairs.prefixes if system in {"", each}}
-    alike = sorted(longer & pairs.ids)
-    if len(alike) > 1:
-        raise InputError(
-            f'{where}: "{shown(name)}" is the id of {len(alike)} pairs. Write {" or ".join(map(shown, alike[:2]))}, or add a '
-            f"column {SYSTEM_COLUMN} with what stands before the slash"
-        )
-    return alike[0] if alike else _by_opaque_id(pairs.ids).get(name)
-
-
-@lru_cache(maxsize=1)
-def _by_opaque_id(pair_ids: frozenset[str]) -> Mapping[str, str]:
-    return {opaque_id(pair_id): pair_id for pair_id in pair_ids}
-
-
-def _add(labels: dict[str, Label], labeller: str, pair_id: str, label: Label) -> None:
-    """Add one person's label of a pair. InputError if it differs from an earlier one."""
-    before = labels.setdefault(labeller, label)
-    if (before.value, before.probability) == (label.value, label.probability):
-        return
-    what = "label" if before.value != label.value else "probability"
-    one, other = (getattr(each, "value" if what == "label" else what) for each in (label, before))
-    raise InputError(
-        f'{label.place}: the pair "{shown(pair_id)}" has the {what} {_number(one)} here, and {_number(other)} in '
-        f"{before.place}. Keep one of the two rows; for labels of several people, add a column labeller, or keep their mean"
-    )
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"
+def _check_same(before: Label, label: Label, pair_id: str) -> None:
+    """Raise InputError if a person's label of a pair differs from an earlier one."""
+    for what in ("value", "probability"):
+        now, earlier = getattr(label, what), getattr(before, what)
+        if now != earlier:
+            name = what.replace("value", _LABEL)
+            now, earlier = ("none" if x is None else f"{x:g}" for x in (now, earlier))
+            raise InputError(
+                f'{label.place}: the pair "{shown(pair_id)}" has the {name} {now} here, and {earlier} in {before.place}. '
+                "Keep one of the two rows; for labels of several people, add a column labeller, or keep their mean"
+            )
 
 
 def _check_probabilities(labels: Iterable[Label]) -> None:
     """Raise InputError if some labels of an attribute have a probability and others have none."""
-    first: dict[bool, str] = defaultdict(str)
+    first: dict[bool, str] = {}
     for label in labels:
-        first[label.probability is not None] = first[label.probability is not None] or label.place
+        first.setdefault(label.probability is not None, label.place)
     if len(first) == 2:
         raise InputError(
             f"{first[False]}: the label has no probability, and that in {first[True]} has one. Give one with each, or with none"

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from robin_cli.data.rows import BadRow, Row
 from robin_cli.model.plugins import Plugin, plugins
-
-if TYPE_CHECKING:
-    from robin_cli.data.sources import Source
 
 GROUP = "robin.logs"
 
@@ -49,7 +46,7 @@ class Log(NamedTuple):
 
 
 def arrays(source: str) -> Mapping[str, Log]:
-    """Return the logs that are one JSON object, by the member that holds the samples. InputError for a broken package."""
+    """Return the logs that are one JSON object, by the member that holds the samples."""
     found = {}
     for plugin in plugins(GROUP).values():
         with plugin.loaded(source, "read") as log:
@@ -57,7 +54,35 @@ def arrays(source: str) -> Mapping[str, Log]:
     return {array: log for array, log in found.items() if array}
 
 
-def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
+def read_samples(rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows:
+    """Yield the rows of a source; the samples of a log are read by its tool's package.
+
+    The first row that is not bad decides which log they are of.
+
+    Args:
+        source: the source's name in errors.
+        path: the path or address of its file; "" if there is none.
+        of_scores: read samples for their scores, see :class:`Log`.
+    """
+    for number, row in rows:
+        if isinstance(row, BadRow):
+            yield number, row
+            continue
+        found = None if row.keys() & _ORDINARY else _log_of(row, source)
+        # An iterator releases the row that it has yielded; chain keeps its arguments until the end.
+        rest = chain(iter([(number, row)]), rows)
+        del row
+        if found is None:
+            yield from rest
+            return
+        plugin, log = found
+        with plugin.loaded(source, "read"):
+            reading = ((of_scores and log.scores) or log.reading)(path)
+        yield from _read_log(plugin, log, reading, rest, source)
+        return
+
+
+def _log_of(row: Row, source: str) -> tuple[Plugin, Log] | None:
     """Return the log that a row is a sample of, with its plug-in."""
     for plugin in plugins(GROUP).values():
         with plugin.loaded(source, "read") as log:
@@ -66,45 +91,16 @@ def _of_which(row: Row, source: str) -> tuple[Plugin, Log] | None:
     return None
 
 
-def as_pairs(rows: Rows, source: Source, *, of_scores: bool = False) -> Rows:
-    """Yield the rows of a source; the samples of a log are read by its tool's package.
-
-    Args:
-        of_scores: read samples for their scores, see :class:`Log`.
-    """
+def _read_log(plugin: Plugin, log: Log, reading: Reading, rows: Rows, source: str) -> Rows:
     for number, row in rows:
         if isinstance(row, BadRow):
             yield number, row
             continue
-        # An iterator releases the row that it has yielded; chain keeps its arguments until the end.
-        is_ordinary, rest = bool(row.keys() & _ORDINARY), chain(iter([(number, row)]), rows)
-        if is_ordinary:
-            del row  # or it would stay in memory until the last row is read
-            yield from rest
-            return
-        yield from _of_a_log(row, rest, source, of_scores=of_scores)
-        return
-
-
-def _of_a_log(first: Row, rows: Rows, source: Source, *, of_scores: bool) -> Rows:
-    """Yield rows as :func:`as_pairs` does; the ``first`` row decides which log they are of."""
-    found = _of_which(first, source.name)
-    if found is None:
-        yield from rows
-        return
-    plugin, log = found
-    with plugin.loaded(source.name, "read"):
-        reading = ((of_scores and log.scores) or log.reading)(source.path)
-    for number, row in rows:
-        if isinstance(row, BadRow):
-            yield number, row
-            continue
-        with plugin.loaded(source.name, "read"):
+        with plugin.loaded(source, "read"):
             try:
                 if not log.is_sample(row):
-                    raise BadRow(
-                        "is not a sample, as the rows before it are. Correct it", "no sample"
-                    )
+                    fact = "is not a sample, as the rows before it are. Correct it"
+                    raise BadRow(fact, "no sample")
                 yield from ((number, each) for each in reading(row))
             except BadRow as bad:
                 yield number, bad

@@ -8,15 +8,16 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.data.checking import Held, check_ratings, check_row, id_of_two, mean, pair_id_of
-from robin_cli.data.columns import Columns, FurtherColumns
+from robin_cli.data.checking import Held, RowReader, pair_id_of
+from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.fields import (
     Field,
     Fields,
@@ -24,28 +25,27 @@ from robin_cli.data.fields import (
     is_in,
     is_of_one_worker,
     names_in,
-    no_such_fields,
-    only_in,
     spread,
 )
-from robin_cli.data.images import Images
-from robin_cli.data.logs import as_pairs
-from robin_cli.data.pair_table import AT_A_TIME, GrowingTable, PairTable
-from robin_cli.data.rows import BadRow, Row, Table, Wanted
+from robin_cli.data.growing_table import GrowingTable
+from robin_cli.data.hints import explain_missing
+from robin_cli.data.human_ratings import mean
+from robin_cli.data.pair_table import AT_A_TIME, PairTable
+from robin_cli.data.read import STDIN, Source, expanded, opened
+from robin_cli.data.rows import BadRow, Row, Wanted
 from robin_cli.data.rows import place as place_of
-from robin_cli.data.sources import STDIN, Source, expanded, in_memory, opened
-from robin_cli.data.texts import give_back
-from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import InputError, shown
-from robin_cli.model.records import PLACE_COLUMNS, SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, as_text
+from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["STDIN", "Dataset", "load_pairs", "pair_id_of"]
 
-_NAMED = 3
-AGAIN = "the same pair or id again"
+_LISTED = 3
+
+Names = str | Path | BytesIO | Sequence[str | Path]
+_Numbered = tuple[int, Row | BadRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Dataset:
 
 
 def load_pairs(
-    names: str | Path | BytesIO | Sequence[str | Path],
+    names: Names,
     *,
     called: str = "",
     columns: Mapping[str, str] | None = None,
@@ -92,23 +92,19 @@ def load_pairs(
 ) -> Dataset:
     """Return the pairs of one or more files, in order, as one data set.
 
-    A prompt must hold more than white space. A response may be empty: a model can give that answer, and a judge can rate it.
-    A null response is missing, and an error; CSV and TSV have no null. An id is a text or a whole number; a row without one
-    gets :func:`pair_id_of` its text, unless ``id`` is mapped. Ratings are finite numbers, also as text, or lists of them, of
-    which the mean counts; null, NaN, an empty text and NA are no rating. Rows of Summarize From Feedback's axis files with the
-    same texts are ratings of one pair by several workers, of which the mean counts.
+    A prompt must hold more than white space. A response may be empty: a model can give that answer. An id is a text or a whole
+    number; a row without one gets :func:`pair_id_of` its text, unless ``id`` is mapped. A list of ratings, and rows of several
+    workers with the same texts, count as their mean; null, NaN, an empty text and NA are no rating.
 
     Args:
-        names: each is a file, whose format the end of its name says; a glob, which stands for the files it matches, sorted;
-            ``-`` for standard input; or an address: https, s3, gs, hf (a data set of the Hugging Face hub), or one that an
-            installed package reads. Standard input and bytes in memory are read by their first bytes.
+        names: files, quoted globs, ``-`` for standard input, or addresses (https, s3, gs, hf, or one that an installed package
+            reads). Names end in the format; standard input and bytes in memory are read by their first bytes.
         called: the name of bytes in memory.
-        columns: maps robin's names to the data's: prompt, response, id, reference, system, and any other name for a human
-            rating. Dots lead into objects; a name that itself holds dots comes first. A dash means not to look for a field:
-            ``{"id": "-"}`` makes every id from the text. Other fields are kept as the pair's columns, see
-            :mod:`robin_cli.data.columns`. Without a mapping the fields of HelpSteer2 and Summarize From Feedback are found.
+        columns: maps robin's names to the data's: prompt, response, id, reference, system, image, and any other name for a
+            human rating. Dots lead into objects; a name that itself holds dots comes first. A dash means not to look for a
+            field. Other fields are kept, see :mod:`robin_cli.data.columns`.
         ratings: further attributes; their human ratings are read from fields of the same names if the data have them.
-        group: the field, with dots as above, whose value (a text or a whole number) responses share that belong together.
+        group: the field whose value (a text or a whole number) responses share that belong together.
         skip_bad_rows: leave out rows that cannot be used, and later rows with the id of an earlier one.
         limit: the most good pairs to read in all.
         encoding: that of text files; "" to recognise it.
@@ -117,123 +113,34 @@ def load_pairs(
     Raises:
         InputError: a file or a row cannot be used, no row of a file can be used, or no row has a mapped field.
     """
-    fields = fields_of(columns or {}, ratings, group)
-    return gathered(
-        names,
-        fields,
-        called=called,
+    gathering = Gathering(
+        fields_of(columns or {}, ratings, group),
         skip_bad_rows=skip_bad_rows,
         limit=limit,
         encoding=encoding,
         strip_thinking=strip_thinking,
     )
+    return gathering.read(names, called)
 
 
-def gathered(
-    names: str | Path | BytesIO | Sequence[str | Path],
-    fields: Fields,
-    *,
-    of_two: Fields | None = None,
-    may_repeat: bool = False,
-    called: str = "",
-    skip_bad_rows: bool = False,
-    limit: int | None = None,
-    encoding: str = "",
-    strip_thinking: bool = False,
-) -> Dataset:
-    """Return the pairs as :func:`load_pairs`, with ``fields``, or ``of_two`` for a source whose rows hold two responses.
+class Gathering:
+    """Gathers the pairs of several sources: ids are unique over all of them, and workers' ratings of a pair merge.
 
-    ``may_repeat``: a row that repeats an earlier one is counted, and is not bad.
+    Args:
+        of_two: the fields of a source whose rows hold two responses, if some may.
+        may_repeat: a row that repeats an earlier one is counted, and is not bad.
     """
-    reading = _Reading(
-        fields, of_two, skip_bad_rows=skip_bad_rows, limit=limit, may_repeat=may_repeat
-    )
-    reading.wanted = reading.wanted._replace(encoding=encoding)
-    reading.thinking.strip = strip_thinking
-    thresholds = gc.get_threshold()
-    gc.set_threshold(
-        100_000, *thresholds[1:]
-    )  # rows hold no cycles: to look for them takes a tenth of the time
-    try:
-        if isinstance(names, BytesIO):
-            reading.take(in_memory(names, called, reading.wanted))
-            return reading.dataset()
-        for name in expanded([names] if isinstance(names, (str, Path)) else names):
-            with opened(name, reading.wanted) as source:
-                reading.take(source)
-            if reading.is_done:
-                break
-    finally:
-        gc.set_threshold(*thresholds)
-    return reading.dataset()
-
-
-_WITH_IMAGES = (
-    "images are sent along, for a model that takes them; "
-    "tokens and costs before an answer are estimated without them"
-)
-
-
-_Numbered = tuple[int, "Row | BadRow"]
-
-
-class _Part:
-    """Some rows that are checked and stored together.
-
-    Attributes:
-        held: what the good rows hold, by place. ``bad``: why others are bad.
-        human: the human ratings by attribute, and ``columns`` the further columns: a value for each row.
-        kept: the places of the rows whose pairs are new. ``ids``: the ids of these pairs.
-    """
-
-    def __init__(self) -> None:
-        self.held: dict[int, Held] = {}
-        self.bad: dict[int, BadRow] = {}
-        self.human: dict[str, list[float | None]] = {}
-        self.columns: Columns = {}
-        self.kept: list[int] = []
-        self.ids: list[str] = []
-
-    def pair(self, at: int, pair_id: str) -> Pair:
-        """Return the pair in the row at a place."""
-        _, prompt, response, reference, group, other, _ = self.held[at]
-        human, columns = _values_at(at, self.human), _values_at(at, self.columns)
-        return Pair(pair_id, prompt, response, human, reference, group, columns, other)
-
-    def made_id(self, at: int) -> str:
-        """Return the id of the texts in the row at a place."""
-        held = self.held[at]
-        if held.other is None:
-            return pair_id_of(held.prompt, held.response)
-        return id_of_two(held.prompt, held.response, held.other, _values_at(at, self.columns))
-
-    def columns_of_kept(
-        self,
-    ) -> tuple[Sequence[str], Sequence[Held], dict[str, list[Any]], dict[str, list[Any]]]:
-        """Return the ids, the texts, the human ratings and the further columns of the new pairs."""
-        human, columns = (
-            {name: [values[at] for at in self.kept] for name, values in each.items()}
-            for each in (self.human, self.columns)
-        )
-        return self.ids, [self.held[at] for at in self.kept], human, columns
-
-
-def _values_at(at: int, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    values = ((name, column[at]) for name, column in columns.items())
-    return {name: value for name, value in values if value is not None}
-
-
-class _Reading:
-    """Reads the rows of several sources as pairs: ids are unique over all of them, and workers' ratings of a pair merge."""
 
     def __init__(
         self,
         fields: Fields,
         of_two: Fields | None = None,
         *,
-        skip_bad_rows: bool,
-        limit: int | None,
-        may_repeat: bool,
+        skip_bad_rows: bool = False,
+        limit: int | None = None,
+        encoding: str = "",
+        strip_thinking: bool = False,
+        may_repeat: bool = False,
     ) -> None:
         if limit is not None and limit < 1:
             raise InputError(
@@ -241,271 +148,234 @@ class _Reading:
             )
         self._fields, self._of_two = fields, of_two
         self._skip_bad_rows, self._limit, self._may_repeat = skip_bad_rows, limit, may_repeat
-        either = fields if of_two is None else _either(fields, of_two)
-        self._further = FurtherColumns(either)
-        self.wanted = Wanted(either.paths, self._further, either.numbers)
+        either = [fields, of_two] if of_two else [fields]
+        # If the user maps the prompt or the response, a tool's log is read as any other data.
+        as_it_is = any(fields.prompt.mapped or fields.response.mapped for fields in either)
+        self._wanted = Wanted(
+            frozenset(chain.from_iterable(fields.paths for fields in either)),
+            others=True,
+            numbers=frozenset(chain.from_iterable(fields.numbers for fields in either)),
+            encoding=encoding,
+            logs="" if as_it_is else "pairs",
+        )
+        self._further = FurtherColumns()
+        self._reader = RowReader(self._further, strip_thinking=strip_thinking)
         self._sources: list[Source] = []
-        self._images = Images()
-        self.thinking = Thinking()
-        # with the human ratings of each pair's first row; the means come at the end
-        self._pairs = GrowingTable()
-        self._places: dict[str, int] = {}  # of the pairs by their ids
         self._starts: list[int] = []  # the first pair of each source
+        self._stored = GrowingTable()
+        self._latest: list[Held] = []  # not stored yet
+        self._places: dict[str, int] = {}  # of the pairs by their ids
         self._numbers = array("Q")  # each pair's row number in its source
-        self._later: dict[int, list[Mapping[str, float]]] = {}
+        self._later: dict[int, list[Mapping[str, float]]] = {}  # ratings by further workers
         self._merged = self._repeated = 0
-        self._is_by_workers = False
+        self._is_full = False
+        self._is_done = False  # full, and no more workers' ratings may come
         self._reasons: Counter[str] = Counter()
         self._first_bad: list[str] = []
 
-    @property
-    def _count(self) -> int:
-        return len(self._numbers)
+    def read(self, names: Names, called: str = "") -> Dataset:
+        """Return the pairs of sources, which are named as for :func:`load_pairs`. Raises InputError as there."""
+        thresholds = gc.get_threshold()
+        # rows hold no cycles: to look for them takes a tenth of the time
+        gc.set_threshold(100_000, *thresholds[1:])
+        try:
+            if isinstance(names, BytesIO):
+                with opened(names, self._wanted, called) as source:
+                    self._take(source)
+                return self._dataset()
+            for name in expanded([names] if isinstance(names, (str, Path)) else names):
+                if not self._is_done:
+                    with opened(name, self._wanted) as source:
+                        self._take(source)
+            return self._dataset()
+        finally:
+            gc.set_threshold(*thresholds)
 
-    @property
-    def _room(self) -> int:
-        """How many more pairs the limit allows; 0 if it is reached, or there is none."""
-        return self._limit - self._count if self._limit else 0
-
-    @property
-    def _used(self) -> int:
-        """The rows that were used, those that repeat or merge with others included."""
-        return self._count + self._merged + self._repeated
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._numbers) == self._limit
-
-    @property
-    def is_done(self) -> bool:
-        """Whether no further row can matter: the limit is reached, and no more workers' ratings may come."""
-        return self._is_full and not self._is_by_workers
-
-    def take(self, source: Source) -> None:
-        """Add the rows of a source, until :attr:`is_done`.
+    def _take(self, source: Source) -> None:
+        """Add the rows of a source, as long as they can matter.
 
         Raises InputError for a bad row unless they are skipped, for a source without a usable row, and if no row has a field
         that was mapped to a rating: without a header, a misspelt name looks like an absent rating.
         """
-        table, fields = _with_fields(source.table, self._fields, self._of_two)
-        table = spread(table, fields, source.name) if fields.beside else table
-        if table.names is not None:
-            _check(fields, table.names, source.name)
+        names, rows = source.table.names, source.table.rows
+        fields = self._fields
+        if self._of_two:
+            is_two, rows = _hold_two(names, rows, self._of_two)
+            fields = self._of_two if is_two else fields
+        if names is not None:
+            _check_header(fields, names, source.name)
+            self._further.leave_out_twice(names, self._wanted.names)
         self._sources.append(source)
-        self._starts.append(self._count)
-        # If the user maps the prompt or the response, a tool's log is read as any other data.
-        as_it_is = table.names is not None or fields.prompt.mapped or fields.response.mapped
-        rows = table.rows if as_it_is else as_pairs(table.rows, source)
-        missing = [field for field in fields.ratings if field.mapped and table.names is None]
-        names: list[str] = []
-        if missing:
-            rows = _seeking(rows, missing, names)
-        before, bad = self._used, self._reasons.total()
-        try:
-            first_error = self._take_rows(rows, fields, source)
-        finally:
-            if isinstance(source.table.rows, Generator):
-                source.table.rows.close()  # a reader says what it found at the end of its rows
-        if before == self._used and not self._is_full:
-            read = self._reasons.total() - bad
+        self._starts.append(len(self._numbers))
+        self._reader.enter(fields, source.path or source.name, source.table.unit)
+        missing = [rated for rated in fields.ratings if rated.mapped and names is None]
+        used, skipped, first_error = self._used, self._reasons.total(), ""
+        rows = spread(rows, fields) if fields.beside else rows
+        while not self._is_done and (numbered := next(rows, None)):
+            number, row = numbered
+            if missing and isinstance(row, dict):
+                names = list(names_in(row))
+                missing = [rated for rated in missing if not is_in(row, rated)]
+            try:
+                self._add(number, row)
+            except BadRow as bad:
+                if not self._is_full:
+                    error = f"{place_of(source.name, source.table.unit, number)}: {bad}"
+                    first_error = first_error or _without_skipping(error)
+                    self._leave_out(error, bad.reason, rows)
+        if used == self._used and not self._is_full:
+            count = self._reasons.total() - skipped
             raise InputError(
-                f"{source.name}: not one row can be used ({read} read). The first: {first_error}"
+                f"{source.name}: not one row can be used ({count} read). The first: {first_error}"
                 if first_error
                 else f"{source.name}: the file has no rows. Check that it was written or downloaded to its end."
             )
         if missing:
-            raise InputError(f"{source.name}: {no_such_fields(missing, names, fields)}")
+            raise InputError(f"{source.name}: {explain_missing(missing, names or [], fields)}")
 
-    def _take_rows(self, rows: Iterator[_Numbered], fields: Fields, source: Source) -> str:
-        """Add rows until :attr:`is_done`; return the error of the first one that was left out."""
-        fields = fields._replace(
-            taking=self._images.beside(source.path or source.name), thinking=self.thinking
-        )
-        first_error, failure = "", None
-        while failure is None and not (self._limit and self.is_done):
-            part: list[_Numbered] = []
-            try:  # no row after the last pair is read, so that no error in it is raised
-                part.extend(islice(rows, min(AT_A_TIME, self._room or AT_A_TIME)))
-            except InputError as error:
-                failure = error  # of the reader; those of the rows before it come first
-            if not part:
-                break
-            first_error = self._take_part(part, fields, source, first_error)
-        if failure is not None:
-            raise failure
-        return first_error
+    def _leave_out(self, error: str, reason: str, rows: Iterator[_Numbered]) -> None:
+        """Count a bad row if these are skipped, else raise InputError. ``rows`` are those after it."""
+        if not self._skip_bad_rows:
+            # Whether most rows are as bad, so that to skip them would leave little, the next ones tell.
+            total, bad = 1 + len(self._numbers) - self._starts[-1], 1
+            with suppress(InputError):
+                for number, row in islice(rows, AT_A_TIME):
+                    total += 1
+                    try:
+                        self._reader.read(row, number)
+                    except BadRow:
+                        bad += 1
+            raise InputError(_without_skipping(error) if 2 * bad > total else error) from None
+        self._reasons[reason] += 1
+        if len(self._first_bad) < _LISTED:  # without the next step, which is taken
+            self._first_bad.append(error.partition(". ")[0])
 
-    def _take_part(
-        self, numbered: Sequence[_Numbered], fields: Fields, source: Source, first_error: str
-    ) -> str:
-        """Keep the pairs in some rows, or merge them with those of the same ids; return the first error of all rows."""
-        part = self._part = self._check([row for _, row in numbered], fields)
-        for at, (number, row) in enumerate(numbered):
-            try:
-                if isinstance(row, BadRow) or at in part.bad:
-                    raise part.bad[at]
-                held = part.held[at]
-                pair_id = held.own_id or part.made_id(at)
-                if held.own_id is None:  # a person does not find a hash in the file
-                    name = PLACE_COLUMNS[source.table.unit]
-                    part.columns.setdefault(name, [None] * len(numbered))[at] = number
-                place = self._places.get(pair_id)
-                if place is not None:
-                    pair_id, place = self._take_again(
-                        place, part.pair(at, pair_id), held, row, fields
-                    )
-                if place is None and not self._is_full:
-                    self._places[pair_id] = self._count
-                    part.kept.append(at)
-                    part.ids.append(pair_id)
-                    self._numbers.append(number)
-                    if self._count == self._limit:
-                        self._is_by_workers = is_of_one_worker(row, fields)
-            except BadRow as error:
-                if not self._is_full:
-                    said = f"{place_of(source.name, source.table.unit, number)}: {error}"
-                    is_usual = 2 * len(part.bad) > len(numbered)
-                    self._leave_out(error.reason, _without_skipping(said) if is_usual else said)
-                    first_error = first_error or _without_skipping(said)
-        if part.kept:
-            self._pairs.add(*part.columns_of_kept())
-        return first_error
+    @property
+    def _used(self) -> int:
+        """The rows that were used, those that repeat or merge with others included."""
+        return len(self._numbers) + self._merged + self._repeated
 
-    def _check(self, rows: Sequence[Row | BadRow], fields: Fields) -> _Part:
-        """Check the texts of rows one by one, and the ratings and further columns of those with the same keys together."""
-        part = _Part()
-        by_keys: dict[tuple[str, ...], dict[int, Row]] = {}
-        for at, row in enumerate(rows):
-            if isinstance(row, BadRow):
-                part.bad[at] = row
-            else:
-                by_keys.setdefault(tuple(row), {})[at] = row
-        for alike in by_keys.values():
-            of_keys = only_in(fields, next(iter(alike.values())))
-            for at, row in alike.items():
-                try:
-                    part.held[at] = check_row(row, of_keys)
-                except BadRow as error:
-                    part.bad[at] = error
-            for rated in of_keys.ratings:
-                places = [at for at in alike if at not in part.bad]
-                ratings = part.human.setdefault(rated.name, [None] * len(rows))
-                of_two = of_keys.other is not None
-                checked = check_ratings([alike[at] for at in places], rated, of_two=of_two)
-                for at, rating in zip(places, checked, strict=True):
-                    if isinstance(rating, BadRow):
-                        part.bad[at] = rating
-                    else:
-                        ratings[at] = rating
-            good = [at for at in alike if at not in part.bad]
-            names = [field.name for field in of_keys.systems]
-            systems = {name: [part.held[at].systems[name] for at in good] for name in names}
-            columns, bad = self._further.of_rows([alike[at] for at in good], systems)
-            part.bad |= {good[place]: error for place, error in bad.items()}
-            for name, values in columns.items():
-                column = part.columns.setdefault(name, [None] * len(rows))
-                for at, value in zip(good, values, strict=True):
-                    column[at] = value
-        return part
+    def _add(self, number: int, row: Any) -> None:
+        """Keep the pair in a row, or merge it with that of the same id. BadRow if neither can be done."""
+        held = self._reader.read(row, number)
+        place = self._places.get(held.pair_id)
+        if place is not None and not held.has_id and _is_of_another(held, self._pair(place)):
+            text = f"{held.response}\0{held.columns[SYSTEM_COLUMN]}"
+            held = held._replace(pair_id=pair_id_of(held.prompt, text))
+            place = self._places.get(held.pair_id)
+        if place is not None:
+            self._merge(place, held, is_by_worker=is_of_one_worker(row, self._reader.fields))
+        elif not self._is_full:
+            self._places[held.pair_id] = len(self._numbers)
+            self._numbers.append(number)
+            self._latest.append(held)
+            self._is_full = len(self._numbers) == self._limit
+            if self._is_full:
+                self._is_done = not is_of_one_worker(row, self._reader.fields)
+            if len(self._latest) == AT_A_TIME:
+                self._store()
 
-    def _take_again(
-        self, place: int, pair: Pair, held: Held, row: Row, fields: Fields
-    ) -> tuple[str, int | None]:
-        """Merge a pair with the one of its id; or return another id, if another system gave the answer. BadRow if neither."""
-        first = self._pair(place)
-        if held.own_id is None and _is_of_another(pair, first):
-            text = f"{pair.response}\0{pair.columns[SYSTEM_COLUMN]}"
-            pair = replace(pair, pair_id=pair_id_of(pair.prompt, text))
-            found = self._places.get(pair.pair_id)
-            if found is None:
-                return pair.pair_id, None
-            place, first = found, self._pair(found)
-        is_by_worker = is_of_one_worker(row, fields)
-        self._merge(
-            place, first, pair, is_by_worker=is_by_worker, has_own_id=held.own_id is not None
-        )
-        return pair.pair_id, place
+    def _store(self) -> None:
+        self._stored.add_pairs(self._latest)
+        self._latest = []
 
-    def _pair(self, place: int) -> Pair:
+    def _pair(self, place: int) -> Pair | Held:
         """Return a pair that was read, also one that is not stored yet."""
-        at = place - len(self._pairs)
-        return (
-            self._pairs[place]
-            if at < 0
-            else self._part.pair(self._part.kept[at], self._part.ids[at])
-        )
+        at = place - len(self._stored)
+        return self._stored[place] if at < 0 else self._latest[at]
 
-    def _merge(
-        self, at: int, first: Pair, pair: Pair, *, is_by_worker: bool, has_own_id: bool
-    ) -> None:
-        """Merge a pair with the ``first`` one of its id. BadRow unless another worker rated it, or it may repeat."""
-        merges = is_by_worker and (first.prompt, first.response) == (pair.prompt, pair.response)
-        merges = merges and not _is_of_another(pair, first)
-        if merges and first.group == pair.group:
-            self._later.setdefault(at, []).append(pair.human)
+    def _merge(self, place: int, pair: Held, *, is_by_worker: bool) -> None:
+        """Merge a pair with the one of its id. BadRow unless another worker rated it, or it may repeat."""
+        first, before = self._pair(place), self._place_of(place)
+        has_same_texts = (first.prompt, first.response) == (pair.prompt, pair.response)
+        if is_by_worker and has_same_texts and not _is_of_another(pair, first):
+            if first.group != pair.group:
+                raise BadRow(
+                    f'the same texts belong to the group "{shown(first.group)}" in {before}, and to "{shown(pair.group)}" '
+                    "here. Correct one of them, or leave the later ones out with --skip-bad-rows.",
+                    "the same pair in another group",
+                )
+            self._later.setdefault(place, []).append(pair.human)
             self._merged += 1
         elif self._may_repeat and _says_the_same(pair, first):
             self._repeated += 1
         else:
-            before = self._place_of(at)
-            if merges:
-                raise BadRow(
-                    f'the same texts belong to the group "{shown(first.group)}" in {before}, and to '
-                    f'"{shown(pair.group)}" here. Correct one of them, or leave the later '
-                    "ones out with --skip-bad-rows.",
-                    "the same pair in another group",
-                )
-            raise BadRow(_again(pair, before, has_own_id=has_own_id), AGAIN)
+            raise BadRow(_explain_repeat(pair, before), "the same pair or id again")
 
-    def _place_of(self, at: int) -> str:
+    def _place_of(self, place: int) -> str:
         """Return where a pair was read, as an error in the current source names it."""
-        source = self._sources[bisect_right(self._starts, at) - 1]
-        unit, number = source.table.unit, self._numbers[at]
+        source = self._sources[bisect_right(self._starts, place) - 1]
+        unit, number = source.table.unit, self._numbers[place]
         is_here = source is self._sources[-1]
         return f"{unit} {number}" if is_here else place_of(source.name, unit, number)
 
-    def _leave_out(self, reason: str, error: str) -> None:
-        if not self._skip_bad_rows:
-            raise InputError(error) from None
-        self._reasons[reason] += 1
-        if len(self._first_bad) < _NAMED:  # without the next step, which --skip-bad-rows has taken
-            self._first_bad.append(error.partition(". ")[0])
-
-    def dataset(self) -> Dataset:
+    def _dataset(self) -> Dataset:
         """Return the data set. A human rating by several workers is the mean of theirs."""
-        pairs = self._pairs.table(self._further.forgotten)
         self._places = {}
-        give_back()
+        self._store()
+        pairs = self._stored.table(self._further.forgotten)
         if self._later:
             pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
         files = tuple((source.name, source.sha256()) for source in self._sources)
-        names_read, hashes = zip(*files, strict=True)
+        names, hashes = zip(*files, strict=True)
+        images, thinking = self._reader.images, self._reader.thinking
         return Dataset(
             pairs,
             self._reasons.total(),
             hashes[0]
             if len(hashes) == 1
             else hashlib.sha256("\n".join(hashes).encode()).hexdigest(),
-            ", ".join(names_read[:3])
-            + (f" and {len(names_read) - 3} more" if len(names_read) > 3 else ""),
+            ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
             self._merged,
             files,
             dict(self._reasons.most_common()),
             tuple(self._first_bad),
             tuple(self._further.left_out),
-            (*([_WITH_IMAGES] if self._images.folder else []), *self.thinking.notes()),
+            (*images.notes(), *thinking.notes()),
             repeated=self._repeated,
-            images=self._images.folder,
+            images=images.folder,
         )
 
-    def _with_means(self, at: int, pair: Pair) -> Pair:
+    def _with_means(self, place: int, pair: Pair) -> Pair:
         """Return the pair with the mean of all workers' ratings of each attribute."""
-        rated = [pair.human, *self._later.get(at, ())]
-        names = dict.fromkeys(name for each in rated for name in each)
+        rated = [pair.human, *self._later.get(place, ())]
+        names = dict.fromkeys(chain.from_iterable(rated))
         return replace(
             pair,
-            human={name: mean([each[name] for each in rated if name in each]) for name in names},
+            human={name: mean([human[name] for human in rated if name in human]) for name in names},
         )
+
+
+def _hold_two(
+    names: list[str] | None, rows: Iterator[_Numbered], of_two: Fields
+) -> tuple[bool, Iterator[_Numbered]]:
+    """Return whether a source's columns, or its first row, have one of two responses, and all of its rows."""
+    before: list[_Numbered] = []
+    while names is None and (numbered := next(rows, None)):
+        before.append(numbered)
+        names = list(numbered[1]) if isinstance(numbered[1], dict) else None
+    sides = filter(None, (of_two.response, of_two.other))
+    return any(side.is_among(names or ()) for side in sides), chain(before, rows)
+
+
+def _check_header(fields: Fields, names: list[str], source: str) -> None:
+    """Raise InputError if a required or a mapped field is not among the columns."""
+    needed: list[Field] = [*fields.required(), *(rated for rated in fields.ratings if rated.mapped)]
+    if fields.beside:
+        made = {SYSTEM_COLUMN, *(field.name for field in next(iter(fields.beside.values())))}
+        needed = [field for field in needed if field.path not in made]
+        needed += chain.from_iterable(fields.beside.values())
+    has_chat = fields.chat is not None and fields.chat.is_among(names)
+    in_chat = [fields.prompt, fields.response] if has_chat else []
+    if fields.response.mapped:  # which may be a chat
+        in_chat.append(fields.prompt)
+    missing = [
+        field
+        for field in needed
+        if not field.is_among(names) and (field.mapped or field not in in_chat)
+    ]
+    if missing:
+        raise InputError(f"{source}: {explain_missing(missing, names, fields)}")
 
 
 def _without_skipping(error: str) -> str:
@@ -515,90 +385,42 @@ def _without_skipping(error: str) -> str:
     )
 
 
-def _again(pair: Pair, before: str, *, has_own_id: bool) -> str:
+def _explain_repeat(pair: Held, before: str) -> str:
     """Return the message for a pair with the id of the one at ``before``."""
-    if has_own_id:
+    keep = "or keep the first of each with --skip-bad-rows."
+    if pair.has_id:
         return (
             f'the id "{shown(pair.pair_id)}" is also that of {before}. Give each row an id of its own, make ids from '
-            "the text (--columns id=-), or keep the first of each with --skip-bad-rows."
+            f"the text (--columns id=-), {keep}"
         )
-    two = pair.other is not None
-    other = " or, if two systems gave this answer, one that names these (--columns system=NAME)"
+    plural, systems = "s", ""
+    if pair.other is None:
+        plural = ""
+        systems = (
+            " or, if two systems gave this answer, one that names these (--columns system=NAME)"
+        )
     return (
-        f"the same prompt and response{'s' * two} as {before}. Remove one of them, name a field with ids of their own "
-        f"(--columns id=NAME){'' if two else other}, or keep the first of each with --skip-bad-rows."
+        f"the same prompt and response{plural} as {before}. Remove one of them, name a field with ids of their own "
+        f"(--columns id=NAME){systems}, {keep}"
     )
 
 
-def _seeking(
-    rows: Iterator[_Numbered], missing: list[Field], names: list[str]
-) -> Iterator[_Numbered]:
-    """Yield the rows, and remove the fields that any of them has from ``missing``; ``names`` become those of the last row."""
-    for number, row in rows:
-        if missing and isinstance(row, dict):
-            names[:] = names_in(row)
-            missing[:] = [field for field in missing if not is_in(row, field)]
-        yield number, row
-
-
-def _is_of_another(pair: Pair, first: Pair) -> bool:
+def _is_of_another(pair: Held, first: Pair | Held) -> bool:
     """Return whether another system gave the answer of ``first``."""
     return SYSTEM_COLUMN in pair.columns and _systems(pair) != _systems(first)
 
 
-def _says_the_same(pair: Pair, first: Pair) -> bool:
+def _says_the_same(pair: Held, first: Pair | Held) -> bool:
     """Return whether two rows hold the same responses to a prompt, of the same systems, in any order."""
 
-    def responses(each: Pair) -> list[tuple[str, str | None]]:
-        texts = [text for text in (each.response, each.other) if text is not None]
-        return sorted(zip(texts, _systems(each), strict=True), key=str)
+    def responses(pair: Pair | Held) -> list[tuple[str, str | None]]:
+        texts = [text for text in (pair.response, pair.other) if text is not None]
+        return sorted(zip(texts, _systems(pair), strict=True), key=str)
 
     return pair.prompt == first.prompt and responses(pair) == responses(first)
 
 
-def _systems(pair: Pair) -> list[str | None]:
+def _systems(pair: Pair | Held) -> list[str | None]:
     """Return the systems of a pair's responses, as texts: those of stored pairs may have changed type."""
     names = (SYSTEM_COLUMN,) if pair.other is None else SYSTEM_COLUMNS
     return [as_text(pair.columns[name]) if name in pair.columns else None for name in names]
-
-
-def _either(fields: Fields, of_two: Fields) -> Fields:
-    """Return the fields of rows with one response or with two."""
-    responses = of_two.response._replace(paths=(*of_two.response.paths, *fields.response.paths))
-    return of_two._replace(response=responses)
-
-
-def _with_fields(table: Table, fields: Fields, of_two: Fields | None) -> tuple[Table, Fields]:
-    """Return a table and its fields: ``of_two`` if its columns, or its first row, have one of two responses."""
-    if of_two is None:
-        return table, fields
-    before: list[tuple[int, Row | BadRow]] = []
-    rows, names = table.rows, table.names
-    if names is None:
-        for each in rows:
-            before.append(each)
-            if isinstance(each[1], dict):
-                names = list(each[1])
-                break
-    holds_two = any(
-        field is not None and field.is_among(names or ())
-        for field in (of_two.response, of_two.other)
-    )
-    return table._replace(rows=chain(iter(before), rows)), of_two if holds_two else fields
-
-
-def _check(fields: Fields, names: list[str], source: str) -> None:
-    """Raise InputError if a required or a mapped field is not among the columns."""
-    needed = dict.fromkeys(
-        [*fields.required(), *(field for field in fields.ratings if field.mapped)]
-    )
-    in_chat = [fields.prompt] if fields.response.mapped else []  # the response may be a chat
-    if fields.chat and fields.chat.is_among(names):
-        in_chat += [fields.response, fields.prompt]
-    missing = [
-        field
-        for field in needed
-        if not field.is_among(names) and (field.mapped or field not in in_chat)
-    ]
-    if missing:
-        raise InputError(f"{source}: {no_such_fields(missing, names, fields)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -9,70 +10,34 @@ from typing import IO, TYPE_CHECKING
 from robin_cli.model.errors import Damaged, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 BATCH_ROWS = 1024
-
 _BUFFER_BYTES = 2**20
-
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    ArithmeticError,
-    NotImplementedError,
-    MemoryError,
-)
-"""The errors of pyarrow for damaged files, and for values without a Python type, except ArrowException itself."""
 
 
 def written_table(stream: IO[bytes] | Path, schema: pa.Schema) -> pq.ParquetWriter:
     """Return a Parquet writer whose pages have checksums, as in all that robin writes."""
     import pyarrow.parquet as pq
 
-    # A page's size is checked only between writes, and texts are long: so write few values at a time.
+    # A page's size is checked only between writes, and texts are long: so write few values at a
+    # time.
     return pq.ParquetWriter(
         stream, schema, compression="zstd", write_batch_size=64, write_page_checksum=True
     )
 
 
-def read_table(
-    stream: IO[bytes], source: str, columns: Sequence[str], rows: int = BATCH_ROWS
-) -> pa.Table:
-    """Return those of the columns that a Parquet file has, with the file's metadata. InputError for a damaged file.
-
-    Args:
-        rows: the most rows that are decoded at a time.
-    """
-    import pyarrow as pa
-
-    file, schema = opened_file(stream, source)
-    names = [name for name in schema.names if name in columns]
-    there = pa.schema([schema.field(name) for name in names], schema.metadata)
-    return pa.Table.from_batches(list(batches(file, source, names, rows=rows)), there)
-
-
-def table_batches(
-    stream: IO[bytes], source: str, wanted: Callable[[str], bool]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted columns of a Parquet file, some rows at a time. Raises InputError as :func:`read_table`."""
-    file, schema = opened_file(stream, source)
-    yield from batches(file, source, list(filter(wanted, schema.names)))
-
-
 def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Schema]:
-    """Open a Parquet file so that no row group is in memory as a whole; return it and its schema. InputError if damaged.
+    """Open a Parquet file so that no row group is in memory as a whole; return it and its schema.
 
-    Pages that have checksums are verified as they are read.
+    Pages that have checksums are verified as they are read. InputError for a damaged file.
     """
     import pyarrow.parquet as pq
 
     with readable(source):
-        # Without a buffer size, or with pre_buffer, pyarrow holds whole row groups: 930 MB where this takes 110.
+        # Without a buffer size, or with pre_buffer, pyarrow holds whole row groups: 930 MB where
+        # this takes 110.
         file = pq.ParquetFile(
             stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
         )
@@ -82,10 +47,17 @@ def opened_file(stream: IO[bytes], source: str) -> tuple[pq.ParquetFile, pa.Sche
 def batches(
     file: pq.ParquetFile, source: str, columns: Sequence[str], rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of at most ``rows`` rows of the columns, or leaf columns; InputError as :func:`read_table`."""
-    leaves, count = _leaves(file, columns), 0
+    """Yield batches of at most ``rows`` rows of the columns, or leaf columns."""
+    paths = [file.schema.column(at).path for at in range(len(file.schema))]
+    leaves = [
+        path
+        for path in paths
+        if any(path == name or path.startswith(f"{name}.") for name in columns)
+    ]
+    count = 0
     with readable(source):
-        # One thread: most work is making Python strings, and more threads only keep more batches in memory.
+        # One thread: most work is making Python strings, and more threads only keep more batches
+        # in memory.
         for batch in file.iter_batches(rows, columns=leaves, use_threads=False):
             count += len(batch)
             yield batch
@@ -93,23 +65,17 @@ def batches(
             raise ValueError(f"{count:,} of its {file.metadata.num_rows:,} rows are there")
 
 
-def _leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:
-    paths = [file.schema.column(at).path for at in range(len(file.schema))]
-    return [
-        path
-        for path in paths
-        if any(path == name or path.startswith(f"{name}.") for name in columns)
-    ]
-
-
 @contextmanager
 def readable(source: str) -> Iterator[None]:
-    """Raise the errors of pyarrow as InputError."""
+    """Raise the errors of pyarrow as InputError: for damage, and values without a Python type."""
     import pyarrow as pa
 
     try:
         yield
-    except (*_UNREADABLE, pa.ArrowException) as error:
+    except (
+        *(OSError, ValueError, LookupError, TypeError, ArithmeticError),
+        *(NotImplementedError, MemoryError, pa.ArrowException),
+    ) as error:
         reason = shown((str(error).splitlines() or [type(error).__name__])[0], 160)
         raise Damaged(
             f"{source}: not a Parquet file that can be read: {reason.rstrip('.')}"

@@ -1,6 +1,6 @@
 """Pools: recorded ratings that simulations draw from."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -10,20 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.data.checking import as_number
 from robin_cli.data.groups import numbered
-from robin_cli.data.rows import Row, Wanted
-from robin_cli.data.sources import expanded, opened, sound_rows
+from robin_cli.data.hints import list_names
+from robin_cli.data.human_ratings import as_number
+from robin_cli.data.read import expanded, opened, sound_rows
+from robin_cli.data.rows import Wanted
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError, shown
-
-_STEP = "Correct or remove the row"
-"""Replaces a bad row's own next step, which names flags that only robin judge has."""
 
 _LARGEST = 2**31
 _COLUMNS = ("pair_id", "attribute", "rating")
 _GROUP, _RIGHT = "group", "right"
-_Rating = tuple[str | None, str | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +46,12 @@ class Pool:
     @property
     def size(self) -> int:
         """The number of ratings."""
-        return sum(len(each) for each in self.ratings)
+        return sum(map(len, self.ratings))
 
     @property
     def constant(self) -> int:
         """The number of pairs with a single rating: draws from them never vary."""
-        return sum(len(each) == 1 for each in self.ratings)
+        return sum(len(ratings) == 1 for ratings in self.ratings)
 
 
 def load_pools(
@@ -75,37 +72,44 @@ def load_pools(
             not whole numbers, or none at all.
     """
     names = expanded([name])
-    path = Path(names[0])
-    ratings: list[_Rating] = []
+    by = group or _GROUP
+    ratings: list[tuple[str | None, str | None, int]] = []
     groups: dict[str, Hashable] = {}
-    right = set[str]()
+    right: set[str] = set()
     has_groups = grouped
-    for each in names:
-        with opened(
-            each, Wanted({*_COLUMNS, group or _GROUP, _RIGHT}, numbers={"rating"})
-        ) as source:
-            sound = sound_rows(source, _STEP)
-            first = next(sound, None)
+    for file in names:
+        with opened(file, Wanted({*_COLUMNS, by, _RIGHT}, numbers={"rating"})) as source:
+            # "judge" has the flags that a bad row's step names, and "simulate" has not
+            rows = sound_rows(source, "Correct or remove the row")
+            first = next(rows, None)
             columns = source.table.names or (list(first[1]) if first else [])
             _check_columns(columns, group, source.name)
-            by = (group or _GROUP) if grouped and (group or _GROUP) in columns else None
-            has_groups = has_groups and by is not None
-            attribute = None if "attribute" in columns else path.stem
-            rows = chain([first] if first else [], sound)
-            ratings += _in_table(rows, attribute, by, groups, right)
+            has_groups = has_groups and by in columns
+            for here, row in chain([first] if first else [], rows):
+                rating = _whole(row.get("rating"), here)
+                if rating is None:
+                    continue
+                pair_id, attribute = (_text(row.get(key)) for key in ("pair_id", "attribute"))
+                # If some rows have an attribute, all need one.
+                if "attribute" not in columns:
+                    attribute = None if "attribute" in row else Path(names[0]).stem
+                if pair_id is not None and grouped and by in columns:
+                    _add_group(groups, pair_id, row.get(by), here)
+                if pair_id is not None and as_number(row.get(_RIGHT)) == 1:
+                    right.add(pair_id)
+                ratings.append((pair_id, attribute, rating))
     table = pa.table(
-        [pa.array(each) for each in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS
+        [pa.array(column) for column in zip(*ratings, strict=True)] or [[], [], []], _COLUMNS
     )
-    pools = pools_of(table, path)
+    pools = pools_of(table, Path(names[0]))
     if not pools:
-        raise InputError(f"{path}: holds no ratings")
-    if not grouped:
-        return pools
-    known = {
-        name: replace(pool, right=np.isin(pool.pair_ids, list(right))) if right else pool
-        for name, pool in pools.items()
-    }
-    return with_groups(known, groups) if has_groups else known
+        raise InputError(f"{names[0]}: holds no ratings")
+    if right and grouped:
+        pools = {
+            name: replace(pool, right=np.isin(pool.pair_ids, list(right)))
+            for name, pool in pools.items()
+        }
+    return with_groups(pools, groups) if has_groups else pools
 
 
 def panel_pool(judge: str, attribute: str) -> str:
@@ -114,88 +118,44 @@ def panel_pool(judge: str, attribute: str) -> str:
 
 
 def pools_of(table: pa.Table, path: Path) -> dict[str, Pool]:
-    """Return the pools of a table of pair_id, attribute and rating. InputError if values are missing or not whole."""
-    names = table["attribute"]
-    if names.null_count:
+    """Return the pools of a table of pair_id, attribute and rating, a whole number. InputError if a name is missing."""
+    if missing := table["attribute"].null_count:
         raise InputError(
-            f"{path}: {names.null_count} ratings have no attribute; name one, or leave the column out"
+            f"{path}: {missing} ratings have no attribute; name one, or leave the column out"
         )
+    if missing := table["pair_id"].null_count:
+        raise InputError(f"{path}: {missing} rows have no pair_id")
+    pools = {}
+    for name in pc.unique(table["attribute"]).to_pylist():
+        rows = table.filter(pc.equal(table["attribute"], name))
+        ids = pc.cast(rows["pair_id"], pa.string()).combine_chunks().dictionary_encode()
+        codes = ids.indices.to_numpy()
+        ratings = rows["rating"].to_numpy()[np.argsort(codes, kind="stable")].astype(np.int64)
+        by_pair = np.split(ratings, np.cumsum(np.bincount(codes))[:-1])
+        pools[name] = Pool(name, tuple(ids.dictionary.to_pylist()), tuple(by_pair))
+    return pools
+
+
+def with_groups(pools: Mapping[str, Pool], groups: Mapping[str, Hashable]) -> dict[str, Pool]:
+    """Return the pools with their pairs' groups, which ``groups`` maps ids to."""
     return {
-        name: _pool(name, table.filter(pc.equal(names, name)), path)
-        for name in pc.unique(names).to_pylist()
-    }
-
-
-def _pool(name: str, table: pa.Table, path: Path) -> Pool:
-    try:
-        values = pc.cast(table["rating"], pa.float64()).to_numpy()
-        whole = pc.cast(table["rating"], pa.int64()).to_numpy()
-    except pa.ArrowException:
-        values, whole = np.empty(0), np.ones(1)
-    if not np.array_equal(values, whole):
-        raise InputError(f"{path}: ratings must be whole numbers")
-    keys = pc.cast(table["pair_id"], pa.string()).combine_chunks().dictionary_encode()
-    if keys.null_count:
-        raise InputError(f"{path}: {keys.null_count} rows have no pair_id")
-    codes = keys.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes))[:-1]
-    return Pool(
-        name,
-        tuple(keys.dictionary.to_pylist()),
-        tuple(np.split(whole[order].astype(np.int64), ends)),
-    )
-
-
-def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable]) -> dict[str, Pool]:
-    """Return the pools with their pairs' groups, which ``of`` maps ids to."""
-    return {
-        name: replace(pool, groups=numbered([of[pair_id] for pair_id in pool.pair_ids])[0])
+        name: replace(pool, groups=numbered([groups[pair_id] for pair_id in pool.pair_ids])[0])
         for name, pool in pools.items()
     }
 
 
 def _check_columns(columns: Sequence[str], group: str | None, source: str) -> None:
     """Raise InputError if a table of ratings lacks a column."""
-    found = ", ".join(map(shown, columns[:12]))
+    listed = list_names(columns)
     for name in ("pair_id", "rating"):
         if name not in columns:
             raise InputError(
-                f'{source}: no column "{name}"; found {found}. A pool is a table pair_id, rating[, attribute, group]'
+                f'{source}: no column "{name}"; found {listed}. A pool is a table pair_id, rating[, attribute, group]'
             )
     if group is not None and group not in columns:
         raise InputError(
-            f'{source}: no column "{shown(group)}" (--group {shown(group)}); found {found}'
+            f'{source}: no column "{shown(group)}" (--group {shown(group)}); found {listed}'
         )
-
-
-def _in_table(
-    rows: Iterable[tuple[str, Row]],
-    name: str | None,
-    by: str | None,
-    groups: dict[str, Hashable],
-    right: set[str],
-) -> Iterator[_Rating]:
-    """Yield the ratings of a table.
-
-    Args:
-        name: the attribute if the table has no column of attributes.
-        by: the column of groups.
-        groups: collects the group by pair id.
-        right: collects the ids of right answers.
-    """
-    for here, row in rows:
-        rating = _whole(row.get("rating"), "rating", here)
-        if rating is None:
-            continue
-        # If some rows have an attribute, all need one.
-        attribute = row.get("attribute", name) if ("attribute" in row) == (name is None) else None
-        pair_id = _text(row.get("pair_id"))
-        if by is not None and pair_id is not None:
-            _add_group(groups, pair_id, row.get(by), here)
-        if pair_id is not None and as_number(row.get(_RIGHT)) == 1:
-            right.add(pair_id)
-        yield pair_id, _text(attribute), rating
 
 
 def _add_group(groups: dict[str, Hashable], pair_id: str, value: object, here: str) -> None:
@@ -217,13 +177,13 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _whole(value: object, field: str, here: str) -> int | None:
+def _whole(value: object, here: str) -> int | None:
     """Return a value as a rating, None if it is absent. InputError if it is not a whole number."""
     number = as_number(value)
     if number is None or number != number:
         return None
     if not number.is_integer() or abs(number) > _LARGEST:
         raise InputError(
-            f'{here}: the rating in field "{field}" is {shown(value)}. Pools hold whole numbers'
+            f'{here}: the rating in field "rating" is {shown(value)}. Pools hold whole numbers'
         )
     return int(number)

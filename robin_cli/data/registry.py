@@ -1,114 +1,52 @@
-"""The formats that DATA may have: robin's own, a file each in formats/, and those of installed packages.
+"""The formats that DATA may have: robin's own, in formats/, and those of installed packages.
 
-A package adds a format by an entry point of the group ``robin.datasets``. Its name is the end of a file's name, with the dot
-(``.db``), or the scheme of an address (``notion``). It leads to a function from the path or address to rows, dicts or Pairs;
-or, for files, to a :class:`~robin_cli.data.rows.Format`, which can also read data without a name.
+A package adds a format by an entry point of the group ``robin.datasets``. Its name is the end of a
+file's name, with the dot (``.db``), or the scheme of an address (``notion``). It leads to a function
+from the path or address to rows, dicts or Pairs; or, for files, to a
+:class:`~robin_cli.data.rows.Format`, which can also read data without a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO
 
-from robin_cli.data import compression, formats, lines, remote
-from robin_cli.data.rows import BadRow, Format, Reader, Row, Scheme, Table, Wanted, kind
-from robin_cli.model import plugins
+from robin_cli.data import compression, remote
+from robin_cli.data.formats import csv_rows, hub, json_rows, parquet_rows, sheets
+from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, kind
 from robin_cli.model.errors import InputError, shown
+from robin_cli.model.plugins import Plugin, plugins
 from robin_cli.model.records import Pair
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 GROUP = "robin.datasets"
-EXTRAS = {".eval": "logs"}
-"""Ends of names that need an extra of robin, which may not be installed."""
+FORMATS: dict[str, Format] = {
+    **csv_rows.FORMATS,
+    **json_rows.FORMATS,
+    **parquet_rows.FORMATS,
+    **sheets.FORMATS,
+}
+SCHEMES = {"hf": hub.read_hub}
 
-_HEAD_BYTES = 2**16
-
-_Found = TypeVar("_Found")
-
-
-class Plugin(plugins.Plugin):
-    """The formats that installed packages register under one name."""
-
-    def table(self, address: str, source: str, stream: BinaryIO | None, wanted: Wanted) -> Table:
-        """Return the package's rows for a path, an address, or a ``stream`` that is at its beginning.
-
-        Raises InputError, which names the package, for all that goes wrong; OSError as the stream raises it.
-        """
-        with self.loaded(source, "read", OSError) as found:
-            if stream is None or not isinstance(found, Format):
-                return Table(None, "row", self._rows(address, source))
-            table = found.read(stream, source, wanted)
-            return table._replace(rows=self._guarded(table.rows, source))
-
-    def begins(self, source: str) -> tuple[bytes, ...]:
-        """Return the first bytes by which the package's format is known without a name."""
-        with self.loaded(source, "read") as found:
-            return found.begins if isinstance(found, Format) else ()
-
-    def _guarded(
-        self, rows: Iterator[tuple[int, Row | BadRow]], source: str
-    ) -> Iterator[tuple[int, Row | BadRow]]:
-        with self.loaded(source, "read", OSError):
-            yield from rows
-
-    def _rows(self, address: str, source: str) -> Iterator[tuple[int, Row | BadRow]]:
-        with self.loaded(source, "read") as read:
-            found = read(address)
-            if not isinstance(found, Iterable):
-                raise TypeError(f"it gives {kind(found)}, not rows")
-            for number, row in enumerate(found, 1):
-                yield number, _plain_row(row)
+_HEAD_BYTES, _FIRST_BYTES = 2**16, 512
 
 
-def _plain_row(row: object) -> Row | BadRow:
-    if isinstance(row, Pair):
-        own: Row = {
-            "pair_id": row.pair_id,
-            "prompt": row.prompt,
-            "response": row.response,
-            **row.human,
-        }
-        more = {"reference": row.reference, "group": row.group}
-        return {
-            **row.columns,
-            **own,
-            **{name: value for name, value in more.items() if value is not None},
-        }
-    if isinstance(row, (dict, BadRow)):
-        return row
-    return BadRow(f"the row is {kind(row)}, not a dict or a Pair", "not an object")
+def format_of(name: str) -> tuple[Format, str] | None:
+    """Return the format for a file's name, by the longest end that is known, and its compression.
 
-
-def format_of(name: str) -> Reader | Plugin | None:
-    """Return the reader for a file's name, by the longest end that is known; None if there is none."""
+    None if nothing reads such a file.
+    """
     whole, packed = compression.split_suffix(name.lower())
-    if packed and (found := _longest(whole, _own()[0])):
-        return _unpacking(found.read, packed) if found.packable else None
-    known: dict[str, Format | Plugin] = {**_plugins(), **_own()[0]}
-    each = _longest(name.lower(), known)
-    return each.read if isinstance(each, Format) else each
+    if packed and (found := _by_end(whole, FORMATS)):
+        return (found, packed) if found.packable else None
+    packages = {end: _format_of_package(plugin) for end, plugin in _plugins().items()}
+    found = _by_end(name.lower(), {**packages, **FORMATS})
+    return (found, "") if found else None
 
 
-def scheme_reader(scheme: str) -> Scheme | Plugin:
-    """Return the reader for addresses of a scheme, robin's or a package's. InputError if there is none."""
-    found: dict[str, Scheme | Plugin] = {**_plugins(), **_own()[1]}
-    if scheme in found:
-        return found[scheme]
-    others = ", ".join(
-        f"{each}://" for each in (*_own()[1], *_plugins()) if not each.startswith(".")
-    )
-    raise InputError(
-        f"{shown(scheme)}://…: nothing reads such addresses. Name a file, or an address by {remote.KNOWN}, or {others}."
-    )
-
-
-def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
-    """Return the reader for a stream by its first bytes, and rewind it. InputError if it is compressed twice."""
+def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
+    """Return the format of a stream by its first bytes, and its compression."""
+    stream.seek(0)
     head = stream.read(_HEAD_BYTES)
     packed = compression.suffix_of(head)
     if packed:
@@ -118,76 +56,131 @@ def reader_by_content(stream: BinaryIO, source: str) -> Reader | Plugin:
         if again := compression.suffix_of(head):
             name = compression.NAMES[again]
             raise InputError(f"{source}: is compressed twice; unpack it once, as {name}.")
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    fits = {begin: each for each in FORMATS.values() for begin in each.begins}
+    begin = max((begin for begin in fits if text.startswith(begin)), key=len)
+    if not begin and not packed and b"\0" in head:  # binary: robin has no reader, a package may
+        for name, plugin in _plugins().items():
+            if name.startswith("."):
+                with plugin.loaded(source, "read") as found:
+                    if any(map(head.startswith, getattr(found, "begins", ()))):
+                        return _format_of_package(plugin), ""
+    return fits[begin], packed
+
+
+def read_stream(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted) -> Table:
+    """Return the rows of a stream in a format and a compression.
+
+    Raises:
+        InputError: it is empty, or stands in for data that were not downloaded; or as a Reader.
+    """
+    form, packed = kind
+    _refuse_stand_in(stream, source)
+    with compression.undamaged(source, packed):
+        unpacked = compression.decompressing(stream, packed)
+        if packed:
+            _refuse_stand_in(unpacked, source)
+        table = form.read(unpacked, source, wanted)
+
+    def rows() -> Iterator[tuple[int, Row | BadRow]]:
+        with compression.undamaged(source, packed):
+            yield from table.rows
+
+    return table._replace(rows=rows()) if packed else table
+
+
+def _refuse_stand_in(stream: BinaryIO, source: str) -> None:
     stream.seek(0)
-    text = head.removeprefix(lines.BOM).lstrip()
-    begins = {begin: each.read for each in _own()[0].values() for begin in each.begins}
-    begin = max((begin for begin in begins if text.startswith(begin)), key=len)
-    if packed:
-        return _unpacking(begins[begin], packed)
-    if not begin and b"\0" in head:  # binary: robin has no reader for it, a package may
-        for each in _plugins().values():
-            if each.name.startswith(".") and any(map(head.startswith, each.begins(source))):
-                return each
-    return begins[begin]
+    head = stream.read(_FIRST_BYTES)
+    stream.seek(0)
+    if not head:
+        raise InputError(
+            f"{source}: the file is empty. Check that it was written or downloaded to its end."
+        )
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    if text.startswith(b"version https://git-lfs"):
+        raise InputError(f"{source}: is a Git LFS pointer, not the data. Fetch these: git lfs pull")
+    if text.startswith((b"<!doctype html", b"<html")):
+        raise InputError(
+            f"{source}: is an HTML page, not data; perhaps it shows an error, or asks to log in. "
+            "Download the file itself."
+        )
+
+
+def read_address(address: str, wanted: Wanted) -> tuple[str, Table]:
+    """Return the name of an address of robin's or a package's scheme in errors, and its rows."""
+    scheme = remote.scheme_of(address)
+    if scheme in SCHEMES:
+        return address, SCHEMES[scheme](address, wanted)
+    if scheme in (known := _plugins()):
+        source = remote.public_name(address)
+        return source, _read_by_package(known[scheme], lambda read: _table(read(address)), source)
+    schemes = ", ".join(f"{each}://" for each in (*SCHEMES, *known) if not each.startswith("."))
+    raise InputError(
+        f"{shown(scheme)}://…: nothing reads such addresses. Name a file, or an address by "
+        f"{remote.KNOWN}, or {schemes}."
+    )
 
 
 def unread(name: str) -> str:
     """Return why nothing reads a file of this name, and the next step."""
-    for end, extra in EXTRAS.items():
-        if name.lower().endswith(end):
-            return f"what reads {end} files is not installed. Install it: {plugins.install(extra)}"
     if name.lower().endswith((".xls", ".xlsb")):
         return "is an old kind of Excel workbook. Save it as .xlsx."
+    text = [each for each, found in FORMATS.items() if found.packable]
+    others = [each for each in (*FORMATS, *_plugins()) if each.startswith(".") and each not in text]
+    packed = ", ".join(compression.NAMES)
     return (
-        f"the format is not known by this name. Rename or convert the file: robin reads {known()}."
+        "the format is not known by this name. Rename or convert the file: robin reads "
+        f"{', '.join(text)} (each also with {packed}) and {', '.join(others)}."
     )
 
 
-def known() -> str:
-    """Return the known ends of names, for an error's next step."""
-    text = [name for name, each in _own()[0].items() if each.packable]
-    others = [
-        name for name in (*_own()[0], *_plugins()) if name not in text and name.startswith(".")
-    ]
-    return (
-        f"{', '.join(text)} (each also with {', '.join(compression.NAMES)}) and {', '.join(others)}"
-    )
-
-
-def _unpacking(reader: Reader, suffix: str) -> Reader:
-    def read(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-        with compression.undamaged(source, suffix):
-            table = reader(compression.decompressing(stream, suffix), source, wanted)
-
-        def rows() -> Iterator[tuple[int, Row | BadRow]]:
-            with compression.undamaged(source, suffix):
-                yield from table.rows
-
-        return table._replace(rows=rows())
-
-    return read
-
-
-def _longest(name: str, known: Mapping[str, _Found]) -> _Found | None:
+def _by_end(name: str, known: Mapping[str, Format]) -> Format | None:
     ends = [each for each in known if each.startswith(".") and name.endswith(each)]
     return known[max(ends, key=len)] if ends else None
 
 
-@cache
-def _own() -> tuple[dict[str, Format], dict[str, Scheme]]:
-    """Return the formats and the schemes of the modules in formats/."""
-    modules = [
-        import_module(each.name) for each in iter_modules(formats.__path__, f"{formats.__name__}.")
-    ]
-    return (
-        {name: each for module in modules for name, each in getattr(module, "FORMATS", {}).items()},
-        {name: each for module in modules for name, each in getattr(module, "SCHEMES", {}).items()},
-    )
-
-
 def _plugins() -> dict[str, Plugin]:
-    found: dict[str, Plugin] = {}
-    for each in plugins.plugins(GROUP).values():
-        name = each.name.lower().removesuffix("://")
-        found[name] = Plugin(name, (*(found[name].entries if name in found else ()), *each.entries))
-    return found
+    """Return the packages' formats by the ends of names and by schemes, in small letters."""
+    return {each.name.lower().removesuffix("://"): each for each in plugins(GROUP).values()}
+
+
+def _format_of_package(plugin: Plugin) -> Format:
+    """Return a package's format. The package is loaded when it reads."""
+
+    def read(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
+        def table(found: Format | Callable[[str], Iterable[object]]) -> Table:
+            if isinstance(found, Format):
+                return found.read(stream, source, wanted)
+            return _table(found(stream.name))
+
+        return _read_by_package(plugin, table, source)
+
+    return Format(read, packable=False, by_path=True)
+
+
+def _read_by_package(plugin: Plugin, read: Callable[[Any], Table], source: str) -> Table:
+    """Return the table that a package reads. InputError names the package if it fails."""
+    with plugin.loaded(source, "read", OSError) as found:
+        table = read(found)
+
+    def rows() -> Iterator[tuple[int, Row | BadRow]]:
+        with plugin.loaded(source, "read", OSError):
+            yield from table.rows
+
+    return table._replace(rows=rows())
+
+
+def _table(rows: Iterable[object]) -> Table:
+    return Table(None, "row", enumerate(map(_plain_row, rows), 1))
+
+
+def _plain_row(row: object) -> Row | BadRow:
+    if isinstance(row, Pair):
+        of_pair: Row = {"pair_id": row.pair_id, "prompt": row.prompt, "response": row.response}
+        more = {"reference": row.reference, "group": row.group}
+        texts = {name: value for name, value in more.items() if value is not None}
+        return {**row.columns, **of_pair, **row.human, **texts}
+    if isinstance(row, (dict, BadRow)):
+        return row
+    return BadRow(f"the row is {kind(row)}, not a dict or a Pair", "not an object")

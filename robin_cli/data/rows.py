@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from typing import BinaryIO, Literal, NamedTuple
 
-from robin_cli.model.errors import InputError, shown
-
-if TYPE_CHECKING:
-    from robin_cli.data.columns import FurtherColumns
+from robin_cli.model.errors import InputError
 
 Row = dict[str, object]
 
@@ -24,7 +20,7 @@ def place(source: str, unit: Unit, number: int) -> str:
 
 
 class BadRow(Exception):
-    """One row that cannot be used. Its message is the fact and the next step; whoever knows the file adds the place.
+    """One row that cannot be used. The message is the fact and the next step, without the place.
 
     ``reason`` is the fact in a few words that many rows share: bad rows are counted by it.
     """
@@ -34,112 +30,82 @@ class BadRow(Exception):
         self.reason = reason
 
     def at(self, here: str, step: str) -> InputError:
-        """Return the error for callers that leave no rows out: the place, the fact, and ``step`` as the next step."""
+        """Return the error for callers that skip no rows: place, fact, and ``step`` to do next."""
         return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
 
 
 class Table(NamedTuple):
     """An open file as rows.
 
-    ``names`` are the columns if the format states them before the first row, else None. Rows are numbered from 1 in
-    ``unit``: physical lines of the file, or rows of data or of a sheet.
+    Attributes:
+        names: the columns if the format states them before the first row, else None.
+        unit: what the numbers of rows count from 1: lines of the file, or rows.
+        notes: returns what is unusual in the file, for the user, once the rows are read.
     """
 
     names: list[str] | None
     unit: Unit
     rows: Iterator[tuple[int, Row | BadRow]]
+    notes: Callable[[], list[str]] = list
 
 
 class Wanted(NamedTuple):
     """The columns that a reader must return; it need not read others.
 
-    ``names`` are looked for, and may be paths into objects and lists. ``further`` decides which other columns of texts and
-    numbers are kept; None if none are. ``numbers`` are the names whose values are numbers, such as ratings. ``encoding`` is
-    that of text files; "" to recognise it.
+    Attributes:
+        names: columns that are looked for; they may be paths into objects and lists.
+        others: whether other columns of texts and numbers are wanted too.
+        numbers: the names whose values are numbers, such as ratings.
+        encoding: the encoding of text files; "" to recognise it; None if no flag can name it.
+        logs: what the samples of a tool's log are read as; "" to return them as they are.
     """
 
     names: Collection[str]
-    further: FurtherColumns | None = None
+    others: bool = False
     numbers: Collection[str] = ()
-    encoding: str = ""
+    encoding: str | None = None
+    logs: Literal["", "pairs", "scores"] = ""
 
 
 Reader = Callable[[BinaryIO, str, Wanted], Table]
-"""``reader(stream, source, wanted)`` returns the rows of an open file. ``source`` names it in errors.
-Raises InputError, at once or while the rows are read, if the whole file cannot be used."""
-
-Scheme = Callable[[str, Wanted], Table]
-"""``scheme(address, wanted)`` returns the rows at an address. Raises as a Reader."""
+"""``reader(stream, source, wanted)`` returns the rows of an open file, which errors call
+``source``. It raises InputError, also while rows are read, if the whole file cannot be used."""
 
 
 class Format(NamedTuple):
-    """A kind of file: its reader, the first bytes that identify it without a name, and whether it may be compressed."""
+    """A kind of file.
+
+    Attributes:
+        begins: the first bytes that identify it without a name.
+        packable: whether it may be compressed.
+        by_path: whether the reader opens ``stream.name`` itself.
+    """
 
     read: Reader
     begins: tuple[bytes, ...] = ()
     packable: bool = True
+    by_path: bool = False
 
 
-_NUMBER = re.compile(r"\s*[+-]?\d+([.,])\d+\s*")
-
-
-@dataclass
-class DecimalMark:
-    """The mark of the decimal numbers that stand as text in a file: a point or a comma, as the first one has it."""
-
-    mark: str = ""
-
-    def number(self, cell: str) -> str:
-        """Return a number with a decimal point, other cells unchanged. BadRow if the marks are mixed."""
-        found = _NUMBER.fullmatch(cell)
-        if found is None:
-            return cell
-        self.mark = self.mark or found[1]
-        if self.mark != found[1]:
-            raise BadRow(
-                f'"{shown(cell)}" has another decimal mark than the numbers before it. Write all of them with a point.',
-                "another decimal mark",
-            )
-        return cell.replace(",", ".")
-
-
-_ERRORS = """
-    #REF! #NAME? #VALUE! #DIV/0! #N/A #NUM! #NULL! #SPILL! #CALC! #GETTING_DATA
-    #BEZUG! #WERT! #NV #ZAHL! #NOM? #VALEUR! #NOMBRE! #NUL! #¡REF! #¿NOMBRE? #¡VALOR! #¡DIV/0! #¡NUM! #¡NULO! #N/D
-    #RIF! #NOME? #VALORE! #VALOR! #NÚM! #VERW! #NAAM? #WAARDE! #DEEL/0! #GETAL! #N/B #ADR! #NAZWA? #ARG! #DZIEL/0! #LICZBA!
-    #ССЫЛКА! #ИМЯ? #ЗНАЧ! #ДЕЛ/0! #Н/Д #ЧИСЛО! #ПУСТО!
-    #ÉRTÉK! #HIV! #NÉV? #ZÉRÓOSZTÓ! #HIÁNYZIK #SZÁM! #DEĞER! #BAŞV! #AD? #SAYI/0! #YOK #SAYI! #HODNOTA! #ODKAZ! #NÁZEV?
-    #DĚLENÍ_NULOU! #VÆRDI! #REFERENCE! #NAVN? #DIVISION/0! #I/T #VÄRDEFEL! #REFERENS! #NAMN? #ARVO! #VIITTAUS! #NIMI? #ERROR!
-"""
-SPREADSHEET_ERRORS = frozenset(_ERRORS.split()) | {f"Err:{number}" for number in range(501, 541)}
-"""What spreadsheets in several languages show, and save as CSV, in place of a value: it is missing."""
-
-HEADER_WITHIN = 20
-"""The rows among which the header may be."""
-
-
-def header_at(head: Sequence[Sequence[object]], names: Collection[str]) -> int:
-    """Return which of the first rows names the columns: the one with the most ``names``, of two or more.
-
-    Else the first with two cells that are not empty: a title has one. Else the first.
-    """
-    fits = [len({str(cell).strip() for cell in row if cell} & {*names}) for row in head]
-    if max(fits) > 1:
-        return fits.index(max(fits))
-    return next((at for at, row in enumerate(head) if sum(map(bool, row)) > 1), 0)
-
-
-_INDEX = re.compile(r"-?\d{1,9}")
+def leads_into(path: str, name: str) -> bool:
+    """Return whether a path leads into a list, as choices.0.text leads into choices."""
+    return path.startswith(f"{name}.")
 
 
 def is_index(step: str) -> bool:
     """Return whether a step of a path is an index into a list: from 0, or negative from the end."""
-    return _INDEX.fullmatch(step) is not None
+    return re.fullmatch(r"-?\d{1,9}", step) is not None
 
 
-def leads_into(path: str, name: str) -> bool:
-    """Return whether a path leads into the list ``name``, as choices.0.text and choices.text lead into choices."""
-    return path.startswith(f"{name}.")
+_KINDS = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+    bytes: "binary data",
+}
 
 
 def kind(value: object) -> str:
@@ -148,16 +114,7 @@ def kind(value: object) -> str:
         return "null"
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
-    words = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "text",
-        list: "a list",
-        dict: "an object",
-    }
-    words[bytes] = "binary data"
-    return words.get(type(value), f"a {type(value).__name__}")
+    return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
 def is_encodable(text: str) -> bool:
@@ -178,15 +135,7 @@ def not_encodable(text: str, called: str) -> BadRow:
     """Return the error of a text with half of a surrogate pair."""
     half = next(each for each in text if "\ud800" <= each <= "\udfff")
     return BadRow(
-        f"{called} holds half of a surrogate pair (\\u{ord(half):04x}), which no UTF-8 file can store. "
-        "Correct the text, or leave such rows out with --skip-bad-rows.",
+        f"{called} holds half of a surrogate pair (\\u{ord(half):04x}), which no UTF-8 file can "
+        "store. Correct the text, or leave such rows out with --skip-bad-rows.",
         "not UTF-8",
-    )
-
-
-def not_utf8(data: bytes | bytearray, error: UnicodeDecodeError) -> str:
-    """Return the message for bytes that are not UTF-8."""
-    return (
-        f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. "
-        "Save the whole file as UTF-8, or name its encoding: --encoding NAME."
     )

@@ -1,4 +1,7 @@
-"""What a person sees in a sheet and its cells do not say: hidden rows, merged cells, and formulas without a value."""
+"""What a person sees in a sheet and its cells do not say.
+
+That is hidden rows and columns, merged cells, and formulas without a value.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,20 @@ from typing import BinaryIO, NamedTuple
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
-_ROW = re.compile(rb"<(?:\w+:)?row\b[^>]*>")
+_ROW_OR_COLUMN = re.compile(rb"<(?:\w+:)?(row|col)\b([^>]*)>")
 _HIDDEN = re.compile(rb'\bhidden="(?:1|true)"')
-_NUMBER = re.compile(rb'\br="[A-Z]*(\d+)"')
+_NUMBERS = re.compile(rb'\b(?:r|min|max)="(\d+)"')
 _FORMULA = re.compile(
     rb"<(?:\w+:)?c\b([^>]*)>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)\s*"
     rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
 )
 """A cell with a formula and no value."""
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]+)(\d+):[A-Z]+(\d+)"')
 _ZERO = re.compile(rb"(?<=</f>)<v>0</v>")
-"""The value that XlsxWriter gives to all formulas, in workbooks that Excel is to compute when it opens them."""
+"""XlsxWriter's value of all formulas, in workbooks that Excel is to compute when it opens them."""
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE_TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
-_LAST_ROW = 2**20
+_LAST_ROW, _LAST_COLUMN = 2**20, 2**14
 
 
 class Layout(NamedTuple):
@@ -27,18 +31,15 @@ class Layout(NamedTuple):
 
     Attributes:
         hidden: rows.
-        merged: the first and the last row of cells that are merged over several rows, and their column.
+        hidden_columns: columns.
+        merged: the first and the last row of cells that are merged over rows, and their column.
         unsaved: the row and the column of formulas without a stored value.
     """
 
     hidden: list[int]
+    hidden_columns: list[int]
     merged: list[tuple[int, int, int]]
     unsaved: list[tuple[int, int]]
-
-    def without_columns(self, count: int) -> Layout:
-        """Return the layout of the sheet without its first ``count`` columns."""
-        merged = [(first, last, column - count) for first, last, column in self.merged]
-        return Layout(self.hidden, merged, [(row, column - count) for row, column in self.unsaved])
 
 
 def layout_of(stream: BinaryIO, sheet: str) -> Layout:
@@ -51,67 +52,65 @@ def layout_of(stream: BinaryIO, sheet: str) -> Layout:
             xml = archive.read(_path_in(archive, sheet))
             return _of_xlsx(_ZERO.sub(b"", xml) if has_placeholders else xml)
     except (BadZipFile, KeyError, ElementTree.ParseError):  # calamine reads more than this does
-        return Layout([], [], [])
+        return Layout([], [], [], [])
     finally:
         stream.seek(0)
 
 
 def _path_in(archive: ZipFile, sheet: str) -> str:
     """Return the path of a sheet's XML. KeyError if there is none."""
-    sheets = ElementTree.fromstring(archive.read("xl/workbook.xml"))  # noqa: S314  # see docs/security.md
-    found = next(
-        (
-            each
-            for each in sheets.iter()
-            if each.get("name") == sheet and each.tag.endswith("}sheet")
-        ),
-        None,
-    )
-    own_id = (
-        next((value for name, value in found.items() if name.endswith("}id")), "")
-        if found is not None
-        else ""
-    )
+    book = ElementTree.fromstring(archive.read("xl/workbook.xml"))  # noqa: S314  # see docs/security.md
     links = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))  # noqa: S314
-    paths = {each.get("Id"): each.get("Target", "") for each in links}
-    path = paths[own_id]
+    ids = {
+        each.get("name"): value
+        for each in book.iter()
+        for name, value in each.items()
+        if each.tag.endswith("}sheet") and name.endswith("}id")
+    }
+    path = {each.get("Id"): each.get("Target", "") for each in links}[ids[sheet]]
     return path.removeprefix("/") if path.startswith("/") else f"xl/{path}"
 
 
 def _of_xlsx(xml: bytes) -> Layout:
-    hidden, number = [], 0
-    for tag in _ROW.findall(xml):
-        found = _NUMBER.search(tag)
-        number = int(found[1]) if found else number + 1
-        if _HIDDEN.search(tag):
-            hidden.append(number)
-    unsaved = []
+    layout, row = Layout([], [], [], []), 0
+    for what, attributes in _ROW_OR_COLUMN.findall(xml):
+        numbers = [int(number) for number in _NUMBERS.findall(attributes)]
+        if what == b"row":
+            row = numbers[0] if numbers else row + 1
+        if _HIDDEN.search(attributes):
+            first, last = (row, row) if what == b"row" else (min(numbers), max(numbers))
+            (layout.hidden if what == b"row" else layout.hidden_columns).extend(
+                range(first, last + 1)
+            )
     for cell in _FORMULA.findall(xml) if b"<f" in xml or b":f" in xml else ():
         name = re.search(rb'\br="([A-Z]+)(\d+)"', cell)
         if name and b't="str"' not in cell:  # the text "" is a value
-            unsaved.append((int(name[2]), _column(name[1].decode())))
-    merged = []
-    for area in re.findall(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]+)(\d+):[A-Z]+(\d+)"', xml):
-        first, last = int(area[1]), int(area[2])
-        if last > first:
-            merged.append((first, last, _column(area[0].decode())))
-    return Layout(hidden, merged, unsaved)
+            layout.unsaved.append((int(name[2]), _column(name[1])))
+    for letters, first, last in _MERGED.findall(xml):
+        if int(last) > int(first):
+            layout.merged.append((int(first), int(last), _column(letters)))
+    return layout
 
 
-def _column(letters: str) -> int:
+def _column(letters: bytes) -> int:
     number = 0
     for each in letters:
-        number = 26 * number + ord(each) - ord("A") + 1
+        number = 26 * number + each - ord("A") + 1
     return number
 
 
 def _of_ods(archive: ZipFile, sheet: str) -> Layout:
-    layout, row = Layout([], [], []), 0
+    layout, row, column = Layout([], [], [], []), 0, 0
     root = ElementTree.fromstring(archive.read("content.xml"))  # noqa: S314
     table = next(each for each in root.iter(f"{_TABLE}table") if each.get(f"{_TABLE}name") == sheet)
+    for each in table.iter(f"{_TABLE}table-column"):
+        repeats = int(each.get(f"{_TABLE}number-columns-repeated", 1))
+        if _is_hidden(each) and column + repeats < _LAST_COLUMN:
+            layout.hidden_columns.extend(range(column + 1, column + repeats + 1))
+        column += repeats
     for each in table.iter(f"{_TABLE}table-row"):
         repeats = int(each.get(f"{_TABLE}number-rows-repeated", 1))
-        if each.get(f"{_TABLE}visibility", "visible") != "visible" and row + repeats < _LAST_ROW:
+        if _is_hidden(each) and row + repeats < _LAST_ROW:
             layout.hidden.extend(range(row + 1, row + repeats + 1))
         column = 0
         for cell in each:
@@ -123,3 +122,7 @@ def _of_ods(archive: ZipFile, sheet: str) -> Layout:
             column += int(cell.get(f"{_TABLE}number-columns-repeated", 1))
         row += repeats
     return layout
+
+
+def _is_hidden(element: ElementTree.Element) -> bool:
+    return element.get(f"{_TABLE}visibility", "visible") != "visible"

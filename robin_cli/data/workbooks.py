@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, time, timedelta
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from robin_cli.data import lines
-from robin_cli.data.rows import HEADER_WITHIN, SPREADSHEET_ERRORS, header_at
+from robin_cli.data.cells import HEADER_WITHIN, SPREADSHEET_ERRORS, header_at
 from robin_cli.model.errors import Damaged, InputError, shown
 from robin_cli.model.records import Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from python_calamine import CalamineSheet, SheetMetadata
+    from python_calamine import CalamineSheet
 
 ENDS = (".xlsx", ".xlsm", ".ods")
 
@@ -30,13 +28,10 @@ _OURS, _FURTHER, _SETTINGS = "results", re.compile(r"results \d+"), "settings"
 """The sheets that robin writes; "results 2" and so on hold more rows."""
 
 _WHOLE = 2.0**53
+_SHEET = re.compile(r"(.*?(?:\.xlsx|\.xlsm|\.ods)(?:\?[^#]*)?)#", re.IGNORECASE | re.DOTALL)
 
-
-class Line(NamedTuple):
-    """A row of a sheet: its number there, and its cells."""
-
-    number: int
-    cells: list[Any]
+Line = tuple[int, list[Any]]
+"""A row of a sheet: its number there, and its cells."""
 
 
 class Workbook:
@@ -47,8 +42,9 @@ class Workbook:
 
         self._source = source
         if stream.read(len(_OLD)) == _OLD:
-            has_password = "EncryptedPackage".encode("utf-16-le") in stream.read()
-            self._refuse("is protected by a password" if has_password else "is an old .xls file")
+            if "EncryptedPackage".encode("utf-16-le") in stream.read():
+                raise self._protected()
+            raise InputError(f"{source}: is an old .xls file. Save it as .xlsx.")
         stream.seek(0)
         with self._reading():
             self._book = CalamineWorkbook.from_filelike(stream)
@@ -56,57 +52,51 @@ class Workbook:
         self._sheets: dict[str, CalamineSheet] = {}
 
     def lines(self, sheet: str, merged: Sequence[tuple[int, int, int]] = ()) -> Iterator[Line]:
-        """Yield the rows that are not empty. A cell that is ``merged`` over several rows has its value in each.
+        """Yield the rows that are not empty. A merged cell has its value in each of its rows.
 
         Args:
-            merged: as :class:`~robin_cli.data.sheet_layout.Layout` has them.
+            merged: the first and the last row of merged cells, and their column.
         """
         starts = {(first, column): last for first, last, column in merged}
         filling: dict[int, tuple[int, Any]] = {}
-        for number, row in enumerate(self._sheet(sheet).iter_rows(), 1):
-            cells = list(map(_plain_cell, row))
+        table = self._sheet(sheet)
+        before = [None] * (table.start or (0, 0))[1]  # calamine leaves out empty columns here
+        for number, row in enumerate(table.iter_rows(), 1):
+            cells = before + list(map(_plain_cell, row))
             for column, (last, value) in filling.items():
                 if number <= last and column <= len(cells):
                     cells[column - 1] = value
             for column, cell in enumerate(cells, 1) if starts else ():
                 if (number, column) in starts:
                     filling[column] = starts[number, column], cell
-            if not lines.is_blank(cells):
-                yield Line(number, cells)
-
-    def first_column(self, sheet: str) -> int:
-        """Return the number of empty columns before the table: rows have no cells for these."""
-        return (self._sheet(sheet).start or (0, 0))[1]
-
-    def _sheet(self, name: str) -> CalamineSheet:
-        with self._reading():
-            if name not in self._sheets:  # to parse one takes most of the time
-                self._sheets[name] = self._book.get_sheet_by_name(name)
-        return self._sheets[name]
+            if cells.count(None) < len(cells):
+                yield number, cells
 
     def choose(self, wanted: Collection[str]) -> tuple[str, list[str]]:
-        """Return the first visible sheet with ``wanted`` columns, else the first that looks like a table; and the others."""
-        from python_calamine import SheetTypeEnum
+        """Return the first visible sheet with ``wanted`` columns, and the names of the others.
 
-        sheets = [
-            each for each in self._book.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet
-        ]
-        visible = [each.name for each in sheets if not _is_hidden(each)]
+        If no sheet has two of these, it is the first one that looks like a table.
+        """
+        from python_calamine import SheetTypeEnum, SheetVisibleEnum
+
+        kinds = {each.name: each for each in self._book.sheets_metadata}
+        sheets = [name for name, each in kinds.items() if each.typ == SheetTypeEnum.WorkSheet]
+        visible = [name for name in sheets if kinds[name].visible == SheetVisibleEnum.Visible]
         if not visible:
-            self._refuse("has no visible sheet")
+            raise InputError(f"{self._source}: has no visible sheet. Name one: FILE#SHEET.")
         fits = {name: self._fit(name, wanted) for name in visible}
         best = max(visible, key=fits.__getitem__)
-        ours = {_SETTINGS, *self.further(best)} if self.settings else set()
+        joined = {_SETTINGS, *self.further(best)} if self.settings else set()
         others = [
-            f'"{shown(each.name)}"' + " (hidden)" * _is_hidden(each)
-            for each in sheets
-            if each.name not in (best, *ours) and any(self.lines(each.name))
+            f'"{shown(name)}"' + " (hidden)" * (name not in visible)
+            for name in sheets
+            if name not in (best, *joined) and any(self.lines(name))
         ]
         return best, others
 
     def _fit(self, sheet: str, wanted: Collection[str]) -> int:
-        """Return 2 for a sheet with at least two wanted columns, 1 for another table, 0 for a cover."""
-        head = [line.cells for line in islice(self.lines(sheet), HEADER_WITHIN)]
+        """Return 2 for a sheet with at least two wanted columns, 1 for another table, else 0."""
+        head = [cells for _, cells in islice(self.lines(sheet), HEADER_WITHIN)]
         header = head[header_at(head, wanted)] if head else []
         names = {str(cell).strip() for cell in header if cell is not None}
         return 2 if len(names & {*wanted}) > 1 else int(len(names) > 1)
@@ -116,22 +106,25 @@ class Workbook:
         """The settings that robin writes beside its results; none in another workbook."""
         if _SETTINGS not in self.names:
             return {}
-        cells = dict(line.cells[:2] for line in self.lines(_SETTINGS) if len(line.cells) > 1)
-        return cells if "version of robin" in cells else {}
+        settings = dict(cells[:2] for _, cells in self.lines(_SETTINGS) if len(cells) > 1)
+        return settings if "version of robin" in settings else {}
 
     def further(self, sheet: str) -> list[str]:
-        """Return the sheets that go on with the rows of robin's first one: those with the same header."""
+        """Return the sheets that go on with the rows of robin's first one: of the same header."""
         if sheet != _OURS or not self.settings:
             return []
         header = next(self.lines(sheet), None)
-        return [
-            name
-            for name in self.names
-            if _FURTHER.fullmatch(name) and next(self.lines(name), None) == header
-        ]
+        further = filter(_FURTHER.fullmatch, self.names)
+        return [name for name in further if next(self.lines(name), None) == header]
 
-    def _refuse(self, fact: str) -> None:
-        raise InputError(f"{self._source}: {fact}. {_STEPS[fact]}")
+    def _sheet(self, name: str) -> CalamineSheet:
+        with self._reading():
+            if name not in self._sheets:  # to parse one takes most of the time
+                self._sheets[name] = self._book.get_sheet_by_name(name)
+        return self._sheets[name]
+
+    def _protected(self) -> InputError:
+        return InputError(f"{self._source}: is protected by a password. Save a copy without one.")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -140,29 +133,20 @@ class Workbook:
         try:
             yield
         except PasswordError:
-            self._refuse("is protected by a password")
+            raise self._protected() from None
         except (CalamineError, IndexError, OSError) as error:
             reason = shown(str(error) or type(error).__name__, 160)
             raise Damaged(f"{self._source}: not a workbook that can be read: {reason}") from None
 
 
-_STEPS = {
-    "is protected by a password": "Save a copy without one.",
-    "is an old .xls file": "Save it as .xlsx.",
-    "has no visible sheet": "Name one: FILE#SHEET.",
-}
-
-
 def file_of(name: str) -> str:
     """Return the file of a source: ``data.xlsx`` for ``data.xlsx#Sheet2``."""
-    found = re.match(
-        rf"(.*?(?:{'|'.join(map(re.escape, ENDS))})(?:\?[^#]*)?)#", name, re.IGNORECASE | re.DOTALL
-    )
+    found = _SHEET.match(name)
     return found[1] if found else name
 
 
 def scales_in(name: str) -> dict[str, Scale]:
-    """Return the scale of each attribute that the sheet "settings" of a workbook by robin says; nothing for other files."""
+    """Return each attribute's scale that a workbook by robin says; nothing for other files."""
     path = file_of(name)
     if not path.lower().endswith(ENDS) or not Path(path).is_file():
         return {}
@@ -176,14 +160,8 @@ def scales_in(name: str) -> dict[str, Scale]:
     return {name: Scale(int(each[1]), int(each[2])) for name, each in ends.items() if each}
 
 
-def _is_hidden(sheet: SheetMetadata) -> bool:
-    from python_calamine import SheetVisibleEnum
-
-    return sheet.visible != SheetVisibleEnum.Visible
-
-
 def _plain_cell(value: object) -> object:
-    """Return a cell's value: a text, a number, a boolean, a time as text, or None for an empty cell or an error."""
+    """Return a cell's value, a time as text; None for an empty cell or an error."""
     if value == "" or (isinstance(value, str) and value in SPREADSHEET_ERRORS):
         return None
     if isinstance(value, float):

@@ -79,6 +79,7 @@ def refuses_or_reads(name: str, content: bytes) -> None:
     assert all(said.isprintable() for said in refused)  # one line, which steers no terminal
 
 
+@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet", "x.json", "x.jsonl.gz"])
 @given(content=st.binary(max_size=200))
 def test_meets_any_bytes_with_an_input_error_or_pairs(name: str, content: bytes) -> None:

@@ -96,7 +96,6 @@ NO_ROWS = {
     "header.csv": b"prompt,response\n",
     "blank.csv": b"\n,\n",
     "none.parquet": as_table(pa.table({"prompt": ["p"], "response": ["r"]}).slice(0, 0)),
-    "none.jsonl.gz": gzip.compress(b""),
 }
 
 
@@ -125,6 +124,7 @@ TWICE = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["prompt", "prompt", "
 CUT, NO_PARQUET = "cut short or damaged", "not a Parquet file that can be read"
 # name: what it holds, what is wrong with it, and what to do
 BAD_FILES = {
+    "none.jsonl.gz": (gzip.compress(b""), "the file is empty.", "downloaded to its end."),
     "object.json": (
         b'{"data": [1, 2]}',
         ": holds an object, not an array of rows.",
@@ -150,6 +150,7 @@ BAD_FILES = {
     "lfs.parquet": (LFS, "is a Git LFS pointer, not the data.", "git lfs pull"),
     "lfs.xlsx": (LFS, "is a Git LFS pointer, not the data.", "git lfs pull"),
     "page.csv": (b"\n<!DOCTYPE html>\n<html>", "is an HTML page", "Download the file itself."),
+    "page.csv.gz": (gzip.compress(b"<html>"), "is an HTML page", "Download the file itself."),
     "page.parquet": (b"<html><body>Log in", "is an HTML page", "Download the file itself."),
     "old.csv": (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Excel workbook", "Save it as .xlsx"),
     "torn.parquet": (PARQUET[:-30], f": {NO_PARQUET}", "download it again."),

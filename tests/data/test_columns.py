@@ -82,6 +82,12 @@ def test_keeps_what_else_the_rows_hold_whatever_the_format(tmp_path: Path, suffi
     ]
 
 
+def test_names_the_columns_of_lists_that_it_does_not_keep(tmp_path: Path) -> None:
+    rows = [row(tags=["x"], none=[], people=[{"tone": 3}], chosen=["q"], messages=[{"x": 1}])]
+    data = read(tmp_path, rows, columns={"tone": "people.tone"})
+    assert data.columns_left_out == ('not kept: columns "tags", "chosen" (lists)',)
+
+
 def test_names_what_lies_in_objects_with_dots_and_leaves_lists_out(tmp_path: Path) -> None:
     deep = {
         "a": {"b": {"c": {"d": 1, "x": {"y": 1}}, "e": 2}},

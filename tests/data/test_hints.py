@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,19 @@ def test_reads_helpsteers_preferences_and_comparisons_of_summaries_as_they_are(
 
 
 def test_proposes_columns_side_by_side_or_no_name(tmp_path: Path) -> None:
-    said = refused(tmp_path, b"id,question,topic,gpt-4.1,llama\n1,q,t,a,b\n", "wide.csv")
-    assert said.endswith(
-        "Use --columns 'prompt=question,response=gpt-4.1|llama', if these columns hold the responses of a system each."
+    doubt = ", if these columns hold the responses of a system each."
+    for names, paths in (("gpt 4,gpt-4.1,gpt-4", "gpt 4|gpt-4.1|gpt-4"), ("a,b|3", "NAME")):
+        rows = f"id,question,topic,{names}\n1,q,t,{names}\n".encode()
+        said = refused(tmp_path, rows, "wide.csv")
+        flag = shlex.quote(f"prompt=question,response={paths}")
+        assert f"Use --columns {flag}," in said
+        assert said.endswith(doubt) == (paths != "NAME")
+    rows = b"question,a\n1,2\n"
+    said = refused(tmp_path, rows, "wide.csv", columns={"prompt": "question", "response": "x|y"})
+    assert "Use --columns 'response=NAME|NAME', NAME" in said
+    alpaca = {"instruction": "Add.", "input": "1 + 1", "output": "2"}
+    assert refused(tmp_path, [alpaca]).endswith(
+        'prompt=instruction,response=output; a prompt is one field, so join "input" to it first.'
     )
     tree = {"tree_id": "t", "prompt": {"text": "p", "replies": [{"text": "a"}]}}
     assert refused(tmp_path, [tree]).endswith(

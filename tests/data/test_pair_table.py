@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.data import spool
-from robin_cli.data.pair_table import GrowingTable, PairTable
+from robin_cli.data.growing_table import GrowingTable
+from robin_cli.data.pair_table import PairTable
 from robin_cli.data.spool import Spool
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
@@ -85,12 +87,30 @@ def test_takes_the_human_ratings_of_another_name() -> None:
     assert both == {"w": [2.0, 3.0, None], "z": [1.0, None, 4.0]}
 
 
+@pytest.mark.parametrize(
+    ("values", "joined"),
+    [
+        ([1, 0.5], [1.0, 0.5]),
+        ([2**60, 0.5], [str(2**60), "0.5"]),
+        ([1, "x"], ["1", "x"]),
+        ([True, None, 1], ["true", None, "1"]),
+        ([None, 7], [None, 7]),
+    ],
+)
+def test_joins_further_columns_whose_type_changes(values: list[Any], joined: list[Any]) -> None:
+    growing = GrowingTable()
+    for at, value in enumerate(values):
+        columns = {} if value is None else {"x": value}
+        growing.add_pairs([Pair(str(at), "p", "r", columns=columns)])
+    assert growing.table().column("x") == joined
+
+
 def test_leaves_nothing_where_texts_lay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     rows = Spool()
     rows.add(pa.record_batch({"a": ["x" * 5000]}))
-    assert rows.at(0)[0].to_pylist() == [{"a": "x" * 5000}]
+    assert rows.row(0) == {"a": "x" * 5000}
     assert list(tmp_path.iterdir()) == []  # nor while they are there: the file has no name
 
 
@@ -106,6 +126,9 @@ class _Full:
     closed = False
 
     def tell(self) -> int:
+        return 0
+
+    def seek(self, _offset: int) -> int:
         return 0
 
     def write(self, _data: object) -> int:

@@ -11,7 +11,7 @@ import pytest
 from robin_cli.data.labels import load_labels
 from robin_cli.data.pairs import load_pairs
 from robin_cli.data.pools import load_pools
-from robin_cli.model.errors import ReadAs
+from robin_cli.model.errors import InputError, ReadAs
 from robin_cli.model.records import Scale
 from tests.conftest import has, robin
 from tests.data.writing import columns_of, complaint, written
@@ -70,12 +70,10 @@ def test_reads_any_separator_and_encoding_and_says_what_is_not_usual(
     text = "\r\n".join(mark.join(row) for row in [*rows, ["b", '"3,5"', "2", '"1,5"'], []])
     path = written(tmp_path, f"pairs{suffix}", begin + text.encode(encoding))
     usual = mark == ("," if suffix == ".csv" else "\t")
-    parts = [
-        NAMES[encoding],
-        *[f"separated by {WORDS[mark]}"] * (not usual),
-        *["decimal comma"] * comma,
-    ]
-    assert said_of(path) == [f"pairs{suffix}: read as {', '.join(parts)}"] * (parts != ["UTF-8"])
+    parts = [f"read as {NAMES[encoding]}", *[f"separated by {WORDS[mark]}"] * (not usual)]
+    notes = [", ".join(parts)] * (parts != ["read as UTF-8"])
+    notes += ["numbers have a decimal comma"] * comma
+    assert said_of(path) == [f"pairs{suffix}: {'; '.join(notes)}"] * bool(notes)
 
 
 def test_takes_the_first_lines_word_for_the_separator(tmp_path: Path) -> None:
@@ -91,11 +89,11 @@ AMBIGUOUS = {
     ),
     "both": (
         "prompt,response\np,é\n".encode() + b"q,\xe9\n",
-        ":3: byte 0xE9 at offset 2 is not UTF-8.",
+        ':3: byte 0xE9 in column "response" is not UTF-8.',
     ),
     "other": (
         b"prompt,response\np,\xe9\n" + "q,é\n".encode(),
-        ":2: byte 0xE9 at offset 2 is not UTF-8.",
+        ':2: byte 0xE9 in column "response" is not UTF-8.',
     ),
     "unknown": (
         b"prompt,response\np,a\xb9\xacb \x81\xa9\x8dx\n",
@@ -126,11 +124,14 @@ def test_guesses_nothing(tmp_path: Path, name: str) -> None:
 def test_reads_labels_and_pools_alike(tmp_path: Path) -> None:
     path = written(tmp_path, "labels.csv", "pair_id;label;comment\nä;3,5;x\n".encode("cp1252"))
     with pytest.warns(
-        ReadAs, match=r"labels.csv: read as Windows-1252 .*, separated by semicolons, decimal comma"
+        ReadAs,
+        match=r"labels.csv: read as Windows-1252, separated by semicolons; numbers have a decimal comma",
     ):
         assert load_labels(path, {"ä"}, {"a": Scale(0, 4)}).by_attribute["a"]["ä"].value == 3.5
     path = written(tmp_path, "pool.csv", b"pair_id\trating\na\t3\na\t4,0\n")
-    with pytest.warns(ReadAs, match=r"pool.csv: read as UTF-8, separated by tabs, decimal comma"):
+    with pytest.warns(
+        ReadAs, match=r"pool.csv: read as UTF-8, separated by tabs; numbers have a decimal comma"
+    ):
         assert load_pools(path)["pool"].ratings[0].tolist() == [3, 4]
 
 
@@ -149,6 +150,7 @@ def test_says_it_where_a_user_reads_it(tmp_path: Path) -> None:
 SAID = {
     "cp1250": "Zażółć gęślą jaźń, proszę",
     "cp1251": "Столица Франции? Париж",
+    "koi8_r": "Столица Франции? Париж",
     "cp1252": "L’été, où? Über Größe",
     "cp1253": "Ποια είναι η πρωτεύουσα; Η Αθήνα",
     "cp1254": "Türkiye'nin başkenti neresidir? Yaşıyor",
@@ -209,6 +211,7 @@ def test_recognises_the_encoding_of_long_files(tmp_path: Path, shift: str) -> No
         assert load_pairs(path).pairs[0].prompt == "日本の首都は"
 
 
+@pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
 def test_takes_the_encoding_that_is_named(tmp_path: Path) -> None:
     rows = '{"prompt": "Où?", "response": "là"}\n'
     path = written(tmp_path, "pairs.jsonl", rows.encode("cp1252"))
@@ -218,13 +221,14 @@ def test_takes_the_encoding_that_is_named(tmp_path: Path) -> None:
     assert load_pairs(path).pairs[0].prompt == "Où?"
     path = written(tmp_path, "pairs.csv", "prompt,response\np,\x9d\n".encode("latin-1"))
     assert complaint(path, encoding="cp1252") == (
-        "pairs.csv:2: byte 0x9D is not Windows-1252. Save the file as UTF-8, or name its encoding: --encoding NAME."
+        'pairs.csv:2: byte 0x9D in column "response" is not Windows-1252. Save the whole file as UTF-8, '
+        "or name its encoding: --encoding NAME."
     )
 
 
 def test_finds_the_header_below_a_title(tmp_path: Path) -> None:
     rows = b"Results of May;;\r\n;;\r\nid;prompt;response\r\n1;p;r\r\n"
-    with pytest.warns(ReadAs, match="separated by semicolons, column names in line 3"):
+    with pytest.warns(ReadAs, match="separated by semicolons; the column names are in line 3"):
         (pair,) = load_pairs(written(tmp_path, "pairs.csv", rows)).pairs
     assert (pair.pair_id, pair.prompt, pair.response) == ("1", "p", "r")
 
@@ -244,3 +248,32 @@ def test_takes_a_spreadsheets_errors_for_missing_and_drops_empty_columns_beside(
     path = written(tmp_path, "wrong.csv", b"prompt,response\np,#WERT!\nq,r\n")
     with pytest.warns(ReadAs):
         assert complaint(path).startswith('wrong.csv:2: field "response" is null.')
+
+
+def test_leaves_the_column_names_out_that_stand_again_among_the_rows(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.csv", b"prompt,response\np,r\nprompt,response\nq,s\n")
+    with pytest.warns(ReadAs, match="1 row with the column names again left out"):
+        assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
+
+
+def test_reads_quotes_of_tsv_that_do_not_pair_up_as_they_are(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.tsv", b'prompt\tresponse\n"Hi\tb\nc\t5" pipe\n')
+    with pytest.warns(ReadAs, match="quotes are read as they are"):
+        assert [pair.prompt for pair in load_pairs(path).pairs] == ['"Hi', "c"]
+    path = written(tmp_path, "broken.tsv", b'prompt\tresponse\n"a ""b"""\tc\n"d\te\n')
+    assert complaint(path).startswith("broken.tsv:3: a quote opened in this row is never closed")
+    rows = b'prompt\tresponse\n"a\tb"\t"c ""d"""\n'
+    assert load_pairs(written(tmp_path, "quoted.tsv", rows)).pairs[0].response == 'c "d"'
+
+
+def test_keeps_utf_8_with_few_wrong_bytes(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "pairs.csv", b"prompt,response\np,r\n" + "été là é".encode() + b"\xe9,s\n"
+    )
+    assert complaint(path).startswith('pairs.csv:3: byte 0xE9 in column "prompt" is not UTF-8')
+
+
+def test_advises_no_flag_that_a_command_lacks(tmp_path: Path) -> None:
+    path = written(tmp_path, "labels.csv", b"pair_id,label,comment\na,1,a\xb9\xacb \x81\xa9\x8dx\n")
+    with pytest.raises(InputError, match=r"is not recognised. Save it as UTF-8$"):
+        load_labels(path, {"a"}, {"a": Scale(0, 4)})

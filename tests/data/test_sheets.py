@@ -295,3 +295,14 @@ def test_says_that_it_is_no_workbook(tmp_path: Path, name: str) -> None:
         written(tmp_path, name, data[name.partition(".")[0]])
     said = complaint(tmp_path / name)
     has(said, f"{name}: not a workbook that can be read", "Write or download it again")
+
+
+def test_names_hidden_columns_and_the_other_sheets_of_a_refused_workbook(tmp_path: Path) -> None:
+    book = book_of(tmp_path / "a.xlsx", {"Data": [HEAD, ["p", "r"]]})
+    book["Data"].column_dimensions["B"].hidden = True
+    book.save(tmp_path / "a.xlsx")
+    with pytest.warns(ReadAs, match=r'1 hidden column \("response"\) read as any other'):
+        load_pairs(tmp_path / "a.xlsx")
+    book_of(tmp_path / "b.xlsx", {"Old": [["x", "y"], [1, 2]], "New": [["prompt", "z"], ["p", 1]]})
+    with pytest.warns(ReadAs, match='sheet "Old" is read, not "New"'):
+        assert "no field" in complaint(tmp_path / "b.xlsx")

@@ -26,10 +26,9 @@ from typer.main import get_command
 
 from robin_cli.cli.app import app
 from robin_cli.cli.export import What
-from robin_cli.data.columns import FurtherColumns
 from robin_cli.data.formats import csv_rows
+from robin_cli.data.read import opened
 from robin_cli.data.rows import Wanted
-from robin_cli.data.sources import opened
 from robin_cli.model.errors import InputError
 from robin_cli.run.schema import JUDGMENTS as SCHEMA
 from robin_cli.show.__main__ import page
@@ -225,8 +224,7 @@ def test_is_read_by_robin_as_it_was_written(tmp_path: Path, table: Table, fmt: s
         fmt=None,
         output=str(file),
     )
-    further = FurtherColumns()
-    with opened(str(file), Wanted(set(), further)) as source:
+    with opened(str(file), Wanted(set(), others=True)) as source:
         found = [row for _, row in source.table.rows if isinstance(row, dict)]
     guarded = fmt in {"csv", "tsv"} and not {"pair_id", "chosen"} & set(wanted[0])
     assert len(found) == len(wanted)

@@ -1,1 +1,1 @@
-"""Robin's own formats: a module each, with FORMATS by the ends of names, or SCHEMES."""
+"""Robin's own formats: a module each; ``robin_cli.data.registry`` lists them."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from importlib import metadata
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from robin_cli.data.logs import as_pairs
 from robin_cli.data.pairs import load_pairs
+from robin_cli.data.read import opened
 from robin_cli.data.rows import Row, Wanted
-from robin_cli.data.sources import opened
 from robin_cli.model.errors import InputError
-from robin_cli.model.plugins import plugins
 from tests.conftest import refuses
 from tests.data.writing import as_array, as_lines, complaint, written
 
@@ -39,8 +36,8 @@ TALK = "System: Answer in one line.\n\nUser: Hi\n\nAssistant: Hello! What would 
 
 def rows_of(path: str | Path) -> list[Row]:
     """The rows that robin makes of a log; BadRows are raised."""
-    with opened(str(path), Wanted(())) as source:
-        found = [row for _, row in as_pairs(source.table.rows, source)]
+    with opened(str(path), Wanted((), logs="pairs")) as source:
+        found = [row for _, row in source.table.rows]
     for row in found:
         if not isinstance(row, dict):
             raise row
@@ -272,16 +269,3 @@ def test_takes_no_other_object_for_a_log(tmp_path: Path, value: Any) -> None:
     for indent in (None, 2):
         path = written(tmp_path, "x.json", json.dumps(value, indent=indent).encode())
         assert complaint(path).startswith("x.json: holds an object, not an array of rows.")
-
-
-def test_says_what_to_install_where_the_readers_of_logs_are_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plugins.cache_clear()
-    monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
-    try:
-        assert complaint(min(INSPECT.glob("*.eval"))).endswith(
-            ".eval: what reads .eval files is not installed. Install it: pip install '.[logs]' in robin's checkout"
-        )
-    finally:
-        plugins.cache_clear()
