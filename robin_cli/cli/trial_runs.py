@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
-from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,16 @@ import numpy as np
 
 from robin_cli.cli.first import check_first
 from robin_cli.cli.work import spend
-from robin_cli.data.labels import load_labels
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.pairs import Dataset
-from robin_cli.goals.trial import FIRST_PROMPTS, Configuration, Trial
+from robin_cli.goals.trial import FIRST_PROMPTS, Configuration, Trial, truth_of
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.model.records import Scale
 from robin_cli.session.checking import check_judges
 from robin_cli.session.inputs import checked_data, pairs_of
 from robin_cli.session.opening import open_run
 from robin_cli.session.prompts import prompts_of
-from robin_cli.settings.addresses import judge_name
-from robin_cli.settings.resolve import resolve
+from robin_cli.settings.resolve import judges_of, resolve
 from robin_cli.settings.table import Settings
 from robin_cli.show.messages import Messages
 
@@ -56,11 +52,11 @@ def run_trial(
     prompts = prompts_of(wordings[0])
     dataset = pairs_of(replace(wordings[0], limit=None), prompts, messages.note)
     dataset = checked_data(dataset, wordings[0], prompts, messages.note)
-    truth = _truth(plain, dataset, prompts.attributes[0], prompts.scales[0])
+    truth = truth_of(dataset.pairs, plain.labels, prompts.attributes[0], prompts.scales[0])
     chosen = [
-        Configuration(judge, each.template or "", "".join(each.rubric))
+        Configuration(judge.name, each.template or "", "".join(each.rubric))
         for each in wordings
-        for judge in map(judge_name, each.model)
+        for judge in judges_of(each)
     ]
     if truth is None and len({each.family for each in chosen}) < 2:
         raise InputError(
@@ -96,22 +92,6 @@ def _wordings(settings: Settings, templates: Sequence[str]) -> Iterator[Settings
         )
     for template, rubric in product(templates, rubrics or [{}]):
         yield replace(settings, template=template or None, **rubric)
-
-
-def _truth(settings: Settings, dataset: Dataset, attribute: str, scale: Scale) -> FloatArray | None:
-    """Return people's rating of each pair, nan for none; None if there is none at all."""
-    truth = dataset.pairs.human(attribute)
-    if settings.labels is not None:
-        places = {pair_id: place for place, pair_id in enumerate(dataset.pairs.ids)}
-        given = load_labels(settings.labels, frozenset(places), {attribute: scale}, called="labels")
-        truth = np.full(len(places), nan)
-        for pair_id, label in given.by_attribute[attribute].items():
-            truth[places[pair_id]] = label.value
-        for named in given.best:
-            groups, place = dataset.pairs.groups, places[named.pair_id]
-            truth[groups == groups[place]] = 0.0
-            truth[place] = 1.0
-    return None if np.isnan(truth).all() else truth
 
 
 def _stages(

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robin_cli.data.labels import load_labels
+from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import number_of
+from robin_cli.model.records import Scale, number_of
 from robin_cli.run.reader import read_run
 from robin_cli.show.columns import TRIAL
 from robin_cli.show.tables import Table
@@ -175,3 +177,21 @@ class Trial:
             first,
             f"for a second opinion take {chosen[best]} and {chosen[other]}: robin judge --decide best {judges}",
         ]
+
+
+def truth_of(
+    pairs: PairTable, labels: str | None, attribute: str, scale: Scale
+) -> FloatArray | None:
+    """Return people's rating of each pair, nan for none; None if there is none at all. InputError as :func:`load_labels`."""
+    truth = pairs.human(attribute)
+    if labels is not None:
+        places = {pair_id: place for place, pair_id in enumerate(pairs.ids)}
+        given = load_labels(labels, frozenset(places), {attribute: scale}, called="labels")
+        truth = np.full(len(places), nan)
+        for pair_id, label in given.by_attribute[attribute].items():
+            truth[places[pair_id]] = label.value
+        for named in given.best:
+            groups, place = pairs.groups, places[named.pair_id]
+            truth[groups == groups[place]] = 0.0
+            truth[place] = 1.0
+    return None if np.isnan(truth).all() else truth
