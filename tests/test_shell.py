@@ -13,7 +13,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.conftest import ROOT, environment, has, judging, robin, write_pairs
+from robin_cli import open_run
+from tests.conftest import (
+    ROOT,
+    change_manifest,
+    environment,
+    has,
+    judging,
+    robin,
+    write_pairs,
+)
 from tests.data.writing import WRITERS
 from tests.starting import Robin
 
@@ -213,6 +222,21 @@ def test_shows_the_flags_of_an_afternoon_or_all(tmp_path: Path) -> None:
     assert "--top-p" not in few
     assert "ROBIN_MAX_COST for --max-cost" in " ".join(few.split())
     assert "--top-p" in robin("judge", "--topp", "1", cwd=tmp_path, exits=2).stderr
+
+
+def test_resumes_the_newest_unfinished_run_if_none_is_named(
+    tmp_path: Path, replay_url: str
+) -> None:
+    data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
+    for name in ("runs/older", "runs/unfinished", "runs/finished"):
+        robin(*judging(replay_url, data, 9, "--run", name), cwd=tmp_path, exits=0)
+    for name in ("runs/older", "runs/unfinished"):
+        change_manifest(tmp_path / name, lambda manifest: manifest.update(budget=12))
+    for name in ("runs/unfinished", "runs/older"):
+        done = robin("resume", "--quiet", "-o", "s.csv", cwd=tmp_path, exits=0)
+        has(done.stderr, f"run: {name}, the newest unfinished one")
+        assert open_run(tmp_path / name).status()["spent"] == 12
+    has(robin("resume", cwd=tmp_path, exits=2).stderr, "runs/ holds no unfinished one")
 
 
 def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:

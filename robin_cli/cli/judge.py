@@ -68,7 +68,7 @@ def judge_by(
     cls=opt.taking(_may_differ),
     epilog="Example: robin resume runs/20261120T101500Z-helpfulness --budget 80000",
 )
-def resume(ctx: typer.Context, run: opt.Run) -> None:
+def resume(ctx: typer.Context, run: opt.RunToResume = None) -> None:
     """Go on with an interrupted run, or give a finished one a larger total budget.
 
     The run's own settings apply; only the flags here can differ.
@@ -77,6 +77,11 @@ def resume(ctx: typer.Context, run: opt.Run) -> None:
     from robin_cli.session.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
 
+    if run is None:
+        from robin_cli.show.run_list import newest_unfinished
+
+        run = newest_unfinished()
+        typer.echo(f"run: {run}, the newest unfinished one", err=True)
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
     note_doubts(settings)
     resolved = ready_to_resume(run, settings)

@@ -85,10 +85,10 @@ def check_runs(ctx: typer.Context, value: Path | list[Path] | None) -> Any:
     return value
 
 
-Run = Annotated[
-    Path,
+RunToResume = Annotated[
+    Path | None,
     typer.Argument(
-        help="A run directory, as robin judge makes them.",
+        help="A run directory. (default: the newest unfinished one in runs/)",
         metavar="RUN",
         show_default=False,
         callback=check_runs,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.goals.making import goal_of_run
-from robin_cli.model.errors import RunError, StorageError
+from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.run.batches import read_batches
 from robin_cli.run.locking import is_locked
 from robin_cli.run.manifest import FILE, Manifest, read_manifest
@@ -27,6 +27,16 @@ def runs_in(folder: Path) -> list[dict[str, Any]]:
     """
     found = [_facts(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))]
     return sorted(found, key=lambda facts: str(facts.get("created_at", "")))
+
+
+def newest_unfinished() -> Path:
+    """Return the newest run in ``runs/`` that can go on. InputError if there is none."""
+    for run in reversed(runs_in(Path("runs"))):
+        if run["state"] in {"stopped", "waiting"}:
+            return Path(run["run"])
+    raise InputError(
+        "no run is named, and runs/ holds no unfinished one; name a run, with a larger --budget if it is finished"
+    )
 
 
 def run_table(runs: Sequence[Mapping[str, Any]]) -> Table:
