@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+import orjson
+
 from robin_cli.data.chats import prompt_of, turns_of
 from robin_cli.data.remote import scheme_of
 from robin_cli.data.rows import BadRow, Row, kind
@@ -24,6 +26,13 @@ def as_text(prompt: object, called: str) -> str:
     raise BadRow(
         f"{called} is {kind(prompt)}, no text and no conversation. Correct it{OR_SKIP}", "no prompt"
     )
+
+
+def as_json(value: object) -> str:
+    """Return a text as it is, nothing as an empty text, and any other value as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
 def scalars(prefix: str, found: object) -> Row:

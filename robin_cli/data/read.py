@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 from robin_cli.data import compression, registry, remote
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.local_files import local_file, local_matches, reading
-from robin_cli.data.logs import read_samples
+from robin_cli.data.logs import has_samples, read_samples
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, place
 from robin_cli.data.workbooks import file_of
 from robin_cli.model.errors import InputError, ReadAs
@@ -152,6 +152,10 @@ def _source(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wan
         if packed:
             _refuse_stand_in(unpacked, source)
         table = form.read(unpacked, source, wanted)
+        if wanted.logs and table.names and has_samples(table.names, source):
+            unpacked.seek(0)
+            wanted = wanted._replace(names={*table.names})  # all columns: the log's reader chooses
+            table = form.read(unpacked, source, wanted)._replace(names=None)
 
     def rows() -> Iterator[tuple[int, Row | BadRow]]:
         with compression.undamaged(source, packed):
