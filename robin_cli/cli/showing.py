@@ -30,13 +30,13 @@ def settings_of_rows(
     reads: Iterable[str] = (),
     *,
     by_flags_alone: bool = False,
-    is_page: bool = False,
+    known: Sequence[str] | None = None,
 ) -> Settings:
     """Return how to show rows.
 
     Args:
         reads: files that the command reads, which none of its own may replace.
-        is_page: it is a page of text, and no rows.
+        known: the formats; None for those of rows.
         by_flags_alone: variables say nothing: ``ROBIN_OUTPUT`` names a file for scores, not for what this command shows.
 
     Raises:
@@ -44,7 +44,7 @@ def settings_of_rows(
     """
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
-    from robin_cli.show.outputs import FORMATS, PAGES, check_output
+    from robin_cli.show.outputs import FORMATS, check_output
 
     given = {name: value for name, value in ctx.obj.items() if name in _OF_ROWS | OF_SCORES}
     for name in list(given) if by_flags_alone else ():
@@ -52,7 +52,7 @@ def settings_of_rows(
         if source is not None and source.name == "ENVIRONMENT":
             del given[name]
     settings = Settings(**checked(given))
-    check_output(settings.format, settings.output, reads, PAGES if is_page else FORMATS)
+    check_output(settings.format, settings.output, reads, known or FORMATS)
     return settings
 
 

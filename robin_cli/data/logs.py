@@ -6,7 +6,7 @@ without prompt and response, and for files that are one JSON object. robin's own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ from robin_cli.data.rows import BadRow, Row
 from robin_cli.model.plugins import Plugin, plugins
 
 GROUP = "robin.logs"
+WRITERS = "robin.writers"
+"""The group of what writes a run's scores for a tool: a :data:`Writer`, by the name in ``--what``."""
 
 Rows = Iterator[tuple[int, Row | BadRow]]
 
@@ -40,6 +42,29 @@ class Log(NamedTuple):
     head: str = ""
     told: frozenset[str] = frozenset()
     scores: Callable[[str], Reading] | None = None
+
+
+class Judged(NamedTuple):
+    """The result of a pair, for the file of a tool.
+
+    Attributes:
+        columns: the further columns of the pair's data.
+        points: the score of each attribute.
+        share: the mean of the scores as shares of their scales, from 0 to 1.
+        passes: whether it is kept, or best; None if the run decides nothing.
+        reason: the scores in words, and the judge's feedback.
+    """
+
+    pair_id: str
+    columns: Row
+    points: Mapping[str, float]
+    share: float
+    passes: bool | None
+    reason: str
+
+
+Writer = Callable[[Sequence[Judged], Callable[[], bytes], Callable[[str], None]], bytes]
+"""``writer(judged, judged_file, notify)`` returns a file; ``judged_file()`` returns the content of the one that was judged."""
 
 
 def arrays(source: str) -> Mapping[str, Log]:
