@@ -38,8 +38,8 @@ from robin_cli.policies.base import Setup
 from robin_cli.policies.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
 from robin_cli.policies.circles import circle
 from robin_cli.policies.matches import Matches, matches_of
+from robin_cli.policies.milestones import fits_from
 from robin_cli.policies.of_goals import tournament
-from robin_cli.policies.refits import next_refit
 from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.session.planner import Planner
 from robin_cli.stats.order_effect import order_effects
@@ -147,9 +147,8 @@ def played(world: World, name: str, budgets: list[int], seed: int) -> Iterator[P
     planner = Planner(arms, policy, budget=budgets[-1], first_fit=space.first_fit)
     luck = rng.random((budgets[-1], 3)).tolist()
     for call, (by_place, tied, by_quality) in enumerate(luck, 1):
-        if not (planned := planner.plan()):
+        if (ticket := planner.plan()) is None:
             break
-        (ticket,) = planned
         comparison, order = divmod(ticket.arm, 2)
         rating = 2.0 * (by_quality < p[comparison])
         if by_place < 2.0 * abs(world.effect):
@@ -314,7 +313,7 @@ def check_circles(world: World, calls: list[float], runs: int) -> None:
     looks, at = [], float(matches_in(m, world.prompts, 0).space.first_fit)
     while at < max(marks):
         looks.append(int(at))
-        at = next_refit(int(at), matches_in(m, world.prompts, 0).space.first_fit)
+        at = fits_from(matches_in(m, world.prompts, 0).space.first_fit).after(at)
     budgets = sorted({*looks, *marks})
     ways = (BASELINE, "auto", "not looking")
     wrong, told = (

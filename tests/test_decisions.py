@@ -388,9 +388,7 @@ def test_refuses_all_attributes_at_once_in_text(tmp_path: Path) -> None:
         command[command.index("json")] = "text"
         text = robin(*command, cwd=tmp_path, exits=2)
         assert not wire.bodies
-    fit = (
-        "add --answers json, or take another template: absolute-judge, rubric-first, with-reference"
-    )
+    fit = "add --answers json, or take another template: absolute-judge, criteria, rubric-first, with-reference"
     assert fit in text.stderr
 
 

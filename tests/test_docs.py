@@ -38,7 +38,7 @@ EVIDENCE = [str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "evidence")
 ROBIN = """import os, sys
 
 args, kept, models = sys.argv[1:], [], 0
-asks = args[:1] and args[0] in {{"judge", "plan", "check", "resume"}}
+asks = args[:1] and args[0] in {{"judge", "plan", "check", "resume", "try"}}
 # fewer than all pairs do not pass a gate, and of the others the person labelled some
 whole = {{"runs/keep", "runs/gate", "runs/people"}} & {{*args}} or "ROBIN_BUDGET" in os.environ
 while args:
@@ -73,6 +73,9 @@ if asks:
         kept += ["--margin", "0.9"]  # what is clear ends soon, and so does its simulation
     if kept[0] in {{"judge", "plan"}} and "--limit" not in kept and not whole:
         kept += ["--limit", "20"]
+    if kept[0] == "try":  # fewer pairs, which a person labelled
+        kept[kept.index("--labels") + 1] = {labels!r}
+        kept[kept.index("--limit") + 1] = "12"
     if "--max-cost" in kept:
         kept += ["--price-in", "0.1", "--price-out", "0.4"]
 if kept[:1] == ["label"]:  # a person's work, recorded

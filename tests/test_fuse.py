@@ -12,7 +12,7 @@ from aiohttp import web
 
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.records import Judgment
-from robin_cli.session.health import ANSWERS, Fuse
+from robin_cli.session.diagnostics import ANSWERS, Diagnostics
 from tests.conftest import DEMO, has, judging, robin, write_pairs
 from tests.judges.wire import Answer, Handler, completion, error, serving
 from tests.run.test_store import judgment
@@ -38,7 +38,7 @@ def rated() -> Judgment:
 
 def message(*judgments: Judgment) -> str:
     with pytest.raises(EndpointError) as caught:
-        Fuse("a-judge").look(judgments)
+        Diagnostics("a-judge").look(0, judgments)
     return str(caught.value)
 
 
@@ -229,14 +229,14 @@ def test_says_what_helps_by_what_the_answers_looked_like() -> None:
 
 
 def test_a_single_rating_keeps_the_fuse_whole() -> None:
-    fuse = Fuse()
+    diagnostics = Diagnostics()
     for _ in range(ANSWERS - 1):
-        fuse.look([unparsed()])
+        diagnostics.look(0, [unparsed()])
         # no answer: that is not its business
-        fuse.look([replace(unparsed("connection"), status="failed")])
-    fuse.look([unparsed(), unparsed(), rated()])  # of one request
+        diagnostics.look(0, [replace(unparsed("connection"), status="failed")])
+    diagnostics.look(0, [unparsed(), unparsed(), rated()])  # of one request
     for _ in range(ANSWERS):
-        fuse.look([unparsed()])
+        diagnostics.look(0, [unparsed()])
 
 
 def thinking(needs: int, most: int = 10**6) -> Handler:

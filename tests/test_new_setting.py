@@ -75,7 +75,7 @@ class Share(Rating):
 
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
-        above = source.own.get("above")
+        above = source.run_settings.get("above")
         return None if above is None else cls(source.space, above)
 
     def loss(self, found: Any, truth: Any) -> dict[str, Any]:

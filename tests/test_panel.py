@@ -67,10 +67,9 @@ def test_spends_one_budget_over_pairs_and_judges_and_scores_all_alike(
     assert list(each["judge"]) == [HARSH, MILD] * 10
     assert scores["n"].sum() == each["n"].sum() == 400
     by_judge = each.pivot(index="pair_id", columns="judge", values="score").loc[scores["pair_id"]]
-    # equal weights, though unequally often asked
     np.testing.assert_allclose(scores["score"], by_judge.mean(axis=1))
     asked = each.groupby("judge")["n"].sum()
-    assert asked[MILD] > 1.1 * asked[HARSH]  # it varies more
+    assert abs(asked[MILD] - asked[HARSH]) <= 8  # judges take turns
     noise = (each["std_error"] ** 2).to_numpy().reshape(10, 2).sum(axis=1)
     np.testing.assert_allclose(scores["std_error"], np.sqrt(noise) / 2)
     assert (scores["ci_low"] < scores["score"]).all()

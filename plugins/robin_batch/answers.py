@@ -17,7 +17,7 @@ from robin_cli.judges.replies import Completion
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, number_of
-from robin_cli.session.books import Books, Call
+from robin_cli.session.ledger import Call, Ledger
 
 _AT_A_TIME = 256
 
@@ -30,7 +30,7 @@ Came = tuple[int, Call, Completion | Problem]
 """A row, its call, and what the service says about it."""
 
 
-class Reading:
+class Intake:
     """One reading of a batch's files. The first completion of a call counts; a problem only if no completion comes.
 
     Args:
@@ -42,9 +42,9 @@ class Reading:
     """
 
     def __init__(
-        self, books: Books, judges: Sequence[OpenAIJudge], waiting: MutableMapping[int, Call]
+        self, ledger: Ledger, judges: Sequence[OpenAIJudge], waiting: MutableMapping[int, Call]
     ) -> None:
-        self._books, self._judges, self._waiting = books, judges, waiting
+        self._ledger, self._judges, self._waiting = ledger, judges, waiting
         self._problems: dict[int, Problem] = {}
         self._failures: list[tuple[int, Failure]] = []  # that may pass
         self._answered: set[int] = set()  # arms
@@ -101,11 +101,11 @@ class Reading:
         """Return the judgments of a call; none if it may be asked again."""
         if isinstance(outcome, Failure) and outcome.parameter in self._refused:
             return []
-        judge, question = self._judges[call.judge], self._books.ask(call.ticket)
+        judge, question = self._judges[call.judge], self._ledger.ask(call.ticket)
         try:
             read = judge.read(question, _body_sent(judge, question, outcome), outcome, 0.0)
         except EndpointError as error:  # every call would fail so, but the other lines are paid for
-            self._books.end(error)
+            self._ledger.end(error)
             return []
         if isinstance(read, Reply):
             self._answered.add(call.ticket.arm)
@@ -114,15 +114,15 @@ class Reading:
             self.lessons += 1
             return []
         else:
-            self._books.stats.last_failure = read.detail
+            self._ledger.stats.last_failure = read.detail
             if not read.permanent:
                 self._note_failure(row, call, read, judge)
                 return []
-        return self._books.judgments(call, read)
+        return self._ledger.judgments(call, read)
 
     def _note_failure(self, row: int, call: Call, failure: Failure, judge: OpenAIJudge) -> None:
-        is_several = failure.refused and call.ticket.calls > 1 and judge.dialect.refuses_several()
-        if is_several:
+        if failure.refused and call.ticket.calls > 1 and not judge.dialect.gives_several:
+            judge.dialect.never_send("n")
             self.lessons += 1  # the others go out one by one
         elif not failure.throttled:
             self._failures.append((row, failure))
@@ -133,13 +133,13 @@ class Reading:
         for row, failure in self._failures if self._answered else ():
             if self._waiting[row].ticket.arm not in self._answered:
                 call = self._waiting.pop(row)
-                blamed.append((call, self._books.judgments(call, failure)))
+                blamed.append((call, self._ledger.judgments(call, failure)))
         await self._append(blamed)
 
     async def _append(self, judged: Sequence[tuple[Call, list[Judgment]]]) -> None:
         if judged:
-            self._books.append(judged)
-            await self._books.written()
+            self._ledger.append(judged)
+            await self._ledger.written()
         else:
             await asyncio.sleep(0)
 

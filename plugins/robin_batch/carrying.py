@@ -10,11 +10,12 @@ from robin_batch.folder import Batches
 from robin_batch.rounds import Rounds
 from robin_batch.sending import ToServices
 from robin_batch.service import OpenAIBatches
+from robin_cli.goals.making import goal_of_run
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import InputError
 from robin_cli.run.store import RunStore
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import as_raised, endpoint_at
 from robin_cli.session.desk import judged_calls
 from robin_cli.session.money import prices_of
@@ -56,6 +57,8 @@ def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None])
         batches=batches,
         sender=sender,
         is_judged=judged_calls(store, store.space) if batches.by_number else lambda *_: False,
+        calls=store.manifest.budget,
+        least=goal_of_run(store).least_calls,
         rounds=resolved.rounds,
         notify=notify,
     )

@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from robin_batch.answers import Reading
+from robin_batch.answers import Intake
 from robin_batch.folder import Batches
 from robin_batch.lines import line_of
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.records import number_of
 from robin_cli.run.batches import Submission
-from robin_cli.session.books import Books, Call, Carrier, Under, Unpaid
+from robin_cli.session.carriers import Carrier, Under
+from robin_cli.session.ledger import Call, Ledger, Unpaid
 from robin_cli.session.round_sizes import round_ends
 
 MOST_BYTES = 190 * 1000 * 1000
@@ -54,30 +55,36 @@ class Rounds(Carrier):
     """Makes the calls of a session in rounds.
 
     Args:
-        books: with a planner made for rounds, without calls under way.
+        ledger: with a planner made for rounds, without calls under way.
         judges: the judges by name, which make requests of questions and read answers.
         batches: the run's batches.
         sender: takes requests away, and brings answers.
         is_judged: returns whether a call, by arm and draw, has a judgment on disk.
+        calls: the calls in the budget; for a budget of money, about as many as it pays for.
+        least: calls before there is a result.
         rounds: the number of rounds for the whole budget; 0 to begin none, and only see through batches under way.
         notify: gets lines for the user.
     """
 
     def __init__(
         self,
-        books: Books,
+        ledger: Ledger,
         judges: Mapping[str, OpenAIJudge],
         batches: Batches,
         sender: Sender,
         *,
         is_judged: Callable[[int, int], bool],
+        calls: int,
+        least: int,
         rounds: int,
         notify: Callable[[str], None],
     ) -> None:
         sender.check(batches.open)
-        books.stats.under_way = lambda: sum(batch.requests for batch in batches.open)
-        self.books, self.stop, self.batches, self.notify = books, books.stop, batches, notify
+        ledger.stats.under_way = lambda: sum(batch.requests for batch in batches.open)
+        self.ledger, self.stop, self.batches, self.notify = ledger, ledger.stop, batches, notify
         self._names, self._judges = list(judges), list(judges.values())
+        ledger.judges, ledger.keeps_questions = self._judges, False  # a round is large
+        self._calls, self._least = calls, least
         self._sender, self._is_judged, self._rounds = sender, is_judged, rounds
         self._waiting: dict[int, dict[int, Call]] = {}  # calls without an answer, by batch and row
         self._reading = asyncio.Lock()
@@ -104,22 +111,22 @@ class Rounds(Carrier):
                     return
                 await self._see_through(batches)
         finally:
-            await self.books.close()
+            await self.ledger.close()
 
     async def _see_through(self, batches: Sequence[Submission]) -> None:
         self._brought = 0
         await self._sender.carry(batches, self)
-        if self.books.error is not None:  # after the whole round was read: it is paid for
-            raise self.books.error
+        if self.ledger.error is not None:  # after the whole round was read: it is paid for
+            raise self.ledger.error
         if not self._brought and not self.stop.requested.is_set():
-            why = self.books.stats.last_failure or "no line of it was answered"
+            why = self.ledger.stats.last_failure or "no line of it was answered"
             raise EndpointError(
                 f"a whole round brought nothing ({why}); once that is mended, robin resume"
             )
 
     def _take_up(self) -> None:
         """Count the batches of earlier sessions as under way, except calls with a judgment on disk."""
-        planner = self.books.planner
+        planner = self.ledger.planner
         planner.take_up((), self.batches.next_draws())
         under_way = {}
         for batch in self.batches.open:
@@ -138,7 +145,7 @@ class Rounds(Carrier):
                 "more calls are under way than the run's budget has; restore its folder batches from a copy"
             )
         for number, tickets in under_way.items():
-            calls = self.books.take_up(list(tickets.values()), self._judges)
+            calls = self.ledger.take_up(list(tickets.values()))
             self._waiting[number] = dict(zip(tickets, calls, strict=True))
 
     # ── a round goes out ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,12 +154,12 @@ class Rounds(Carrier):
         """Choose a round and write its requests; return its batches, none if nothing is left to ask."""
         if not self._rounds:
             return []
-        books = self.books
-        arms, depth, least = len(books.planner.arms), books.at_first, books.least
-        ends = round_ends(books.calls, arms, self._rounds, depth=depth, least=least)
+        ledger = self.ledger
+        arms, depth = len(ledger.planner.arms), ledger.planner.round_depth
+        ends = round_ends(self._calls, arms, self._rounds, depth=depth, least=self._least)
         number = self._next_round(ends)
         is_last = number == len(ends)
-        chosen = self._choose(books.planner.budget.total if is_last else ends[number - 1])
+        chosen = self._choose(ledger.planner.budget.total if is_last else ends[number - 1])
         is_again = any(batch.round == number for batch in self.batches.by_number.values())
         for judge, calls in sorted(chosen.items()):
             self._write(judge, number, sorted(calls, key=lambda call: call.ticket))
@@ -164,7 +171,7 @@ class Rounds(Carrier):
 
     def _next_round(self, ends: Sequence[int]) -> int:
         """Return the number of the round to begin, from 1: see _BARELY for calls that a round left over."""
-        spent = self.books.planner.budget.spent
+        spent = self.ledger.planner.budget.spent
         for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False), start=1):
             if end - spent >= max(1.0, _BARELY * (end - begin)):
                 return number
@@ -174,21 +181,21 @@ class Rounds(Carrier):
         """Return the calls of a round that ends when ``end`` calls are spent, by judge."""
         chosen: dict[int, list[Call]] = defaultdict(list)
         last: dict[int, Call] = {}  # of each arm
-        books = self.books
-        budget = books.planner.budget
+        ledger = self.ledger
+        budget = ledger.planner.budget
         while (room := end - budget.spent - budget.reserved) > 0:
-            call = books.choose(self._judges, min(books.longest, room), keeps_question=False)
+            call = ledger.choose(min(ledger.longest, room))
             if isinstance(call, Unpaid):
                 return self._choose_by_money(chosen, call)
             if not isinstance(call, Call):
                 break
-            for each in (call, *books.others(call, self._judges, keeps_question=False)):
+            for each in (call, *ledger.others(call)):
                 arm, _, calls = each.ticket
                 before = last.get(arm)
-                most = min(books.longest, self._judges[each.judge].most_samples)
+                most = min(ledger.longest, self._judges[each.judge].most_samples)
                 # the calls of an arm are one request: they all wait as long for their answers
                 if before is not None and calls <= most - before.ticket.calls:
-                    books.join(before, each)
+                    ledger.join(before, each)
                 else:
                     chosen[each.judge].append(each)
                     last[arm] = each
@@ -209,12 +216,12 @@ class Rounds(Carrier):
             )
         requests = [call for of_judge in chosen.values() for call in of_judge]
         calls = sum(call.ticket.calls for call in requests)
-        if calls and (not self.batches.by_number or calls >= _WORTH * self.books.calls):
+        if calls and (not self.batches.by_number or calls >= _WORTH * self._calls):
             return chosen
         for call in requests:
-            self.books.withdraw(call)
+            self.ledger.withdraw(call)
         rest = f"what is left is sure to pay for {calls:,} more, too few for a round"
-        self.books.end_of_money(unpaid, rest if calls else "")
+        self.ledger.end_of_money(unpaid, rest if calls else "")
         return {}
 
     def _write(self, judge: int, of_round: int, calls: Sequence[Call]) -> None:
@@ -226,7 +233,7 @@ class Rounds(Carrier):
             lines: list[bytes] = []
             size = 0
             while left and len(mine) < self._sender.most_requests:
-                body = self._judges[judge].body(self.books.ask(left[-1].ticket))
+                body = self._judges[judge].body(self.ledger.ask(left[-1].ticket))
                 line = line_of(self.batches.custom_id(number, len(mine)), body)
                 size += len(line)
                 if mine and size > MOST_BYTES:
@@ -236,14 +243,14 @@ class Rounds(Carrier):
             batch = self._sender.new(number, self._names[judge], of_round, len(mine))
             self.batches.add(batch, [call.ticket for call in mine], lines)
             self._waiting[number] = dict(enumerate(mine))
-            self.books.stats.calls += len(mine)
+            self.ledger.stats.calls += len(mine)
 
     # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def withdraw(self, batch: Submission) -> None:
         """Return the calls of a batch that the service did not take."""
         for call in self._waiting.pop(batch.number, {}).values():
-            self.books.withdraw(call)
+            self.ledger.withdraw(call)
         self.batches.set(batch.now("withdrawn"))
         self.batches.tidy(batch)
         self._brought += 1  # another round of smaller ones may go out
@@ -252,12 +259,12 @@ class Rounds(Carrier):
         """Make judgments of the lines in ``files``, and close ``batch``: its other calls have no answer."""
         async with self._reading:
             waiting = self._waiting[batch.number]
-            reading = Reading(self.books, self._judges, waiting)
+            reading = Intake(self.ledger, self._judges, waiting)
             await reading.take(files, lambda name: self.batches.row_of(name, batch))
             del self._waiting[batch.number]
             for call in waiting.values():
-                self.books.stats.failed[UNANSWERED] += 1
-                self.books.withdraw(call)
+                self.ledger.stats.failed[UNANSWERED] += 1
+                self.ledger.withdraw(call)
             answered = batch.requests - len(waiting)
             self._brought += answered + reading.lessons  # a killed session may have stored some
             self.batches.set(batch.now("done", answered=answered))

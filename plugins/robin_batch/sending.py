@@ -16,7 +16,7 @@ from robin_batch.rounds import Rounds, Sender
 from robin_batch.service import MOST_REQUESTS, Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.model.errors import EndpointError, RunError, writing
 from robin_cli.model.records import number_of
-from robin_cli.run.batches import Submission
+from robin_cli.run.batches import State, Submission
 from robin_cli.run.manifest import now
 from robin_cli.session.stop import Left, end_all
 
@@ -49,23 +49,28 @@ class ToServices(Sender):
         services: the service of each judge.
         run_id: identifies the batches of this run at the service.
         notify: gets lines for the user.
+
+    Attributes:
+        at_work: by judge, batches that the service has accepted.
+        freed: set when one of them is over.
+        seen: batches as their services reported them last, by number.
+        ends: set when the session ends, and batches go on without it.
     """
 
     def __init__(
         self, services: Mapping[str, OpenAIBatches], run_id: str, notify: Callable[[str], None]
     ) -> None:
         self.most_requests = MOST_REQUESTS
-        self._services, self._run_id, self._notify = services, run_id, notify
-        self._sending = {judge: asyncio.Lock() for judge in services}
-        self._at_work: Counter[str] = Counter()  # by judge, batches that the service has accepted
-        self._freed = asyncio.Event()  # set when one of them is over
-        self._seen: dict[int, Batch] = {}
-        self._refusals = 0
-        self._ends = asyncio.Event()  # set when the session ends, and batches go on without it
+        self.services, self.run_id, self.notify = services, run_id, notify
+        self.sending = {judge: asyncio.Lock() for judge in services}
+        self.at_work = Counter[str]()
+        self.seen: dict[int, Batch] = {}
+        self.freed, self.ends = asyncio.Event(), asyncio.Event()
+        self.refusals = 0
 
     def check(self, batches: Sequence[Submission]) -> None:
         for batch in batches:
-            service = self._services.get(batch.judge)
+            service = self.services.get(batch.judge)
             is_sent = batch.state not in {"written", "answered"}
             if service is not None and batch.url != service.base_url and is_sent:
                 raise RunError(
@@ -74,13 +79,13 @@ class ToServices(Sender):
                 )
 
     def new(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
-        return Submission(number, judge, of_round, requests, url=self._services[judge].base_url)
+        return Submission(number, judge, of_round, requests, url=self.services[judge].base_url)
 
     def describe(self, batches: Sequence[Submission]) -> str:
         return ", ".join(map(self._describe, batches))
 
     def _describe(self, submission: Submission) -> str:
-        batch = self._seen.get(submission.number)
+        batch = self.seen.get(submission.number)
         if batch is None:
             return f"{number_of(submission.requests, 'request')} {submission.state}"
         done, total = batch.counts or (0, 0)
@@ -90,14 +95,14 @@ class ToServices(Sender):
     async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
         """See ``batches`` through at their services, as many at a time as these accept."""
         stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
-        tasks = [asyncio.create_task(self._see_through(batch, rounds)) for batch in batches]
+        tasks = [asyncio.create_task(_Sent(self, rounds, each).see_through()) for each in batches]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            self._ends.set()  # tasks that write to disk finish first
+            self.ends.set()  # tasks that write to disk finish first
             came = await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             stopping.cancel()
-            self._ends.clear()
+            self.ends.clear()
         if rounds.stop.requested.is_set():
             await self._leave(rounds)
         for error in came:
@@ -106,191 +111,220 @@ class ToServices(Sender):
 
     async def aclose(self) -> None:
         """Close connections."""
-        for service in self._services.values():
+        for service in self.services.values():
             await service.aclose()
 
-    async def _see_through(self, submission: Submission, rounds: Rounds) -> None:
-        service = self._services[submission.judge]
-        if submission.state == "written":  # it was not sent anywhere yet
-            submission = submission.now("written", url=service.base_url)
-        if submission.state in {"written", "uploaded", "creating"}:
-            async with self._sending[submission.judge]:
-                accepted = await self._send(submission, service, rounds)
-            if accepted is None:
-                return
-            submission = accepted
+    async def _end_when(self, event: asyncio.Event) -> None:
+        await event.wait()
+        self.ends.set()
+
+    async def _leave(self, rounds: Rounds) -> None:
+        """Leave batches under way to the service, or cancel them and take in their answers, or forget them."""
+        batches = rounds.batches.open
+        at_work = [batch for batch in batches if batch.state == "submitted" and batch.batch_id]
+        if any(batch.state == "creating" for batch in batches):
+            self.notify(
+                "the service may or may not have made the last batch: robin resume looks for it"
+            )
+        if not at_work:
+            return
+        named = ", ".join(str(batch.batch_id) for batch in at_work)
+        left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
+        if left is Left.RUNNING:
+            self.notify(
+                f"left at the service, which works on and bills it: {named}; robin resume takes in the answers"
+            )
+        elif left is Left.FORGOTTEN:
+            for batch in at_work:
+                rounds.withdraw(batch)
+            self.notify(f"forgotten: {named}; its calls are made again, and it may still be billed")
         else:
-            self._at_work[submission.judge] += 1
-        if submission.state == "submitted":
-            batch = await self._watch(submission, service, lambda each: each.is_over)
+            await self._cancel(at_work, named, rounds)
+
+    async def _cancel(self, at_work: Sequence[Submission], named: str, rounds: Rounds) -> None:
+        """Cancel batches, and take in the answers that they have."""
+        stopping = asyncio.create_task(self._end_when(rounds.stop.now))
+        try:
+            asked = [self.services[batch.judge].cancel(str(batch.batch_id)) for batch in at_work]
+            cancelled = await asyncio.gather(*asked, return_exceptions=True)
+            for error in cancelled:  # after all were asked to cancel
+                if isinstance(error, BaseException):
+                    raise error
+            self.notify(f"cancelling {named}; its answers so far are billed, and taken in")
+            for batch in at_work:
+                await _Sent(self, rounds, batch).see_through()
+        except _Stopped:
+            self.notify(f"not waited for: {named}; robin resume takes in the answers")
+        finally:
+            stopping.cancel()
+            self.ends.clear()
+
+
+class _Sent:
+    """A batch on its way: ``submission`` is what is on disk of it."""
+
+    def __init__(self, sender: ToServices, rounds: Rounds, submission: Submission) -> None:
+        self._sender, self._rounds, self.submission = sender, rounds, submission
+        self._service = sender.services[submission.judge]
+
+    async def see_through(self) -> None:
+        """Bring the batch from its state to the end."""
+        sender = self._sender
+        if self.submission.state == "written":  # it was not sent anywhere yet
+            self.submission = self.submission.now("written", url=self._service.base_url)
+        if self.submission.state in {"written", "uploaded", "creating"}:
+            async with sender.sending[self.submission.judge]:
+                if not await self._send():
+                    return
+        else:
+            sender.at_work[self.submission.judge] += 1
+        if self.submission.state == "submitted":
+            batch = await self._watch(lambda batch: batch.is_over)
             if batch.status == "failed" and not (batch.output_file or batch.error_file):
-                await self._refuse(submission, rounds, _why(batch), is_full=batch.is_full)
+                await self._refuse(_why(batch), is_full=batch.is_full)
                 return
-            submission = await self._fetch(submission, batch, service, rounds)
-        files = [path for path in rounds.batches.answers(submission) if path.exists()]
-        await rounds.take_in(files, submission)
-        self._end(submission)
-        self._refusals = 0
-        if (file := submission.file_id) is not None and submission.url == service.base_url:
-            await self._answer(service.delete(file))
+            await self._fetch(batch)
+        files = [path for path in self._rounds.batches.answers(self.submission) if path.exists()]
+        await self._rounds.take_in(files, self.submission)
+        self._end()
+        sender.refusals = 0
+        if self.submission.file_id is not None and self.submission.url == self._service.base_url:
+            await self._answer(self._service.delete(self.submission.file_id))
+
+    def _set(self, state: State, **changed: Any) -> None:
+        self.submission = self.submission.now(state, **changed)
+        self._rounds.batches.set(self.submission)
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _send(
-        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
-    ) -> Submission | None:
-        """Send a batch, from any state, until it is accepted; return None, and its calls, if it is refused."""
-        tries = 0
+    async def _send(self) -> bool:
+        """Send the batch until it is accepted; return False, and its calls, if it is refused."""
+        sender, tries = self._sender, 0
         while tries < _TRIES:
-            if self._ends.is_set():
+            if sender.ends.is_set():
                 raise _Stopped
             try:
-                if submission.state == "written":
-                    uploaded = await self._upload(submission, service, rounds)
-                    if uploaded is None:
-                        return None
-                    submission = uploaded
-                batch = await self._create(submission, service, rounds)
+                if self.submission.state == "written" and not await self._upload():
+                    return False
+                batch = await self._create()
                 if batch is not None:
-                    return await self._accepted(submission, batch, service, rounds)
+                    await self._accept(batch)
+                    return True
             except BatchRefused as refused:
-                if not (refused.is_full and self._at_work[submission.judge]):
-                    await self._refuse(submission, rounds, refused.detail, is_full=refused.is_full)
-                    return None
-                self._seen.pop(submission.number, None)
-                self._freed.clear()
-                await self._pause(_LONGEST_PAUSE_S, or_when=self._freed)
-                if submission.file_id is not None:
-                    submission = submission.now("uploaded", batch_id=None)
-                    rounds.batches.set(submission)
+                if not (refused.is_full and sender.at_work[self.submission.judge]):
+                    await self._refuse(refused.detail, is_full=refused.is_full)
+                    return False
+                sender.seen.pop(self.submission.number, None)
+                sender.freed.clear()
+                await self._pause(_LONGEST_PAUSE_S, or_when=sender.freed)
+                if self.submission.file_id is not None:
+                    self._set("uploaded", batch_id=None)
                 continue
-            submission = await self._unmake(submission, service, rounds)
+            # Without its file, a batch that is created late finds nothing.
+            await self._answer(self._service.delete(str(self.submission.file_id)))
+            self._set("written", file_id=None)
             tries += 1
         raise EndpointError(
             "the batch service does not report whether it made a batch; look again with robin resume"
         )
 
-    async def _upload(
-        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
-    ) -> Submission | None:
-        requests = rounds.batches.requests(submission)
+    async def _upload(self) -> bool:
+        requests = self._rounds.batches.requests(self.submission)
         if not requests.exists():
-            self._notify(f"{requests}: is gone; its calls were not made, and are chosen anew")
-            rounds.withdraw(submission)
-            return None
-        file_id = await self._answer(service.upload(requests))
-        submission = submission.now("uploaded", file_id=file_id)
-        rounds.batches.set(submission)
-        return submission
+            self._sender.notify(
+                f"{requests}: is gone; its calls were not made, and are chosen anew"
+            )
+            self._rounds.withdraw(self.submission)
+            return False
+        self._set("uploaded", file_id=await self._answer(self._service.upload(requests)))
+        return True
 
-    async def _create(
-        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
-    ) -> Batch | None:
-        """Return the batch of an uploaded file, created now if need be; None if it is unknown whether there is one."""
-        metadata = {"robin_run": self._run_id, "robin_batch": str(submission.number)}
-        file_id = submission.file_id
+    async def _create(self) -> Batch | None:
+        """Return the batch of the uploaded file, created now if need be; None if it is unknown whether there is one."""
+        metadata = {"robin_run": self._sender.run_id, "robin_batch": str(self.submission.number)}
+        file_id = self.submission.file_id
         assert file_id is not None  # noqa: S101  # it is uploaded
-        if submission.state == "uploaded":
-            rounds.batches.set(submission.now("creating"))
+        if self.submission.state == "uploaded":
+            self._set("creating")
             with suppress(Unknown):
-                creating = service.create(file_id, metadata)
+                creating = self._service.create(file_id, metadata)
                 return await self._answer(creating, within_s=_TO_BE_MADE_S)
         for look in range(_LOOKS_FOR_IT):
-            if (batch := await self._answer(service.find(metadata, file_id))) is not None:
+            if (batch := await self._answer(self._service.find(metadata, file_id))) is not None:
                 return batch
             await self._pause(FIRST_LOOK_S * 2**look)
         return None
 
-    async def _accepted(
-        self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
-    ) -> Submission:
-        """Return the submission of a created batch, once it is validated: only that shows whether there is room for the next.
+    async def _accept(self, batch: Batch) -> None:
+        """Wait until a created batch is validated: only that shows whether there is room for the next.
 
         Raises:
             BatchRefused: it was refused for want of room.
         """
-        submission = submission.now("submitted", batch_id=batch.id, submitted_at=now())
-        rounds.batches.set(submission)
-        self._seen[submission.number] = batch
-        batch = await self._watch(submission, service, lambda each: each.status != "validating")
+        self._set("submitted", batch_id=batch.id, submitted_at=now())
+        self._sender.seen[self.submission.number] = batch
+        batch = await self._watch(lambda batch: batch.status != "validating")
         if batch.status == "failed" and batch.is_full:
             raise BatchRefused(_why(batch), is_full=True)
-        self._at_work[submission.judge] += 1
-        requests = number_of(submission.requests, "request")
-        self._notify(f"batch {submission.batch_id}: {requests} submitted")
-        return submission
+        self._sender.at_work[self.submission.judge] += 1
+        requests = number_of(self.submission.requests, "request")
+        self._sender.notify(f"batch {self.submission.batch_id}: {requests} submitted")
 
-    async def _unmake(
-        self, submission: Submission, service: OpenAIBatches, rounds: Rounds
-    ) -> Submission:
-        """Delete the uploaded file, so that a batch created late finds none; return the submission as before its upload."""
-        assert submission.file_id is not None  # noqa: S101  # it is uploaded
-        await self._answer(service.delete(submission.file_id))
-        submission = submission.now("written", file_id=None)
-        rounds.batches.set(submission)
-        return submission
-
-    async def _refuse(
-        self, submission: Submission, rounds: Rounds, why: str, *, is_full: bool
-    ) -> None:
-        """Return the calls of a refused batch. EndpointError unless the service may accept smaller ones."""
-        rounds.withdraw(submission)
-        self._end(submission)
-        requests = number_of(submission.requests, "request")
-        if not is_full or submission.requests == 1:
+    async def _refuse(self, why: str, *, is_full: bool) -> None:
+        """Return the calls of the refused batch. EndpointError unless the service may accept smaller ones."""
+        sender, size = self._sender, self.submission.requests
+        self._rounds.withdraw(self.submission)
+        self._end()
+        requests = number_of(size, "request")
+        if not is_full or size == 1:
             raise EndpointError(f"the batch service refused a batch of {requests}: {why}")
-        self.most_requests = max(1, min(self.most_requests, submission.requests) // 2)
-        self._notify(
+        sender.most_requests = max(1, min(sender.most_requests, size) // 2)
+        sender.notify(
             f"the batch service has no room for {requests} at once ({why}); sending "
-            f"{self.most_requests:,} at a time"
+            f"{sender.most_requests:,} at a time"
         )
-        self._refusals += 1
-        await self._pause(min(_LONGEST_PAUSE_S, 2.0**self._refusals))
+        sender.refusals += 1
+        await self._pause(min(_LONGEST_PAUSE_S, 2.0**sender.refusals))
 
-    def _end(self, submission: Submission) -> None:
-        self._seen.pop(submission.number, None)
-        if self._at_work[submission.judge]:
-            self._at_work[submission.judge] -= 1
-        self._freed.set()
+    def _end(self) -> None:
+        self._sender.seen.pop(self.submission.number, None)
+        if self._sender.at_work[self.submission.judge]:
+            self._sender.at_work[self.submission.judge] -= 1
+        self._sender.freed.set()
 
     # ── waiting and fetching ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _watch(
-        self, submission: Submission, service: OpenAIBatches, is_reached: Callable[[Batch], bool]
-    ) -> Batch:
-        """Wait until a batch ``is_reached``, looking less often the longer it takes; return it."""
-        assert submission.batch_id is not None  # noqa: S101  # it is submitted
+    async def _watch(self, is_reached: Callable[[Batch], bool]) -> Batch:
+        """Wait until the batch ``is_reached``, looking less often the longer it takes; return it."""
         wait_s, waited_s = FIRST_LOOK_S, 0.0
         while True:
-            batch = await self._answer(service.get(submission.batch_id))
-            self._seen[submission.number] = batch
+            batch = await self._answer(self._service.get(str(self.submission.batch_id)))
+            self._sender.seen[self.submission.number] = batch
             if is_reached(batch):
                 return batch
             waited_s += wait_s
             if waited_s > _TOO_LONG_S:
                 waited_s = 0.0
-                self._notify(
+                self._sender.notify(
                     f"batch {batch.id} is {batch.status} after {_TOO_LONG_S / 3600:g} h: if the service lost it, stop "
                     "robin on a terminal with Ctrl-C, which offers to forget it"
                 )
             await self._pause(wait_s)
             wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
 
-    async def _fetch(
-        self, submission: Submission, batch: Batch, service: OpenAIBatches, rounds: Rounds
-    ) -> Submission:
-        """Download a batch's files, whatever its status: the answers in them are billed. Return its submission."""
-        to = rounds.batches.answers(submission)
+    async def _fetch(self, batch: Batch) -> None:
+        """Download the batch's files, whatever its status: the answers in them are billed."""
+        to = self._rounds.batches.answers(self.submission)
         for file_id, path in zip((batch.output_file, batch.error_file), to, strict=True):
             if file_id is not None:
                 kept = "; the answers are at the service still: make room, then robin resume"
                 with writing(path, kept):
-                    await self._answer(service.download(file_id, path))
-        submission = submission.now("answered")
-        rounds.batches.set(submission)
+                    await self._answer(self._service.download(file_id, path))
+        self._set("answered")
         if batch.status != "completed":
-            self._notify(f"batch {batch.id}: {batch.status}; its answers so far are taken in")
-        return submission
+            self._sender.notify(
+                f"batch {batch.id}: {batch.status}; its answers so far are taken in"
+            )
 
     async def _answer(self, asking: Coroutine[Any, Any, Made], *, within_s: float = 0.0) -> Made:
         """Return a service's answer, which may take hours. Raises _Stopped if the session ends first.
@@ -298,7 +332,8 @@ class ToServices(Sender):
         Args:
             within_s: how long to wait for it after that.
         """
-        task, ends = asyncio.create_task(asking), asyncio.create_task(self._ends.wait())
+        task = asyncio.create_task(asking)
+        ends = asyncio.create_task(self._sender.ends.wait())
         try:
             await asyncio.wait({task, ends}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done() and within_s:
@@ -312,62 +347,13 @@ class ToServices(Sender):
 
     async def _pause(self, seconds: float, *, or_when: asyncio.Event | None = None) -> None:
         """Wait so long, or until ``or_when``. Raises _Stopped if the session ends."""
-        events = [self._ends] if or_when is None else [self._ends, or_when]
+        events = [self._sender.ends] if or_when is None else [self._sender.ends, or_when]
         waits = [asyncio.create_task(event.wait()) for event in events]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
-        if self._ends.is_set():
+        if self._sender.ends.is_set():
             raise _Stopped
-
-    # ── leaving ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _leave(self, rounds: Rounds) -> None:
-        """Leave batches under way to the service, or cancel them and take in their answers, or forget them."""
-        batches = rounds.batches.open
-        at_work = [batch for batch in batches if batch.state == "submitted" and batch.batch_id]
-        if any(batch.state == "creating" for batch in batches):
-            self._notify(
-                "the service may or may not have made the last batch: robin resume looks for it"
-            )
-        if not at_work:
-            return
-        named = ", ".join(str(batch.batch_id) for batch in at_work)
-        left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
-        if left is Left.RUNNING:
-            self._notify(
-                f"left at the service, which works on and bills it: {named}; robin resume takes in the answers"
-            )
-        elif left is Left.FORGOTTEN:
-            for batch in at_work:
-                rounds.withdraw(batch)
-            self._notify(
-                f"forgotten: {named}; its calls are made again, and it may still be billed"
-            )
-        else:
-            await self._cancel(at_work, named, rounds)
-
-    async def _cancel(self, at_work: Sequence[Submission], named: str, rounds: Rounds) -> None:
-        """Cancel batches, and take in the answers that they have."""
-        stopping = asyncio.create_task(self._end_when(rounds.stop.now))
-        try:
-            asked = [self._services[batch.judge].cancel(str(batch.batch_id)) for batch in at_work]
-            cancelled = await asyncio.gather(*asked, return_exceptions=True)
-            for error in cancelled:  # after all were asked to cancel
-                if isinstance(error, BaseException):
-                    raise error
-            self._notify(f"cancelling {named}; its answers so far are billed, and taken in")
-            for batch in at_work:
-                await self._see_through(batch, rounds)
-        except _Stopped:
-            self._notify(f"not waited for: {named}; robin resume takes in the answers")
-        finally:
-            stopping.cancel()
-            self._ends.clear()
-
-    async def _end_when(self, event: asyncio.Event) -> None:
-        await event.wait()
-        self._ends.set()
 
 
 def _why(batch: Batch) -> str:

@@ -24,7 +24,7 @@ from robin_batch.lines import URL
 from robin_cli.data.local import whole_file
 from robin_cli.judges.bodies import TooLong, Unreadable, read_json
 from robin_cli.judges.judge import Notices
-from robin_cli.judges.problems import Stop, classify, error_in
+from robin_cli.judges.problems import Fatal, classify, error_in
 from robin_cli.judges.transport import Endpoint, Request, Response, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
@@ -225,7 +225,11 @@ class OpenAIBatches:
         async def attempt() -> None:
             with whole_file(to) as file:
                 path = f"files/{_quoted(file_id)}/content"
-                await self._good(FileRequest("GET", path, to=file, most=MOST_DOWNLOADED), made=True)
+                request = FileRequest("GET", path, to=file, most=MOST_DOWNLOADED)
+                try:
+                    await self._good(request, made=True)
+                except Unreadable as error:
+                    self._give_up(f"gives files {error}")
 
         await self._surely(attempt)
 
@@ -235,7 +239,7 @@ class OpenAIBatches:
         async def attempt() -> None:
             await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))
 
-        with suppress(EndpointError, BatchRefused):
+        with suppress(EndpointError, BatchRefused, Unreadable):
             await self._patiently(attempt, AT_ONCE_S)
 
     async def aclose(self) -> None:
@@ -315,11 +319,10 @@ class OpenAIBatches:
         self, request: Request, *, made: bool = False, of: str = ""
     ) -> dict[str, Any]:
         """Return the JSON object of a good answer."""
-        response = await self._good(request, made=made, of=of)
         try:
-            content = read_json(response.body)
-        except TooLong as error:
-            _malformed(str(error))
+            content = read_json((await self._good(request, made=made, of=of)).body)
+        except Unreadable as error:
+            _malformed(f"a body that is {error}")
         if not isinstance(content, dict):
             _malformed("content that is not a JSON object")
         self._was_there = True
@@ -335,8 +338,6 @@ class OpenAIBatches:
             raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
         except TooLong as error:
             raise _MayPass(f"{error}, which is not read", sent=True, patience_s=0.0) from None
-        except Unreadable as error:
-            self._give_up(f"gives files or answers {error}")
         # a 200 may be another server's page
         self._was_there = self._was_there or response.status >= 300
         if response.is_good:
@@ -365,7 +366,7 @@ class OpenAIBatches:
                     f"{self.base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
                 )
         problem = classify(status, body, response.headers)
-        if isinstance(problem, Stop):
+        if isinstance(problem, Fatal):
             return self._transport.ended(problem)
         detail = self._transport.redacted(problem.detail)
         if isinstance(problem, Failure) and not problem.refused:

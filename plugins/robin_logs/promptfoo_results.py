@@ -39,9 +39,8 @@ def write_results(
         _fill(result, by_id[result["id"]])
     for place, prompt in enumerate(prompts):
         _count(prompt, [each for each in results if each.get("promptIdx") == place])
-    passed = sum(each["success"] for each in results)
-    errors = sum(each.get("failureReason") == _ERROR for each in results)
-    whole["results"]["stats"] |= {"successes": passed, "failures": len(results) - passed - errors}
+    passed, failed = _outcomes(results)
+    whole["results"]["stats"] |= {"successes": passed, "failures": failed}
     if len(known) < len(results):
         notify(
             f"{len(results) - len(known)} of {len(results)} results have no score, and stay as they are"
@@ -52,7 +51,7 @@ def write_results(
 def _fill(result: dict[str, Any], judged: Judged) -> None:
     passes = result["success"] if judged.passes is None else judged.passes
     verdict = {"pass": passes, "score": judged.share, "reason": judged.reason}
-    named = {**result.get("namedScores", {}), **judged.points}
+    named = {**(result.get("namedScores") or {}), **judged.points}
     grading = result.get("gradingResult") or {}
     assertion = {"type": "llm-rubric", "value": f"robin: {', '.join(judged.points)}"}
     parts = [*(grading.get("componentResults") or []), {**verdict, "assertion": assertion}]
@@ -69,12 +68,18 @@ def _count(prompt: dict[str, Any], results: Sequence[dict[str, Any]]) -> None:
     """Count the results of a prompt and a provider anew, as promptfoo shows them above its column."""
     scores = [each.get("namedScores") or {} for each in results]
     names = dict.fromkeys(name for each in scores for name in each)
-    passed = sum(each["success"] for each in results)
-    errors = sum(each.get("failureReason") == _ERROR for each in results)
+    passed, failed = _outcomes(results)
     prompt["metrics"] = (prompt.get("metrics") or {}) | {
         "score": sum(each.get("score") or 0 for each in results),
         "testPassCount": passed,
-        "testFailCount": len(results) - passed - errors,
+        "testFailCount": failed,
         "namedScores": {name: sum(each.get(name, 0) for each in scores) for name in names},
         "namedScoresCount": {name: sum(name in each for each in scores) for name in names},
     }
+
+
+def _outcomes(results: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """Return how many results pass, and how many fail without an error."""
+    passed = sum(each["success"] for each in results)
+    errors = sum(each.get("failureReason") == _ERROR for each in results)
+    return passed, len(results) - passed - errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 
 from robin_cli.model.errors import ClusterLost, EndpointError, InputError
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray.wire import Came, Group, Posed, Run, Texts
 from robin_ray.worker import GROUP
 
@@ -79,11 +80,10 @@ class Hand(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Hired:
-    """A worker that is ready: the number of calls it can make at a time, and whether it can read the pairs' texts."""
+    """A worker that is ready, and the number of calls it can make at a time."""
 
     hand: Hand
     most: int
-    has_texts: bool
 
 
 class Cluster(ABC):
@@ -136,7 +136,7 @@ class Crew:
     Args:
         cluster: their machines.
         run: the run of their requests.
-        texts: returns a pair's texts by its position, for a worker that cannot read them.
+        texts: returns a pair's texts by its position, to send along; None if workers have them all.
         bears: returns how many calls may be under way now.
         came: called with a worker's results.
         lost: called with the requests under way at a worker that is lost.
@@ -150,7 +150,7 @@ class Crew:
         targets: Sequence[Target],
         keys: Sequence[str],
         *,
-        texts: Callable[[int], Texts],
+        texts: Callable[[int], Texts] | None,
         bears: Callable[[], int],
         came: Callable[[Came], None],
         lost: Callable[[Iterable[int]], None],
@@ -436,7 +436,7 @@ class Crew:
             self._at[each.pair, each.arm] = member
         while len(self._at) > _REMEMBERED:
             self._at.pop(next(iter(self._at)))
-        if not member.hired.has_texts:
+        if self._texts is not None:
             mine = [each._replace(texts=self._texts(each.pair)) for each in mine]
         if member.is_listening:
             member.hired.hand.take(_encoded(Group(mine, member.heeded)))
@@ -453,24 +453,14 @@ def _that_work(nodes: Sequence[Node]) -> Sequence[Node]:
 def shared_out(count: int, loads: Sequence[int], most: Sequence[int]) -> list[int]:
     """Split ``count`` so that loads become as equal as possible, and none more than its ``most``."""
     shares = [0] * len(loads)
-    left = count
-    open_ = sorted(range(len(loads)), key=lambda each: loads[each])
-    while left and open_:
-        level = loads[open_[0]] + shares[open_[0]]
-        lowest = [each for each in open_ if loads[each] + shares[each] == level]
-        higher = [
-            loads[each] + shares[each] for each in open_ if loads[each] + shares[each] > level
-        ]
-        step = min([*higher, *(most[each] for each in lowest)], default=level) - level
-        step = min(step, left // len(lowest)) if step else 0
-        if not step:
-            lowest = lowest[:left] if left < len(lowest) else lowest
-            step = 1
-        for each in lowest:
-            shares[each] += step
-        left -= step * len(lowest)
-        open_ = [each for each in open_ if loads[each] + shares[each] < most[each]]
-        open_.sort(key=lambda each: loads[each] + shares[each])
+    lowest = [(load, place) for place, load in enumerate(loads) if load < most[place]]
+    heapq.heapify(lowest)
+    while count and lowest:
+        load, place = heapq.heappop(lowest)
+        shares[place] += 1
+        count -= 1
+        if load + 1 < most[place]:
+            heapq.heappush(lowest, (load + 1, place))
     return shares
 
 

@@ -18,8 +18,8 @@ from robin_cli.model import errors
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.session.books import Books, Call
 from robin_cli.session.engine import Engine
+from robin_cli.session.ledger import Call, Ledger
 from robin_cli.session.planner import Ticket
 from robin_ray.crew import Cluster, Crew
 from robin_ray.remote import AskedOf, Targets, Told
@@ -50,22 +50,22 @@ class Groups(Engine):
     Args:
         run: the details of the run for the workers.
         place: returns an arm's pair by position, and the arm's index within the pair.
-        texts: returns a pair's texts by its position.
+        texts: see :class:`Crew`.
         notify: called with each line for the user.
     """
 
     def __init__(
         self,
-        books: Books,
+        ledger: Ledger,
         judges: Sequence[Failover],
         targets: Targets,
         cluster: Cluster,
         run: Run,
         place: Callable[[int], tuple[int, int]],
-        texts: Callable[[int], Texts],
+        texts: Callable[[int], Texts] | None,
         notify: Callable[[str], None],
     ) -> None:
-        super().__init__(books, judges)
+        super().__init__(ledger, judges)
         self._place = place
         self._targets = targets
         self._notify = notify
@@ -82,10 +82,10 @@ class Groups(Engine):
             notify=notify,
         )
         targets.reach_by(self._send)
-        self._reckons = books.money.limit is not None or any(
+        self._reckons = ledger.money.limit is not None or any(
             each.counts_tokens for each in targets.number_of
         )
-        books.ask = self._question
+        ledger.ask = self._question
         self._sent: dict[int, _Sent] = {}
         self._number = 0
 
@@ -97,13 +97,13 @@ class Groups(Engine):
         """
         self._notify("--ray: workers are starting, which takes some seconds")
         starting = asyncio.create_task(self._crew.start())
-        stopping = asyncio.create_task(self._books.stop.requested.wait())
+        stopping = asyncio.create_task(self._ledger.stop.requested.wait())
         try:
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 starting.result()
                 # what is said of the pace is of the calls
-                self._books.stats.started_at = time.monotonic()
+                self._ledger.stats.started_at = time.monotonic()
                 looking = asyncio.create_task(self._look_after())
                 try:
                     await super().run()
@@ -119,7 +119,7 @@ class Groups(Engine):
         try:
             await self._crew.look_after()
         except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
-            self._books.end(error)
+            self._ledger.end(error)
 
     # ── calls go out ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,7 +127,7 @@ class Groups(Engine):
         arm, draw, samples = ticket
         if not self._reckons:
             return AskedOf((), samples, arm=arm, draw=draw)
-        asked = self._books.desk.question(ticket)
+        asked = self._ledger.desk.question(ticket)
         return AskedOf(asked.messages, samples, asked.seed, asked.structure, arm=arm, draw=draw)
 
     def _size(self, question: Question | None) -> int:  # noqa: ARG002  # prompts are where they are made
@@ -149,7 +149,7 @@ class Groups(Engine):
         assert call.question is not None  # noqa: S101  # it was just chosen
         target = self._targets.number_of[permit.limiter]
         permit.limiter.charge(permit, self._targets.judges[target].tokens(call.question))
-        self._books.begin()
+        self._ledger.begin()
         self._health[call.judge].begins()
         self._post(call.question, _Sent(target, call, permit, time.monotonic()))
 
@@ -192,10 +192,10 @@ class Groups(Engine):
                 self._not_answered(number, error)
             else:
                 self._withdraw([number])
-                self._books.end(error)
+                self._ledger.end(error)
         for bug in came.bugs:
-            self._books.end(RunError(f"an answer could not be read ({bug}), and is kept as it is"))
-        self._books.changed.set()
+            self._ledger.end(RunError(f"an answer could not be read ({bug}), and is kept as it is"))
+        self._ledger.changed.set()
 
     def _keep_answers(self, came: Came) -> None:
         kept: list[tuple[Call, list[Judgment]]] = []
@@ -215,12 +215,12 @@ class Groups(Engine):
             self._go_on(call, len(judgments))
             kept.append((call, judgments))
         if kept:
-            self._books.append(kept)
+            self._ledger.append(kept)
 
     def _is_out(self, call: Call) -> None:
         """Finish a call that needed no more than its first request."""
         self._health[call.judge].ends()
-        self._books.asked -= 1
+        self._ledger.asked -= 1
         self._discount(call)
 
     def _not_answered(self, number: int, outcome: Failure | EndpointError) -> None:
@@ -244,7 +244,7 @@ class Groups(Engine):
         try:
             await following
         except Gone:
-            self._books.lose(call)
+            self._ledger.lose(call)
 
     def _judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
         return (
@@ -256,11 +256,11 @@ class Groups(Engine):
     def _lose(self, numbers: Iterable[int]) -> None:
         """Repeat the calls of lost requests, as new calls; nobody knows whether the lost ones were paid for."""
         for call in filter(None, map(self._taken_back, numbers)):
-            self._books.lose(call)
+            self._ledger.lose(call)
 
     def _withdraw(self, numbers: Iterable[int]) -> None:
         for call in filter(None, map(self._taken_back, numbers)):
-            self._books.withdraw(call)
+            self._ledger.withdraw(call)
 
     def _taken_back(self, number: int) -> Call | None:
         """Return the call of a request without a result; a task that waits for a further request gets the error."""

@@ -9,7 +9,7 @@ import orjson
 
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.store import RunStore
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.resolve import Resolved
@@ -17,7 +17,7 @@ from robin_ray import on_ray
 from robin_ray.groups import Groups
 from robin_ray.on_ray import OnRay
 from robin_ray.remote import Targets
-from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, identity_of, table_of
+from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, table_of
 from robin_ray.wire import Run, Texts
 
 
@@ -41,8 +41,6 @@ def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None])
         pairwise=manifest.is_pairwise,
         answers=manifest.answers,
         seed=manifest.seed,
-        path="" if is_small else str(path),
-        identity="" if is_small else identity_of(path),
     )
     cluster = OnRay(
         resolved.ray or "",
@@ -57,7 +55,7 @@ def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None])
         cluster=cluster,
         run=run,
         place=partial(_place, space),
-        texts=partial(_texts, store),
+        texts=None if is_small else partial(_texts, store),
         notify=notify,
     )
     return Carrying(begin, judges, prices)

@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from robin_cli import __version__
 from robin_cli.data.local import temporary_folder
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.plugins import install
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
 from robin_ray.wire import Run
 
@@ -303,7 +303,7 @@ class OnRay(Cluster):
         hand = _Actor(actor)
         self._hands.append(hand)
         try:
-            has_texts = await actor.set_up.remote(run, self._texts)
+            await actor.set_up.remote(run, self._texts)
             most = await actor.point_at.remote(targets, keys)
         except (exceptions.RayError, RuntimeError) as error:
             hand.dismiss()
@@ -311,7 +311,7 @@ class OnRay(Cluster):
         except BaseException:
             hand.dismiss()
             raise
-        return Hired(hand, most, has_texts)
+        return Hired(hand, most)
 
     async def close(self, *, is_lost: bool) -> None:
         self._texts = self._actor = None
@@ -514,29 +514,18 @@ def _environment(secret: Sequence[str], *, own_token: bool) -> Iterator[None]:
 
     With ``own_token`` robin's own Ray accepts only this session's calls, and leaves no token behind, unless set otherwise.
     """
-    variables: dict[str, str | None] = {**dict.fromkeys(secret), **_QUIET}
+    variables = dict(_QUIET)
     if own_token and "RAY_AUTH_MODE" not in os.environ:
         variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    with _set(variables):
-        yield
-
-
-@contextmanager
-def _set(variables: Mapping[str, str | None]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    _put_all(variables)
+    names = {*secret, *variables}
+    before = {name: os.environ.pop(name) for name in names & set(os.environ)}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        _put_all(before)
-
-
-def _put_all(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
+        for name in names:
             os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        os.environ.update(before)
 
 
 def _short_folder() -> str | None:

@@ -10,7 +10,7 @@ from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

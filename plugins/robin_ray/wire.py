@@ -89,7 +89,6 @@ class Run:
 
     Attributes:
         prompts: from :attr:`PromptSet.record`.
-        path, identity: the place and the identity of the run's pairs, if the worker reads texts itself.
     """
 
     prompts: str
@@ -99,5 +98,3 @@ class Run:
     pairwise: bool
     answers: tuple[str, ...]
     seed: int | None
-    path: str = ""
-    identity: str = ""

@@ -17,11 +17,11 @@ from robin_cli.ask.prompts import PromptSet
 from robin_cli.judges.descriptors import most_connections
 from robin_cli.judges.judge import Judge
 from robin_cli.model.errors import RobinError
-from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.exchange import Question, Reply
 from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
-from robin_cli.session.elsewhere import Target, asked_here
-from robin_ray.texts import PairTexts, texts_at
+from robin_cli.session.targets import Target, asked_here
+from robin_ray.texts import PairTexts
 from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
 
 GROUP = 64
@@ -74,16 +74,15 @@ class Worker:
         self._enough = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def set_up(self, run: Run, texts: object) -> bool:
-        """Set the run, and where its ``texts`` are; return whether they are readable here."""
+    async def set_up(self, run: Run, texts: Any) -> None:
+        """Set the run, and the table of its ``texts``; None if they come with each call."""
         prompts = PromptSet.from_record(orjson.loads(run.prompts), pairwise=run.pairwise)
         self._ids = _OnePair()
         space = ArmSpace(self._ids, run.attributes, run.judges, run.scales, prompts.kind.variants)
         self._interview = Interview(
             prompts, space, answers=run.answers, notify=self._note, seed=run.seed
         )
-        self._texts = await asyncio.to_thread(texts_at, run, texts)
-        return self._texts is not None
+        self._texts = None if texts is None else PairTexts(texts)
 
     async def point_at(self, targets: Sequence[Target], keys: Sequence[str]) -> int:
         """Connect to ``targets``, each with its key; return the number of calls that can be made at a time."""
@@ -216,6 +215,3 @@ class Worker:
 
 _encoded = msgspec.msgpack.Encoder().encode
 _group = msgspec.msgpack.Decoder(Group).decode
-
-
-__all__ = ["GROUP", "HEARTBEAT_S", "Failure", "PairTexts", "Worker"]

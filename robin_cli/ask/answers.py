@@ -20,7 +20,7 @@ _STEP = 2.0**-20
 """Expectations of decisions are rounded to multiples of it, so that their sums, and those of their squares, are exact."""
 
 
-class Reading(NamedTuple):
+class Parsed(NamedTuple):
     """What one answer says: its rating, the expected one if it counts instead, and all probabilities by label, as JSON."""
 
     rating: Rating
@@ -30,17 +30,17 @@ class Reading(NamedTuple):
 
 def read_text(
     kind: Kind, answer: Answer, scale: Scale, key: str = "", answers: str = "text"
-) -> Reading:
+) -> Parsed:
     """Return the rating in the text of an answer."""
     ending, refusal = answer.finish_reason, answer.refusal
-    return Reading(
+    return Parsed(
         kind.parse(
             answer.text, scale, answers=answers, finish_reason=ending, refusal=refusal, key=key
         )
     )
 
 
-def read_tokens(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Reading:
+def read_tokens(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Parsed:
     """Return the rating in the text of an answer, and the expected one by the log probabilities of its tokens."""
     reading = read_text(kind, answer, scale, key)
     if reading.rating.value is None:
@@ -49,7 +49,7 @@ def read_tokens(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Read
     return reading._replace(expected=expectation_of(kind, answer.tokens, answer.text, at, scale))
 
 
-def read_decision(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Reading:  # noqa: ARG001
+def read_decision(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Parsed:  # noqa: ARG001
     """Return the likeliest value in the answer of a decision model to one question, the expected one, and the probabilities.
 
     The text is a JSON object as the endpoint sent it, which is not trusted. The endpoint numbers levels by their place, so only
@@ -73,15 +73,15 @@ def read_decision(kind: Kind, answer: Answer, scale: Scale, key: str = "") -> Re
     elif abs(total - 1) > MOST_OFF_SCALE:
         reason = "ambiguous"
     if reason is not None:
-        return Reading(Rating(None, reason))
+        return Parsed(Rating(None, reason))
     normalised = {label: shares[label] / total for label in points}
     likeliest = max(normalised, key=normalised.__getitem__)
     mean = sum(share * points[label] for label, share in normalised.items())
     expected = Expectation(round(mean / _STEP) * _STEP, None, None)
-    return Reading(Rating(points[likeliest], None), expected, orjson.dumps(normalised).decode())
+    return Parsed(Rating(points[likeliest], None), expected, orjson.dumps(normalised).decode())
 
 
-READERS: Mapping[str, Callable[[Kind, Answer, Scale, str], Reading]] = {
+READERS: Mapping[str, Callable[[Kind, Answer, Scale, str], Parsed]] = {
     "text": read_text,
     "json": partial(read_text, answers="json"),
     "logprobs": read_tokens,

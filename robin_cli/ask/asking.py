@@ -76,7 +76,7 @@ class Interview:
 
     def unread(self, arm: int, draw: int, reply: Reply) -> list[Judgment]:
         """Return the judgments of a reply without ratings, as they stay if :meth:`judgments` raises; the first has the cost."""
-        judgments = []
+        judgments, now = [], time.time()
         for position, answer in enumerate(reply.answers):
             usage = reply.usage.rest if position else reply.usage
             judgment = self._judgment(
@@ -96,6 +96,7 @@ class Interview:
                 usage_estimated=usage.estimated,
                 cached_tokens=usage.cached_tokens,
                 reasoning_tokens=usage.reasoning_tokens,
+                received_at=now,
             )
             judgments.append(judgment)
         return judgments
@@ -105,14 +106,13 @@ class Interview:
     ) -> Judgment:
         space, judge = self._space, self._space.judge_of(arm)
         return Judgment(
-            **{"model": judge, **fields},
+            **{"model": judge, "received_at": time.time(), **fields},
             pair_id=space.pair_ids[space.pair.item(arm)],
             attribute=space.asked_as(arm),
             judge=judge,
             draw=draw,
             status=status,
             latency_s=outcome.latency_s,
-            received_at=time.time(),
         )
 
     def _rated(self, arm: int, judgment: Judgment, answer: Answer) -> Judgment:

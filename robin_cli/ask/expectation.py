@@ -58,11 +58,7 @@ NO_EXPECTATION = Expectation(None, None, None)
 
 
 def expectation_of(
-    kind: Kind,
-    tokens: Sequence[Mapping[str, Any]] | None,
-    text: str,
-    at: int | None,
-    scale: Scale,
+    kind: Kind, tokens: Sequence[Mapping[str, Any]] | None, text: str, at: int | None, scale: Scale
 ) -> Expectation:
     """Return the expected value, as a number of ``scale``, of the rating or verdict in the answer ``text``.
 

@@ -108,7 +108,6 @@ class Kind(ABC):
         """Return the question for decision models."""
 
     def in_words(self, points: float, scale: Scale) -> str:  # noqa: ARG002
-        """Return points of a scale in words."""
         return f"{points:g}"
 
     @abstractmethod
@@ -236,10 +235,11 @@ class Kind(ABC):
 
     def _agree(self, heads: Mapping[int, re.Match[str]], last: LineReading, scale: Scale) -> bool:
         """Return whether no line says another value than the last one; a last line without a value speaks for itself."""
-        distinct = {head.string: head for head in heads.values()}
-        if last == NOTHING or len(distinct) > _MOST_PARTS:
+        earlier = {head.string: head for head in heads.values()}
+        del earlier[heads[max(heads)].string]
+        if last == NOTHING or len(earlier) >= _MOST_PARTS:
             return last == NOTHING
-        return all(self.read(head, scale) in (last, NOTHING) for head in distinct.values())
+        return all(self.read(head, scale) in (last, NOTHING) for head in earlier.values())
 
     def _read_object(self, fields: Mapping[str, Any], name: str, scale: Scale) -> Rating:
         value, feedback = fields.get(name), fields.get("feedback")

@@ -152,9 +152,14 @@ class PromptSet:
     def __post_init__(self) -> None:
         self.rubrics = {rubric.attribute: rubric for rubric in self.rubric_list}
         rubrics = self.rubrics.values()
-        self.attributes, self.scales = tuple(self.rubrics), tuple(each.scale for each in rubrics)
-        self.renamed_ratings = {each.attribute: each.human for each in rubrics if each.human}
-        self.human_ratings = tuple(each.human or each.attribute for each in rubrics)
+        self.attributes, self.scales = (
+            tuple(self.rubrics),
+            tuple(rubric.scale for rubric in rubrics),
+        )
+        self.renamed_ratings = {
+            rubric.attribute: rubric.human for rubric in rubrics if rubric.human
+        }
+        self.human_ratings = tuple(rubric.human or rubric.attribute for rubric in rubrics)
         self.decided_by = read_template(self.kind.input) if self.is_mixed else ""
         self._template = compile_template(self.source, self.kind, self.origin)
         other = self.decided_by or self.source
@@ -213,7 +218,7 @@ class PromptSet:
         """Return the fields of a request's body that say how to answer for ``attributes``: a schema, or questions."""
         rubrics = [self.rubrics[name] for name in attributes]
         if answers == "decisions":
-            return {"questions": [self.kind.decision(each, self.criterion) for each in rubrics]}
+            return {"questions": [self.kind.decision(rubric, self.criterion) for rubric in rubrics]}
         if answers != "json":
             return {}
         names = attributes if self.asks_all else [self.kind.noun] * len(rubrics)

@@ -61,7 +61,7 @@ _COUNT = re.compile(
 _TOKEN = re.compile(around(r"([-−]?\d{1,9})"))
 
 
-class Ratings(Kind):
+class RatingKind(Kind):
     """How good a response is: ratings on a scale."""
 
     name = "rate"
@@ -118,12 +118,20 @@ class Ratings(Kind):
         behind = head.string[number.end() :]
         rest = _SCALE.sub("", behind)
         stated = list(_SCALE.finditer(behind)) or _NOTE.finditer(head["note"] or "")
+        ends = [[float(end) for end in re.findall(r"\d+", match["ends"])] for match in stated]
+        known = ([abs(scale.high)], [abs(scale.low), abs(scale.high)])
         value = float(("-" if number["minus"] else "") + (number["whole"] or "0"))
+        # 4.0 is an integer; 4,0 is none, for a comma may mark decimals or thousands.
+        is_integral = (
+            not float(number["fraction"] or "0")
+            and number["point"] in {None, "."}
+            and number["whole"] != ""
+        )
         if is_doubtful(rest) or _COUNT.match(behind):
             reason = "ambiguous"
-        elif not all(_ends_scale(match["ends"], scale) for match in stated):
+        elif any(numbers not in known for numbers in ends):
             reason = "out_of_range"
-        elif not _is_integral(number) or _GLUED.match(rest):
+        elif not is_integral or _GLUED.match(rest):
             reason = "not_an_integer"
         elif not scale.low <= value <= scale.high:
             reason = "out_of_range"
@@ -142,36 +150,19 @@ class Ratings(Kind):
             if token := _TOKEN.fullmatch(text):
                 numbers[int(token[1].replace("−", "-"))] += probability
                 has_several_digits |= len(token[1].lstrip("-−")) > 1
-        # If one token has several digits, the tokenizer writes each rating as one token.
+        levels = range(scale.low, scale.high + 1)
         undecided = set()
+        # If one token has several digits, the tokenizer writes each rating as one token. Else the next token may go on with it.
         if not has_several_digits:
-            undecided = {number for number in numbers if _begins_another(number, scale)}
+            begun = [str(level)[:-1] for level in levels]
+            undecided = {n for n in numbers if any(start.startswith(str(n)) for start in begun)}
         decided = {
             number: probability
             for number, probability in numbers.items()
-            if scale.low <= number <= scale.high and number not in undecided
+            if number in levels and number not in undecided
         }
         is_split = sum(numbers[number] for number in undecided) > MOST_OFF_SCALE
         return decided, "split_numbers" if is_split else "off_scale"
 
 
-RATING = Ratings()
-
-
-def _begins_another(number: int, scale: Scale) -> bool:
-    """Return whether a longer rating of the scale begins with the digits of ``number``; the next token may have the rest."""
-    levels = range(scale.low, scale.high + 1)
-    return any(str(level)[:-1].startswith(str(number)) for level in levels)
-
-
-def _ends_scale(ends: str, scale: Scale) -> bool:
-    """Return whether a stated high end, or low and high end, are those of the scale."""
-    numbers = [float(number) for number in re.findall(r"\d+", ends)]
-    return numbers in ([abs(scale.high)], [abs(scale.low), abs(scale.high)])
-
-
-def _is_integral(number: re.Match[str]) -> bool:
-    """Return whether the number is an integer, such as 4 or 4.0; 4,0 is none, for a comma may mark decimals or thousands."""
-    if not number["fraction"]:
-        return True
-    return number["whole"] != "" and number["point"] == "." and not float(number["fraction"])
+RATING = RatingKind()

@@ -30,8 +30,6 @@ _TOML = re.compile(r"""^\s*[\w"'-]+\s*=|^\s*\[""", re.MULTILINE)
 
 
 class Example(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rated response that the judge sees as an example."""
-
     response: str
     rating: int
     feedback: str
@@ -39,7 +37,6 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def text(self) -> str:
-        """The example as the judge reads it."""
         instruction = f"Instruction: {self.prompt}\n" if self.prompt else ""
         return f"Example:\n{instruction}Response: {self.response}\nFeedback: {self.feedback}\nRating: {self.rating}"
 
@@ -109,12 +106,10 @@ def rubric_of(attribute: str) -> Rubric:
 
 
 def known_attributes() -> list[str]:
-    """Return the attributes with a shipped rubric, sorted."""
     return sorted(path.stem for path in rubric_path("*").parent.glob("*.toml"))
 
 
 def rubric_path(attribute: str) -> Path:
-    """Return where the shipped rubric of an attribute is."""
     return shipped("prompts") / "rubrics" / f"{attribute}.toml"
 
 

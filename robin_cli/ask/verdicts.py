@@ -82,7 +82,7 @@ _TOKEN = re.compile(around(r"(?:(?P<letter>[AB])|(?P<tie>[Tt](?:[Ii][Ee]?)?))"))
 _TIED = re.compile(r"\b(?:both(?:\s++(?:answers|responses))?|equal\w*+)\b", re.IGNORECASE)
 
 
-class Verdicts(Kind):
+class VerdictKind(Kind):
     """Which of two responses is better: verdicts.
 
     The value is that of the response shown first, A: ``scale.high`` if it is better, ``scale.low`` if B is, and between them
@@ -189,7 +189,7 @@ class Verdicts(Kind):
         return self.choices(scale).get(TIE if plain == TIE else plain.upper())
 
 
-VERDICT = Verdicts()
+VERDICT = VerdictKind()
 
 
 def _adds_judgement(rest: str, name: str) -> bool:
@@ -222,5 +222,4 @@ def verdict_rubric(criterion: Rubric | None, *, ties: bool) -> Rubric:
 
 
 def kind_of(*, pairwise: bool) -> Kind:
-    """Return the kind of question that a run asks."""
     return VERDICT if pairwise else RATING

@@ -29,6 +29,7 @@ from robin_cli.cli import (
     simulate,
     status,
     tools,
+    trial,
 )
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.model.errors import (
@@ -49,7 +50,7 @@ _TAKES = {str: "TEXT", int: "N", float: "X"}
 
 
 _GROUPS = {
-    "Start": ("demo", "init", "check", "rubrics"),
+    "Start": ("demo", "init", "check", "rubrics", "try"),
     "Judge": ("plan", "judge", "resume"),
     "Look": ("status", "runs", "report", "results", "export"),
     "Decide": ("compare", "gate", "label"),
@@ -138,6 +139,7 @@ for each in (
     tools,
     check,
     demo,
+    trial,
 ):
     app.add_typer(each.app)
 

@@ -194,7 +194,7 @@ class RowReader:
             return value
         if value is MISSING:
             required = self.fields.required()
-            raise self._absent(row, field, [each for each in required if not is_in(row, each)])
+            raise self._absent(row, field, [other for other in required if not is_in(row, other)])
         if value is None:
             raise _bad(row, field, "is null", f"Give the row a {field.name}", f"no {field.name}")
         step = "Write it as text"

@@ -6,7 +6,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
+from typing import Any
 
 from robin_cli.data.checking import pair_id_of
 from robin_cli.data.fields import RESPONSES, Fields, fields_of
@@ -45,11 +46,9 @@ def load_comparisons(
     *,
     called: str = "",
     columns: Mapping[str, str] | None = None,
-    skip_bad_rows: bool = False,
     limit: int | None = None,
     wants_best: bool = False,
-    encoding: str = "",
-    strip_thinking: bool = False,
+    **options: Any,
 ) -> Dataset:
     """Return the comparisons in one or more files; :func:`robin_cli.data.pairs.load_pairs` says what can be read.
 
@@ -64,6 +63,7 @@ def load_comparisons(
         columns: as for load_pairs, and response_a, response_b, system_a and system_b.
         limit: the number of prompts, the first ones that have a comparison.
         wants_best: the goal is the best response to each prompt; its system need not be known.
+        options: skip_bad_rows, encoding and strip_thinking, as for load_pairs.
 
     Raises:
         InputError: as load_pairs; no comparison, or too many; systems that no chain of comparisons connects, or without a
@@ -76,16 +76,10 @@ def load_comparisons(
             f"--columns {of_two[0]}=…: is for rows that hold two responses, and {of_one[0]} for rows of one; "
             "leave one of them out"
         )
-    two = _unrated(fields_of(columns, of_two=True))
-    one = two if of_two else _unrated(fields_of(columns))
-    gathering = Gathering(
-        one,
-        None if of_two or of_one else two,
-        skip_bad_rows=skip_bad_rows,
-        encoding=encoding,
-        strip_thinking=strip_thinking,
-        may_repeat=True,
-    )
+    fields_of_two = _unrated(fields_of(columns, of_two=True))
+    fields = fields_of_two if of_two else _unrated(fields_of(columns))
+    may_be_two = None if of_two or of_one else fields_of_two
+    gathering = Gathering(fields, may_be_two, may_repeat=True, **options)
     return comparisons_of(gathering.read(names, called), limit=limit, wants_best=wants_best)
 
 
@@ -110,7 +104,7 @@ def comparisons_of(
     left_out = LeftOut(dict.fromkeys((_REPEATED, _EQUAL, _OF_ITSELF, _AGAIN, _ALONE), 0))
     left_out[_REPEATED] = dataset.repeated
     made = iter(dataset.pairs) if twos else _every_two(dataset, left_out, limit)
-    pairs = list(_first(_different(made, left_out, wants_best=wants_best), limit))
+    pairs = list(_different(made, left_out, limit, wants_best=wants_best))
     notes = [
         f"{number_of(count, noun)} left out: {why}"
         for (noun, why), count in left_out.items()
@@ -125,9 +119,9 @@ def comparisons_of(
     unused = [] if wants_best else _unused_systems(pairs, dataset)
     if unused:
         notes.append(f"in no comparison, and not ranked: {list_names(unused, _LISTED)}")
-    said = (f"{dataset.source}: {note}" for note in notes)
+    lines = (f"{dataset.source}: {note}" for note in notes)
     return replace(
-        dataset, pairs=PairTable.of(_with_unique_ids(pairs)), notes=(*dataset.notes, *said)
+        dataset, pairs=PairTable.of(_with_unique_ids(pairs)), notes=(*dataset.notes, *lines)
     )
 
 
@@ -172,7 +166,7 @@ def _every_two(dataset: Dataset, left_out: LeftOut, limit: int | None) -> Iterat
     return (_compare(*two) for pairs in by_prompt.values() for two in combinations(pairs, 2))
 
 
-def _compare(one: Pair, two: Pair) -> Pair:
+def _compare(first: Pair, second: Pair) -> Pair:
     """Return the comparison of two responses, with the values that both rows share.
 
     A hash of their texts decides which is A.
@@ -181,7 +175,7 @@ def _compare(one: Pair, two: Pair) -> Pair:
     def key(pair: Pair) -> tuple[str, str, str]:
         return pair.response, str(pair.columns.get(SYSTEM_COLUMN)), pair.pair_id
 
-    a, b = sorted((one, two), key=key)
+    a, b = sorted((first, second), key=key)
     texts = (a.prompt, *key(a)[:2], *key(b)[:2])
     if hashlib.sha256("\0".join(texts).encode()).digest()[0] & 1:
         a, b = b, a
@@ -199,15 +193,23 @@ def _compare(one: Pair, two: Pair) -> Pair:
     return Pair(pair_id, a.prompt, a.response, {}, reference, None, columns, b.response)
 
 
-def _different(pairs: Iterable[Pair], left_out: LeftOut, *, wants_best: bool) -> Iterator[Pair]:
-    """Yield the comparisons of different texts and systems; for the best response, without repetitions."""
+def _different(
+    pairs: Iterable[Pair], left_out: LeftOut, limit: int | None, *, wants_best: bool
+) -> Iterator[Pair]:
+    """Yield the comparisons of different texts and systems of the first ``limit`` prompts that have one.
+
+    For the best response, without repetitions.
+    """
     seen: set[bytes] = set()
+    prompts: set[str] = set()
     for pair in pairs:
         system_a, system_b = (pair.columns.get(name) for name in SYSTEM_COLUMNS)
         texts = sorted((pair.response.strip(), (pair.other or "").strip()))
-        key = b""
-        if wants_best:
-            key = hashlib.sha256("\0".join((pair.prompt, *texts)).encode()).digest()
+        key = (
+            hashlib.sha256("\0".join((pair.prompt, *texts)).encode()).digest()
+            if wants_best
+            else b""
+        )
         if texts[0] == texts[1]:
             left_out[_EQUAL] += 1
         elif key in seen:
@@ -216,16 +218,9 @@ def _different(pairs: Iterable[Pair], left_out: LeftOut, *, wants_best: bool) ->
             left_out[_OF_ITSELF] += 1
         else:
             seen |= {key} if key else set()
-            yield pair
-
-
-def _first(pairs: Iterable[Pair], limit: int | None) -> Iterator[Pair]:
-    """Yield the comparisons of the first ``limit`` prompts."""
-    prompts: set[str] = set()
-    for pair in pairs:
-        if limit is None or pair.prompt in prompts or len(prompts) < limit:
-            prompts.add(pair.prompt)
-            yield pair
+            if limit is None or pair.prompt in prompts or len(prompts) < limit:
+                prompts.add(pair.prompt)
+                yield pair
 
 
 def _unused_systems(pairs: Sequence[Pair], dataset: Dataset) -> list[str]:
@@ -237,35 +232,31 @@ def _unused_systems(pairs: Sequence[Pair], dataset: Dataset) -> list[str]:
     """
     if any(name not in pairs[0].columns for name in SYSTEM_COLUMNS):
         return []
-    leader: dict[str, str] = {}
-
-    def part(system: str) -> str:
-        while leader.setdefault(system, system) != system:
-            leader[system] = leader[leader[system]]
-            system = leader[system]
-        return system
-
-    for pair in pairs:
-        a, b = (part(as_text(pair.columns[name])) for name in SYSTEM_COLUMNS)
-        leader[a] = b
-    if len(leader) > MOST_SYSTEMS:
+    edges = dict.fromkeys(
+        tuple(as_text(pair.columns[name]) for name in SYSTEM_COLUMNS) for pair in pairs
+    )
+    compared = dict.fromkeys(chain.from_iterable(edges))
+    if len(compared) > MOST_SYSTEMS:
         raise InputError(
-            f"{dataset.source}: has {len(leader):,} systems; at most {MOST_SYSTEMS:,} can be ranked. Compare fewer in one run"
+            f"{dataset.source}: has {len(compared):,} systems; at most {MOST_SYSTEMS:,} can be ranked. Compare fewer in one run"
         )
-    parts: dict[str, list[str]] = {}
-    for system in leader:
-        parts.setdefault(part(system), []).append(system)
+    parts: list[dict[str, None]] = []
+    for edge in edges:
+        touched = [part for part in parts if not part.keys().isdisjoint(edge)]
+        if len(touched) != 1 or not touched[0].keys() >= {*edge}:
+            apart = [part for part in parts if part.keys().isdisjoint(edge)]
+            parts = [*apart, dict.fromkeys(chain(*touched, edge))]
     if len(parts) > 1:
-        listed = [list_names(systems, _LISTED) for systems in parts.values()]
+        listed = [list_names(list(part), _LISTED) for part in parts]
         raise InputError(
-            f"{dataset.source}: its {len(leader)} systems fall into {len(parts)} parts that no comparison connects: "
+            f"{dataset.source}: its {len(compared)} systems fall into {len(parts)} parts that no comparison connects: "
             f"{' | '.join(listed[:_LISTED])}{' | …' * (len(listed) > _LISTED)}. Add responses of both parts to the same "
             "prompts, or make a run of each"
         )
     names = (SYSTEM_COLUMN, *SYSTEM_COLUMNS)
     systems = (pair.columns.get(name) for pair in dataset.pairs for name in names)
     named = dict.fromkeys(as_text(system) for system in systems if system is not None)
-    return [system for system in named if system not in leader]
+    return [system for system in named if system not in compared]
 
 
 def _with_unique_ids(pairs: list[Pair]) -> Iterator[Pair]:

@@ -45,6 +45,7 @@ _OTHER_KINDS = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook, or one with a password. Save it as .xlsx, without "
     "a password.",
 }
+WRONG_BYTES = "\udc80-\udcff"
 _CHUNK_BYTES = 2**20
 _SAMPLE_BYTES = 2**15
 
@@ -71,7 +72,7 @@ def utf8_of(stream: BinaryIO, source: str, encoding: str | None) -> BinaryIO:
 def text_of(stream: BinaryIO, source: str, encoding: str | None) -> tuple[Text, str]:
     """Return a file as text, and how it was read: "" for sound UTF-8.
 
-    Bytes that are not in the encoding become halves of surrogate pairs, see :func:`wrong_byte`.
+    Bytes that are not in the encoding become WRONG_BYTES: a byte is 0xDC00 less.
 
     Args:
         stream: at its beginning; it can seek.
@@ -109,12 +110,6 @@ def called(encoding: str) -> str:
     """Return the name of an encoding as people know it."""
     name = encoding.removesuffix("-sig")
     return _CALLED.get(name, name.upper())
-
-
-def wrong_byte(text: str) -> int | None:
-    """Return the first byte that was not in the file's encoding; None if there is none."""
-    wrong = re.search("[\udc80-\udcff]", text)
-    return ord(wrong[0]) - 0xDC00 if wrong else None
 
 
 def or_name_it(encoding: str | None, example: str = ": --encoding NAME") -> str:

@@ -140,6 +140,8 @@ def _name_fields(missing: list[Field], names: list[str], fields: Fields) -> str:
             doubt = ", NAME being the field that holds it"
         elif ASIDE in near:
             doubt = ", if these columns hold the responses of a system each"
+        elif near.lower() == "instruction" and "input" in free:  # of Alpaca
+            doubt = '; a prompt is one field, so join "input" to it first'
         if is_group:
             flags.append(option("--group", near or "NAME"))
         else:

@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from robin_cli.data.fields import MISSING, NOT_READ, called, find
@@ -36,16 +37,15 @@ def read_ratings(row: Row, fields: Sequence[Field], *, of_two: bool) -> dict[str
     ratings = {}
     for field in fields:
         value: Any = row.get(field.paths[0])
-        if type(value) is str:
-            is_plain = value.isdecimal() and len(value) < _DIGITS
-        else:
-            is_plain = type(value) is int and -_EXACT < value < _EXACT
-        if is_plain and not of_two:  # nearly always
-            ratings[field.name] = float(value)
+        number = _whole_number(value) if type(value) is str else None
+        if type(value) is int and -_EXACT < value < _EXACT:
+            number = float(value)
+        if number is not None and not of_two:  # nearly always
+            ratings[field.name] = number
             continue
         value = find(row, field)
         several = value if isinstance(value, list) else [value]
-        numbers = [_read_rating(each, row, field, of_two=of_two) for each in several]
+        numbers = [_read_rating(rating, row, field, of_two=of_two) for rating in several]
         if present := [number for number in numbers if number is not None]:
             ratings[field.name] = mean(present)
     return ratings
@@ -74,6 +74,12 @@ def _read_rating(value: Any, row: Row, field: Field, *, of_two: bool) -> float |
             "a human rating is not a number",
         )
     return number
+
+
+@lru_cache(1024)
+def _whole_number(text: str) -> float | None:
+    """Return the number that digits write; None for any other text."""
+    return float(text) if text.isdecimal() and len(text) < _DIGITS else None
 
 
 def _as_verdict(value: Any, row: Row, path: str) -> Any:

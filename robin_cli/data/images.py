@@ -61,18 +61,20 @@ class Image(NamedTuple):
             return Path(self.folder, self.url).stat().st_size * 4 // 3
         return 0
 
-    def sent(self) -> str:
-        """Return the URL to send. InputError if its file is missing or changed."""
-        if self.url.startswith(("https://", "data:")):
-            return self.url
-        try:
-            _, sha256, begin, data = _read_image(Path(self.folder), self.url)
-            if sha256 != self.sha256:
-                raise ValueError("changed since the run was made")
-        except ValueError as error:
-            step = f"restore it below {self.folder}, then robin resume"
-            raise InputError(f"image {shown(self.url, _SHOWN)}: {error}; {step}") from None
-        return begin + base64.b64encode(data).decode()
+    def part(self) -> dict[str, object]:
+        """Return the part of a message that sends it. InputError if its file is missing or changed."""
+        url = self.url
+        if not url.startswith(("https://", "data:")):
+            try:
+                _, sha256, begin, data = _read_image(Path(self.folder), url)
+                if sha256 != self.sha256:
+                    raise ValueError("changed since the run was made")
+            except ValueError as error:
+                step = f"restore it below {self.folder}, then robin resume"
+                raise InputError(f"image {shown(url, _SHOWN)}: {error}; {step}") from None
+            url = begin + base64.b64encode(data).decode()
+        detail = {"detail": self.detail} if self.detail else {}
+        return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
 class Images:
@@ -189,18 +191,11 @@ def with_parts(messages: Sequence[Message]) -> list[Message]:
 
     Raises InputError if a file is missing or changed.
     """
-    return [
-        {"role": message["role"], "content": _parts(message)} if "images" in message else message
-        for message in messages
-    ]
-
-
-def _parts(message: Message) -> list[object]:
-    urls = (
-        {"url": image.sent(), **({"detail": image.detail} if image.detail else {})}
-        for image in message["images"]
-    )
-    return [
-        {"type": "text", "text": message["content"]},
-        *({"type": "image_url", "image_url": url} for url in urls),
-    ]
+    sent: list[Message] = []
+    for message in messages:
+        if "images" in message:
+            text = {"type": "text", "text": message["content"]}
+            content = [text, *(image.part() for image in message["images"])]
+            message = {"role": message["role"], "content": content}  # noqa: PLW2901
+        sent.append(message)
+    return sent

@@ -213,7 +213,7 @@ class _Labels:
         name, system = str(value).removeprefix(_SAVED_AS_TEXT), str(row.get(SYSTEM_COLUMN) or "")
         if name in self._pair_ids:
             return name
-        longer = {f"{each}/{name}" for each in self._prefixes if system in {"", each}}
+        longer = {f"{prefix}/{name}" for prefix in self._prefixes if system in {"", prefix}}
         alike = sorted(longer & self._pair_ids)
         if len(alike) > 1:
             raise InputError(
@@ -247,7 +247,9 @@ def _check_unread(source: str, names: Sequence[str], scales: Mapping[str, Scale]
     )
     for name in (name for name in names if name not in known):
         letters = re.sub(r"[\W_]+", "", name.casefold())
-        alike = next((each for each in known if each.replace("_", "") == letters), None)
+        alike = next(
+            (known_name for known_name in known if known_name.replace("_", "") == letters), None
+        )
         if re.fullmatch(rf"{_PEOPLE}(?:[\W_]*(?:id|name))?", name, re.IGNORECASE):
             alike = _LABELLER
         step = ""
@@ -312,12 +314,12 @@ def _probability(row: Row, where: str) -> float | None:
 def _check_same(before: Label, label: Label, pair_id: str) -> None:
     """Raise InputError if a person's label of a pair differs from an earlier one."""
     for what in ("value", "probability"):
-        here, there = getattr(label, what), getattr(before, what)
-        if here != there:
+        now, earlier = getattr(label, what), getattr(before, what)
+        if now != earlier:
             name = what.replace("value", _LABEL)
-            one, other = ("none" if number is None else f"{number:g}" for number in (here, there))
+            now, earlier = ("none" if x is None else f"{x:g}" for x in (now, earlier))
             raise InputError(
-                f'{label.place}: the pair "{shown(pair_id)}" has the {name} {one} here, and {other} in {before.place}. '
+                f'{label.place}: the pair "{shown(pair_id)}" has the {name} {now} here, and {earlier} in {before.place}. '
                 "Keep one of the two rows; for labels of several people, add a column labeller, or keep their mean"
             )
 

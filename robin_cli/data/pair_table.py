@@ -18,13 +18,7 @@ from robin_cli.data.groups import name_of
 from robin_cli.data.spool import AROUND_BYTES, Spool
 from robin_cli.data.texts import Texts, names_of, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import (
-    GROUP_COLUMN,
-    OTHER_COLUMN,
-    SYSTEM_COLUMN,
-    Pair,
-    Value,
-)
+from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMN, Pair, Value
 
 REFERENCE = "reference"
 """The column of reference answers."""
@@ -90,16 +84,16 @@ class PairTable(Sequence[Pair]):
         """All pairs as one table, which maps the file on disk."""
         parts = [pa.Table.from_batches([batch]) for batch in self._spool.batches]
         empty = pa.table({name: pa.array([], pa.large_string()) for name in ALWAYS})
-        table = pa.concat_tables([empty, *parts], promote_options="default")
-        columns = {name: table[name] for name in TEXTS if name in table.column_names}
-        ratings = {name: table[name] for name in table.column_names if name not in TEXTS}
-        null = pa.scalar(None, pa.float64())
-        ratings |= {
-            name: pc.coalesce(ratings[of], ratings.get(name, null))
-            for name, of in self._renamed.items()
-            if of in ratings
-        }
-        return pa.table(columns | {name: ratings[name] for name in sorted(ratings)})
+        own = table = pa.concat_tables([empty, *parts], promote_options="default")
+        for name, of in self._renamed.items():
+            if of in own.column_names:
+                ratings = own[of]
+                if name in own.column_names:
+                    ratings, table = pc.coalesce(ratings, own[name]), table.drop_columns([name])
+                table = table.append_column(name, ratings)
+        # select looks at no values; pa.table would read all of the file
+        texts = [name for name in TEXTS if name in table.column_names]
+        return table.select([*texts, *sorted({*table.column_names} - {*texts})])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of :attr:`table`, few of them in memory at a time."""

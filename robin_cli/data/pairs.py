@@ -154,11 +154,11 @@ class Gathering:
         self._skip_bad_rows, self._limit, self._may_repeat = skip_bad_rows, limit, may_repeat
         either = [fields, of_two] if of_two else [fields]
         # If the user maps the prompt or the response, a tool's log is read as any other data.
-        as_it_is = any(each.prompt.mapped or each.response.mapped for each in either)
+        as_it_is = any(fields.prompt.mapped or fields.response.mapped for fields in either)
         self._wanted = Wanted(
-            frozenset(chain.from_iterable(each.paths for each in either)),
+            frozenset(chain.from_iterable(fields.paths for fields in either)),
             others=True,
-            numbers=frozenset(chain.from_iterable(each.numbers for each in either)),
+            numbers=frozenset(chain.from_iterable(fields.numbers for fields in either)),
             encoding=encoding,
             logs="" if as_it_is else "pairs",
         )
@@ -348,7 +348,7 @@ class Gathering:
         names = dict.fromkeys(chain.from_iterable(rated))
         return replace(
             pair,
-            human={name: mean([each[name] for each in rated if name in each]) for name in names},
+            human={name: mean([human[name] for human in rated if name in human]) for name in names},
         )
 
 
@@ -399,14 +399,14 @@ def _explain_repeat(pair: Held, before: str) -> str:
             f'the id "{shown(pair.pair_id)}" is also that of {before}. Give each row an id of its own, make ids from '
             f"the text (--columns id=-), {keep}"
         )
-    responses = "response" if pair.other is None else "responses"
-    systems = (
-        ""
-        if pair.other
-        else " or, if two systems gave this answer, one that names these (--columns system=NAME)"
-    )
+    plural, systems = "s", ""
+    if pair.other is None:
+        plural = ""
+        systems = (
+            " or, if two systems gave this answer, one that names these (--columns system=NAME)"
+        )
     return (
-        f"the same prompt and {responses} as {before}. Remove one of them, name a field with ids of their own "
+        f"the same prompt and response{plural} as {before}. Remove one of them, name a field with ids of their own "
         f"(--columns id=NAME){systems}, {keep}"
     )
 
@@ -419,9 +419,9 @@ def _is_of_another(pair: Held, first: Pair | Held) -> bool:
 def _says_the_same(pair: Held, first: Pair | Held) -> bool:
     """Return whether two rows hold the same responses to a prompt, of the same systems, in any order."""
 
-    def responses(each: Pair | Held) -> list[tuple[str, str | None]]:
-        texts = [text for text in (each.response, each.other) if text is not None]
-        return sorted(zip(texts, _systems(each), strict=True), key=str)
+    def responses(pair: Pair | Held) -> list[tuple[str, str | None]]:
+        texts = [text for text in (pair.response, pair.other) if text is not None]
+        return sorted(zip(texts, _systems(pair), strict=True), key=str)
 
     return pair.prompt == first.prompt and responses(pair) == responses(first)
 

@@ -136,25 +136,25 @@ def pools_of(table: pa.Table, path: Path) -> dict[str, Pool]:
     return pools
 
 
-def with_groups(pools: Mapping[str, Pool], of: Mapping[str, Hashable]) -> dict[str, Pool]:
-    """Return the pools with their pairs' groups, which ``of`` maps ids to."""
+def with_groups(pools: Mapping[str, Pool], groups: Mapping[str, Hashable]) -> dict[str, Pool]:
+    """Return the pools with their pairs' groups, which ``groups`` maps ids to."""
     return {
-        name: replace(pool, groups=numbered([of[pair_id] for pair_id in pool.pair_ids])[0])
+        name: replace(pool, groups=numbered([groups[pair_id] for pair_id in pool.pair_ids])[0])
         for name, pool in pools.items()
     }
 
 
 def _check_columns(columns: Sequence[str], group: str | None, source: str) -> None:
     """Raise InputError if a table of ratings lacks a column."""
-    found = list_names(columns)
+    listed = list_names(columns)
     for name in ("pair_id", "rating"):
         if name not in columns:
             raise InputError(
-                f'{source}: no column "{name}"; found {found}. A pool is a table pair_id, rating[, attribute, group]'
+                f'{source}: no column "{name}"; found {listed}. A pool is a table pair_id, rating[, attribute, group]'
             )
     if group is not None and group not in columns:
         raise InputError(
-            f'{source}: no column "{shown(group)}" (--group {shown(group)}); found {found}'
+            f'{source}: no column "{shown(group)}" (--group {shown(group)}); found {listed}'
         )
 
 

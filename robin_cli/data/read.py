@@ -6,7 +6,6 @@ then the samples of a log as rows.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import io
 import sys
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from robin_cli.data import compression, registry, remote
+from robin_cli.data import registry, remote
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.local_files import local_file, local_matches, reading
 from robin_cli.data.logs import has_samples, read_samples
@@ -27,8 +26,6 @@ from robin_cli.model.errors import InputError, ReadAs
 
 STDIN = "-"
 """The name that means standard input."""
-
-_HEAD_BYTES = 512
 
 
 class Source(NamedTuple):
@@ -137,45 +134,13 @@ def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
 
 
 def _source(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted) -> Source:
-    """Open a stream in a format and a compression."""
-    form, packed = kind
-    stream.seek(0)
-    if not stream.read(1):
-        raise InputError(
-            f"{source}: the file is empty. Check that it was written or downloaded to its end."
-        )
     stream.seek(0)
     sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
-    _refuse_stand_in(stream, source)
-    with compression.undamaged(source, packed):
-        unpacked = compression.decompressing(stream, packed)
-        if packed:
-            _refuse_stand_in(unpacked, source)
-        table = form.read(unpacked, source, wanted)
-        if wanted.logs and table.names and has_samples(table.names, source):
-            unpacked.seek(0)
-            wanted = wanted._replace(names={*table.names})  # all columns: the log's reader chooses
-            table = form.read(unpacked, source, wanted)._replace(names=None)
-
-    def rows() -> Iterator[tuple[int, Row | BadRow]]:
-        with compression.undamaged(source, packed):
-            yield from table.rows
-
-    return Source(source, table._replace(rows=rows()) if packed else table, lambda: sha256)
-
-
-def _refuse_stand_in(stream: BinaryIO, source: str) -> None:
-    """Raise InputError for a file that stands in for data that were not downloaded."""
-    stream.seek(0)
-    head = stream.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8).lstrip().lower()
-    stream.seek(0)
-    if head.startswith(b"version https://git-lfs"):
-        raise InputError(f"{source}: is a Git LFS pointer, not the data. Fetch these: git lfs pull")
-    if head.startswith((b"<!doctype html", b"<html")):
-        raise InputError(
-            f"{source}: is an HTML page, not data; perhaps it shows an error, or asks to log in. "
-            "Download the file itself."
-        )
+    table = registry.read_stream(stream, source, kind, wanted)
+    if wanted.logs and table.names and has_samples(table.names, source):
+        wanted = wanted._replace(names={*table.names})  # all columns: the log's reader chooses
+        table = registry.read_stream(stream, source, kind, wanted)._replace(names=None)
+    return Source(source, table, lambda: sha256)
 
 
 @contextmanager

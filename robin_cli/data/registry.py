@@ -28,7 +28,7 @@ FORMATS: dict[str, Format] = {
 }
 SCHEMES = {"hf": hub.read_hub}
 
-_HEAD_BYTES = 2**16
+_HEAD_BYTES, _FIRST_BYTES = 2**16, 512
 
 
 def format_of(name: str) -> tuple[Format, str] | None:
@@ -45,11 +45,7 @@ def format_of(name: str) -> tuple[Format, str] | None:
 
 
 def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
-    """Return the format of a stream by its first bytes, and its compression; rewind the stream.
-
-    Raises:
-        InputError: it is compressed twice.
-    """
+    """Return the format of a stream by its first bytes, and its compression."""
     stream.seek(0)
     head = stream.read(_HEAD_BYTES)
     packed = compression.suffix_of(head)
@@ -60,7 +56,6 @@ def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
         if again := compression.suffix_of(head):
             name = compression.NAMES[again]
             raise InputError(f"{source}: is compressed twice; unpack it once, as {name}.")
-    stream.seek(0)
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     fits = {begin: each for each in FORMATS.values() for begin in each.begins}
     begin = max((begin for begin in fits if text.startswith(begin)), key=len)
@@ -71,6 +66,45 @@ def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
                     if any(map(head.startswith, getattr(found, "begins", ()))):
                         return _format_of_package(plugin), ""
     return fits[begin], packed
+
+
+def read_stream(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted) -> Table:
+    """Return the rows of a stream in a format and a compression.
+
+    Raises:
+        InputError: it is empty, or stands in for data that were not downloaded; or as a Reader.
+    """
+    form, packed = kind
+    _refuse_stand_in(stream, source)
+    with compression.undamaged(source, packed):
+        unpacked = compression.decompressing(stream, packed)
+        if packed:
+            _refuse_stand_in(unpacked, source)
+        table = form.read(unpacked, source, wanted)
+
+    def rows() -> Iterator[tuple[int, Row | BadRow]]:
+        with compression.undamaged(source, packed):
+            yield from table.rows
+
+    return table._replace(rows=rows()) if packed else table
+
+
+def _refuse_stand_in(stream: BinaryIO, source: str) -> None:
+    stream.seek(0)
+    head = stream.read(_FIRST_BYTES)
+    stream.seek(0)
+    if not head:
+        raise InputError(
+            f"{source}: the file is empty. Check that it was written or downloaded to its end."
+        )
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    if text.startswith(b"version https://git-lfs"):
+        raise InputError(f"{source}: is a Git LFS pointer, not the data. Fetch these: git lfs pull")
+    if text.startswith((b"<!doctype html", b"<html")):
+        raise InputError(
+            f"{source}: is an HTML page, not data; perhaps it shows an error, or asks to log in. "
+            "Download the file itself."
+        )
 
 
 def read_address(address: str, wanted: Wanted) -> tuple[str, Table]:

@@ -178,9 +178,9 @@ class Reading:
         system = _word(find(row, self._system))
         prompt, response = _word(find(row, fields.prompt)), _word(find(row, fields.response))
         if not (row_id or prompt):
-            there = list_names(list(names_in(row)))
+            listed = list_names(list(names_in(row)))
             raise BadRow(
-                f"no id and no prompt name the scored sample; found {there}. Use --columns id=NAME"
+                f"no id and no prompt name the scored sample; found {listed}. Use --columns id=NAME"
             )
         if row_id:
             first = self._prompts.setdefault(row_id, prompt or row_id)
@@ -228,7 +228,9 @@ class Reading:
         empty = [name for name in names if name in self._taken - {_ATTRIBUTE}]
         if empty:
             return f'no row has a score in "{shown(empty[0])}". Fill it in, or name another column with --columns score=NAME'
-        asked = " or ".join(f'"{shown(each.path)}"' for each in self._asked) or f'called "{SCORE}"'
+        asked = (
+            " or ".join(f'"{shown(field.path)}"' for field in self._asked) or f'called "{SCORE}"'
+        )
         return f"no column of scores {asked}; found {list_names(names)}. Use --columns score=NAME, or several: score=NAME|NAME"
 
 

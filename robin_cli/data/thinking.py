@@ -25,11 +25,11 @@ class Thinking:
         """Return the response, without the reasoning before its answer if that is to be removed."""
         if "think" not in response and "THINK" not in response:  # nearly always
             return response
-        found = _REASONING.match(response) or _ENDED.match(response)
-        if found is None:
+        reasoning = _REASONING.match(response) or _ENDED.match(response)
+        if reasoning is None:
             return response
         self.count += 1
-        return response[found.end() :] if self.strip else response
+        return response[reasoning.end() :] if self.strip else response
 
     def notes(self) -> list[str]:
         """Return a line for the user if a response has reasoning."""

@@ -97,11 +97,6 @@ class Goal(ABC):
         return {}
 
     @property
-    def data(self) -> Mapping[str, Any]:
-        """Facts about the data that the manifest records for this goal."""
-        return {}
-
-    @property
     def least_calls(self) -> int:
         """The calls before which there is no result."""
         return len(self.space) if self.asks_all else 1

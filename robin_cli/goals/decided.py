@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.goals.stopping import reached
 from robin_cli.goals.watching import Counts, Fact, Watch
 from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.decision import BEST, KEEP, UNDECIDED
 from robin_cli.model.records import number_of
+from robin_cli.policies.milestones import TEST_GROWTH
 from robin_cli.policies.task import Task
-from robin_cli.session.stopping import TEST_GROWTH, reached
 from robin_cli.show.words import Bars, finite, share_text
 from robin_cli.stats.decided import Decided, decide, decisions_by, tally_of
 from robin_cli.stats.decisions import Certainty, Evidence, RunVerdicts

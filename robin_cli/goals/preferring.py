@@ -60,11 +60,6 @@ class Preferring(Goal):
         return no_ratings(run.path, what)
 
     @property
-    def data(self) -> Mapping[str, Any]:
-        """The number of systems in the data."""
-        return {"systems": len(self.matches.names)} if self.matches.names else {}
-
-    @property
     def fewest(self) -> tuple[int, str]:
         """The fewest comparisons that give any result, and their names in words."""
         return 1, "one comparison"

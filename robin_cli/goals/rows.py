@@ -130,7 +130,7 @@ def with_data(
         while called in taken or (called != name and called in run.column_names):
             called = f"data.{called}"
         taken.add(called)
-        values = run.columns[name]
+        values = run.pairs.columns[name]
         table = table.append_column(called, values if pairs is None else values.take(pairs))
     if not with_text:
         return table.to_reader()

@@ -10,9 +10,8 @@ import numpy as np
 
 from robin_cli.model.records import number_of
 from robin_cli.run.fold import Spending
-from robin_cli.run.layout import CALLED
-from robin_cli.session.repeats import Repeats
 from robin_cli.show.words import cost, significant
+from robin_cli.stats.repeats import Repeats
 
 if TYPE_CHECKING:
     from robin_cli.goals.base import Goal
@@ -73,7 +72,7 @@ def repeats_of(manifest: Manifest, goal: Goal) -> Repeats | None:
 
 def repeating_of(run: RunData, goal: Goal) -> Repeating | None:
     """Return the judges that repeat themselves; None for files of scores, which no judge is asked for."""
-    repeats = None if run.path in CALLED else repeats_of(run.manifest, goal)
+    repeats = None if run.manifest.file_of_scores else repeats_of(run.manifest, goal)
     return None if repeats is None else Repeating(run, goal.noun, repeats)
 
 

@@ -20,6 +20,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, number_of
+from robin_cli.run.pair_files import read_numbers
 from robin_cli.show.columns import PREFERENCES
 from robin_cli.show.tables import Table
 from robin_cli.stats.pairwise import pairwise_scores
@@ -80,7 +81,8 @@ def preferences(ran: Found) -> Preferences:
     lead, rival = lead[rival != lead], rival[rival != lead]
 
     difference = score[lead] - score[rival]
-    same = run.responses[pair[lead]] == run.responses[pair[rival]]
+    response = read_numbers([run.path], "response")
+    same = response[pair[lead]] == response[pair[rival]]
     told = (difference > found.half_widths(lead, rival, alpha=error_rate)) & ~same
     lead, rival = lead[told], rival[told]
     sure, decided = None, ran.scores.decided

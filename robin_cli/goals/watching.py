@@ -7,15 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
+from robin_cli.goals.stopping import Progress, StoppingRule, reached
 from robin_cli.model.arms import Arms
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.systems import Systems
-from robin_cli.session.repeats import Repeats
-from robin_cli.session.stopping import Standing, StoppingRule, Verdicts, reached
 from robin_cli.show.words import WORST, compared_text, error_text, target_text
+from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts
 from robin_cli.stats.looks import are_told_apart, last_look, looks_of
+from robin_cli.stats.repeats import Repeats
 from robin_cli.stats.worst_error import worst_error
 
 Fact = tuple[str, str]
@@ -35,7 +36,7 @@ class Watch(ABC):
         repeats: finds judges that repeat themselves; None to ask them all the same.
     """
 
-    verdicts: Verdicts | None = None
+    verdicts: RunVerdicts | None = None
     stop: StoppingRule | None = None
     repeats: Repeats | None = None
     decides: ClassVar[bool] = False
@@ -107,7 +108,7 @@ class SystemsWatch(ErrorWatch):
         if target and self._looks:
             self.stop = self._look
 
-    def _look(self, at: Standing) -> bool:
+    def _look(self, at: Progress) -> bool:
         if self._looks and at.budget.spent >= self._systems.calls_for(self._looks[0]):
             look = last_look(self._systems, at.arms)
             if look >= self._looks[0]:

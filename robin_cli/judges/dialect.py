@@ -33,7 +33,7 @@ class Dialect:
 
     Attributes:
         limit: on the tokens of an answer, in new requests; ``usual``: as the user set it.
-        most_samples: the most answers to one request.
+        most_samples: the most answers to one request; ``gives_several``: a request for several brought as many.
         trials: the number of requests that still ask for log probabilities only to see whether they come.
         accepted: the features that the endpoint accepted, or that are not why it refuses, see :meth:`features_of`.
     """
@@ -43,7 +43,7 @@ class Dialect:
         self.limit = self.usual = endpoint.max_tokens
         self._sets_limit = most_tokens(endpoint.extra_body, 0) == 0
         self._may_raise = endpoint.raises and self._sets_limit
-        self.most_samples, self._is_several_answered = 2**31, False
+        self.most_samples, self.gives_several = 2**31, False
         self.trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
         self._top_logprobs = TOP_LOGPROBS
         self.accepted: set[str] = set()
@@ -76,7 +76,7 @@ class Dialect:
             "n": samples if samples > 1 else None,
             **question.structure,
         }
-        is_trial = self.trials > 0 and not any("images" in each for each in question.messages)
+        is_trial = self.trials > 0 and not any("images" in message for message in question.messages)
         if (endpoint.logprobs or is_trial) and "logprobs" not in self._without:
             wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         parameters = {
@@ -110,7 +110,7 @@ class Dialect:
             if name in features:
                 self.never_send(name)
             return name in features
-        if name == IMAGES and any("images" in message for message in body["messages"]):
+        if name == IMAGES and any("images" in message for message in body.get("messages", ())):
             raise EndpointError(
                 f"{endpoint.base_url}: the model {endpoint.model} does not accept images ({detail}); "
                 "name one that does with --model, or leave the rows with images out"
@@ -214,8 +214,8 @@ class Dialect:
         count, wanted = len(completion.answers), body.get("n", 1)
         usual, sent = self.usual, self.limit_of(body)
         self.accepted |= self.features_of(body)
-        self._is_several_answered |= count == wanted > 1
-        if count < wanted and not self._is_several_answered:
+        self.gives_several |= count == wanted > 1
+        if count < wanted and not self.gives_several:
             self.most_samples = min(self.most_samples, count)
         if not all(
             (answer.finish_reason or "").lower() in _AT_LIMIT
@@ -230,12 +230,6 @@ class Dialect:
                 f"{self.limit:,} from now on, not {usual:,}, and such answers are asked for again"
             )
         return usual <= sent < self.limit
-
-    def refuses_several(self) -> bool:
-        """Ask for one rating per request, unless a request for several was answered; return whether it is so."""
-        if not self._is_several_answered:
-            self.most_samples = 1
-        return not self._is_several_answered
 
 
 def without_system(messages: Sequence[Message]) -> Sequence[Message]:

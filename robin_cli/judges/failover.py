@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 
 from robin_cli.judges.judge import Judge
-from robin_cli.judges.limiter import UNTIL_ONE_ENDS, Limiter, Line, Permit, Sleep
+from robin_cli.judges.limiter import UNTIL_ONE_ENDS, Limiter, Permit, PermitLine, Sleep
 from robin_cli.judges.retrying import Retrying
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
@@ -30,23 +30,22 @@ class Failover(Judge):
         self._addresses = {address.limiter: address for address in addresses}
         self._judges = [address.judge for address in addresses]
         self.limiters = list(self._addresses)
-        self._line = Line(self.take, sleep)
+        self._line = PermitLine(self.take, sleep)
         for limiter in self.limiters:
             limiter.watchers.append(self._line.look_again)
 
     @property
     def bears(self) -> int:
         """The most requests that may be under way now, at addresses whose circuit is not open; at least 1."""
-        addresses = self._addresses.values()
-        return max(1, sum(each.bears for each in addresses if not each.breaker.open_s))
+        able = [address for address in self._addresses.values() if not address.breaker.open_s]
+        return max(1, sum(address.bears for address in able))
 
     @property
     def under_way(self) -> int:
-        """The number of requests under way."""
         return sum(limiter.under_way for limiter in self.limiters)
 
     def take(self) -> Permit | float:
-        """Return a permit to begin a call, or how long to wait, see :class:`Line`."""
+        """Return a permit to begin a call, or how long to wait, see :class:`PermitLine`."""
         wait_s = UNTIL_ONE_ENDS
         for address in sorted(
             self._addresses.values(), key=lambda address: address.limiter.under_way / address.bears
@@ -117,18 +116,14 @@ class Failover(Judge):
 
     @property
     def most_samples(self) -> int:
-        """The most ratings of one request, whichever address it goes to."""
         return min(judge.most_samples for judge in self._judges)
 
     def tokens(self, question: Question) -> int:
-        """Return about how many tokens asking takes."""
         return max(judge.tokens(question) for judge in self._judges)
 
     def most_cost(self, question: Question) -> float:
-        """Return the most that asking may cost, in US dollars, whichever address answers."""
         return max(judge.most_cost(question) for judge in self._judges)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for judge in self._judges:
             await judge.aclose()

@@ -177,7 +177,6 @@ class Checked(Judge):
         return self._judge.most_samples
 
     def tokens(self, question: Question) -> int:
-        """Return the estimated tokens of the question and the most of its answers."""
         prompt = self._meter.prompt_tokens(question.messages)
         return prompt + self._options.max_tokens * question.samples
 
@@ -227,9 +226,7 @@ class Checked(Judge):
         """Return ``reply`` with texts that can be stored, and sound numbers: others would spoil the budget."""
         answers = tuple(
             replace(
-                answer,
-                text=clean_text(answer.text),
-                refusal=clean_text(answer.refusal) or None,
+                answer, text=clean_text(answer.text), refusal=clean_text(answer.refusal) or None
             )
             for answer in reply.answers
         )

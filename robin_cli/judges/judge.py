@@ -41,7 +41,6 @@ class Judge(ABC):
         return 0.0
 
     async def aclose(self) -> None:
-        """Close connections."""
         return
 
 
@@ -78,7 +77,6 @@ class Notices:
         self._reported: set[str] = set()
 
     def say(self, line: str) -> None:
-        """Report ``line``."""
         self._notify(f"{self._name}: {line}")
 
     def once(self, line: str, *, key: str | None = None) -> None:

@@ -40,11 +40,10 @@ class Permit:
     tokens: int | None = None
 
     def release(self, *, is_made: bool = True) -> None:
-        """Release it: the request is over, or is not made after all."""
         self.limiter.release(self, is_made=is_made)
 
 
-class Line:
+class PermitLine:
     """A line for permits, first come, first served.
 
     Args:
@@ -60,7 +59,6 @@ class Line:
         self._news: asyncio.Future[None] | None = None
 
     async def acquire(self) -> Permit:
-        """Wait for a permit."""
         self.waiting += 1
         try:
             async with self._turn:
@@ -113,7 +111,7 @@ class Limiter:
         rpm: float | None = None,
         tpm: float | None = None,
     ) -> None:
-        self.line, self._clock = Line(self.take, sleep), clock
+        self.line, self._clock = PermitLine(self.take, sleep), clock
         self.watchers = [self.line.look_again]
         self.together: Sequence[Limiter] = [self]
         self.ceiling, self.fixed = fixed or ceiling, fixed
@@ -143,7 +141,7 @@ class Limiter:
         return permit
 
     def take(self) -> Permit | float:
-        """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`Line`."""
+        """Return a permit if one is free and its turn has come, else the seconds to wait, see :class:`PermitLine`."""
         now = self._clock()
         under_way = sum(limiter.under_way for limiter in self.together)
         if self._is_uncharged or under_way >= min(self.limit, self.slots):

@@ -30,14 +30,14 @@ class Price:
     """The price of tokens, by the user (US dollars per million) or by genai-prices.
 
     Attributes:
-        given: the user's prices of input and output.
+        rates: the user's prices of input and output.
         cached: the user's price of cached input; None: as other input.
         listed: model and base URL, if the user gives no price.
         batch: whether it is the price at the batch service.
         is_output_free: whether only input is paid, as of decision models.
     """
 
-    given: tuple[float, float] | None = None
+    rates: tuple[float, float] | None = None
     listed: tuple[str, str] | None = None
     cached: float | None = None
     batch: bool = False
@@ -46,8 +46,8 @@ class Price:
     def cost(self, prompt: int, completion: int, *, cached: int = 0) -> float:
         """Return the US dollars for so many tokens; ``cached`` of the ``prompt`` tokens were cached by the endpoint."""
         cached, completion = min(cached, prompt), 0 if self.is_output_free else completion
-        if self.given is not None:
-            price_in, price_out = self.given
+        if self.rates is not None:
+            price_in, price_out = self.rates
             price_cached = price_in if self.cached is None else self.cached
             sums = (prompt - cached) * price_in, cached * price_cached, completion * price_out
             return sum(sums) / _MILLION
@@ -162,7 +162,6 @@ class Meter:
         )
 
     def prompt_tokens(self, messages: Sequence[Message]) -> int:
-        """Return about how many tokens these messages are."""
         return self.tokens(sum(len(message["content"]) for message in messages))
 
     def tokens(self, characters: int) -> int:

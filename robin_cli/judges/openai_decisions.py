@@ -13,8 +13,8 @@ from robin_cli.data.images import with_parts
 from robin_cli.judges.bodies import Body, clean_text, excerpt, read_json
 from robin_cli.judges.dialect import without_system
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.problems import Stop, Unread, classify, error_in
-from robin_cli.judges.replies import Completion, Outcome, usage_of
+from robin_cli.judges.problems import Fatal, Problem, Unread, classify, error_in
+from robin_cli.judges.replies import Completion, usage_of
 from robin_cli.judges.transport import Response
 from robin_cli.model.exchange import Answer, Failure, Message, Question
 
@@ -64,17 +64,17 @@ class DecisionsJudge(OpenAIJudge):
         content = [{**text, "type": "input_text"}, *parts]
         return {**body, "input": [{"role": "user", "content": content}]}
 
-    def _outcome(self, response: Response, body: Mapping[str, Any]) -> Outcome:
+    def _outcome(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:
         if response.status in _ABSENT:
             detail = error_in(read_json(response.body)).message
             why = f"{response.status}{detail and ': '}{detail}"
-            return Stop(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
+            return Fatal(f"no /decisions for this model ({why}); check --model, or {_INSTEAD}")
         if response.is_good:
             names = [question["name"] for question in body["questions"]]
             return read_decisions(response.body, response.headers, names)
         outcome = classify(response.status, response.body, response.headers)
         if isinstance(outcome, Failure) and outcome.refused and _UNABLE.search(outcome.detail):
-            return Stop(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
+            return Fatal(f"cannot answer by /decisions ({outcome.detail}); {_INSTEAD}")
         return outcome
 
 

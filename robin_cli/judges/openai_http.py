@@ -16,8 +16,8 @@ from robin_cli.judges.bodies import Body, TooLong, Unreadable, one_line, read_js
 from robin_cli.judges.dialect import Dialect
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.metering import Meter, most_tokens
-from robin_cli.judges.problems import Stop, Unread, classify, too_long
-from robin_cli.judges.replies import Completion, Outcome, read_completion
+from robin_cli.judges.problems import Fatal, Problem, Unread, classify, too_long
+from robin_cli.judges.replies import Completion, read_completion
 from robin_cli.judges.transport import Endpoint, Request, Response, Transport, Unreachable
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
@@ -70,7 +70,6 @@ class OpenAIJudge(Judge):
         return self._last.decode("utf-8", "replace")
 
     def tokens(self, question: Question) -> int:
-        """Return the estimated tokens of the question and the most of its answers."""
         prompt = self._meter.prompt_tokens(self._charged(question))
         return prompt + self._most_tokens * question.samples
 
@@ -102,20 +101,20 @@ class OpenAIJudge(Judge):
                 break
             feature, body = other
             outcome = await self._send(body)
-            if isinstance(
-                outcome, Completion
-            ):  # other features may be refused too: the next request shows it
-                dialect.never_send(feature)
+            if isinstance(outcome, Completion):
+                dialect.never_send(feature)  # others may be refused too: the next request shows it
             read = self.read(question, body, outcome, time.monotonic() - started)
         if isinstance(read, Reply) and self._look is None:
             self._look = asyncio.create_task(self._look_around())
         return read
 
-    async def probe(self, messages: Sequence[Message], extra: Mapping[str, Any]) -> Outcome:
+    async def probe(
+        self, messages: Sequence[Message], extra: Mapping[str, Any]
+    ) -> Completion | Problem:
         """Make one request with ``extra`` parameters and return its outcome, without retries."""
         return await self._send({**self.body(Question(messages)), **extra})
 
-    async def _send(self, body: Mapping[str, Any]) -> Outcome:
+    async def _send(self, body: Mapping[str, Any]) -> Completion | Problem:
         try:
             response = await self._transport.post(orjson.dumps(self._sent(body)))
             self._is_there, self._last = True, response.body
@@ -130,12 +129,16 @@ class OpenAIJudge(Judge):
             return Unread(f"a reply {error}")
 
     def read(
-        self, question: Question, body: Mapping[str, Any], outcome: Outcome, latency_s: float
+        self,
+        question: Question,
+        body: Mapping[str, Any],
+        outcome: Completion | Problem,
+        latency_s: float,
     ) -> Reply | Failure:
         """Return the reply or failure for the ``outcome`` of the request ``body``. Learns and raises as :meth:`ask`."""
         if isinstance(outcome, Completion):
             return self._read_completion(question, body, outcome, latency_s)
-        if isinstance(outcome, Stop):
+        if isinstance(outcome, Fatal):
             raise self._transport.ended(outcome)
         detail = self._transport.redacted(outcome.detail)
         if isinstance(outcome, Unread):
@@ -188,14 +191,13 @@ class OpenAIJudge(Judge):
         return self.dialect.body(question, limit if is_paid else usual)
 
     def _sent(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a body as it is sent, with its images."""
         return {**body, "messages": with_parts(body["messages"])}
 
     def _charged(self, question: Question) -> Sequence[Message]:
         """Return all texts of a question that are paid for."""
         return question.messages
 
-    def _outcome(self, response: Response, body: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
+    def _outcome(self, response: Response, body: Mapping[str, Any]) -> Completion | Problem:  # noqa: ARG002
         """Return the answers in the response to ``body``, or its problem. TooLong: they are too long."""
         status, headers = response.status, response.headers
         if not response.is_good:

@@ -40,7 +40,7 @@ from robin_cli.model.exchange import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Fatal:
     """Every call would fail like this one; ``unkeyed`` is the message to use if no key was sent."""
 
     detail: str
@@ -54,7 +54,7 @@ class Unread:
     detail: str
 
 
-Problem = Failure | Stop | Unread
+Problem = Failure | Fatal | Unread
 
 
 class ErrorParts(NamedTuple):
@@ -240,7 +240,7 @@ def _meaning(
         if to:
             place = f"{excerpt(to.encode())}; give that address"
         ends = rule.ends.format(detail, status=status, place=place)
-        return Stop(ends, rule.unkeyed.format(detail))
+        return Fatal(ends, rule.unkeyed.format(detail))
     if rule.retires:
         return Failure(rule.retires, detail)
     if rule.adapts:

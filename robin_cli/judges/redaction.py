@@ -53,7 +53,6 @@ class Redactor:
             self._of_errors = key, hashlib.sha256(key.encode()).hexdigest()  # litellm's name of it
 
     def text(self, text: str) -> str:
-        """Return ``text`` without the key."""
         for form in self._forms:
             text = text.replace(form, "[key]")
         return text
@@ -69,9 +68,11 @@ class Redactor:
         """Return answers without the key, also if parts of an answer formed it together."""
         return tuple(
             replace(
-                each, text=self.text(each.text), refusal=each.refusal and self.text(each.refusal)
+                answer,
+                text=self.text(answer.text),
+                refusal=answer.refusal and self.text(answer.refusal),
             )
-            for each in answers
+            for answer in answers
         )
 
     def error(self, text: str) -> str:

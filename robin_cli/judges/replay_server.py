@@ -27,8 +27,6 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class _Request(msgspec.Struct):
-    """The parts of a request that are read."""
-
     messages: Annotated[list[Any], msgspec.Meta(min_length=1)]
     model: Any = None
     n: Annotated[int, msgspec.Meta(ge=1, le=_MAX_SAMPLES)] | None = None
@@ -69,7 +67,6 @@ class Replay:
         self._started = int(time.time())
 
     def app(self) -> web.Application:
-        """Return the server as an aiohttp application."""
         app = web.Application(client_max_size=_MAX_BODY)
         app.add_routes(
             [

@@ -29,17 +29,11 @@ _MOST_CHOICES = 128
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A well-formed chat completion."""
-
     answers: tuple[Answer, ...]
     model: str
     usage: Usage
     request_id: str | None
     fingerprint: str | None = None
-
-
-Outcome = Completion | Problem
-"""What came of one request."""
 
 
 def read_completion(
@@ -48,7 +42,7 @@ def read_completion(
     limit: int = MOST_REPLY_BYTES,
     content: object = None,
     status: int = 200,
-) -> Outcome:
+) -> Completion | Problem:
     """Return the completion in the body of a success, or its problem: an error in place of choices, HTML, half a JSON text.
 
     Args:

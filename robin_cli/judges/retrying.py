@@ -92,7 +92,7 @@ class Retrying:
         return self.limiter.limit if self.breaker.closed else 1
 
     def take(self) -> Permit | float:
-        """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`Line`."""
+        """Return a permit to begin a call, unless a retry waits for one; or how long to wait, see :class:`PermitLine`."""
         if open_s := self.breaker.open_s:
             return open_s
         is_full = self.limiter.under_way >= self.bears or self._retried >= self.limiter.limit

@@ -78,6 +78,5 @@ def proxy_for(address: URL) -> str | None:
 
 
 def proxy_variables() -> str:
-    """Return the names of the variables that set a proxy."""
     names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
     return ", ".join(name for name in names if os.environ.get(name))

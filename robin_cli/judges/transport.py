@@ -14,16 +14,9 @@ import aiohttp
 from yarl import URL
 
 from robin_cli.judges import sdk
-from robin_cli.judges.bodies import (
-    MOST_LARGE,
-    Body,
-    Unreadable,
-    beginning,
-    decoded,
-    read_body,
-)
+from robin_cli.judges.bodies import MOST_LARGE, Body, Unreadable, beginning, decoded, read_body
 from robin_cli.judges.judge import Options
-from robin_cli.judges.problems import Stop
+from robin_cli.judges.problems import Fatal
 from robin_cli.judges.redaction import Redactor
 from robin_cli.model.errors import EndpointError
 
@@ -90,7 +83,6 @@ class Response:
 
     @property
     def is_good(self) -> bool:
-        """Whether the status is a success."""
         return 200 <= self.status < 300
 
 
@@ -105,8 +97,6 @@ class Request:
 
 
 class Transport:
-    """The connections to one endpoint."""
-
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.redactor = Redactor(endpoint.api_key)
@@ -166,13 +156,14 @@ class Transport:
         """Return the beginning of an endpoint's error, without the key."""
         return self.redactor.error(text)[:500]
 
-    def ended(self, stop: Stop) -> EndpointError:
+    def ended(self, problem: Fatal) -> EndpointError:
         """Return the error for a problem of every request to this endpoint."""
-        unkeyed = stop.unkeyed if self._endpoint.api_key == "none" else ""
-        return EndpointError(f"{self._endpoint.base_url}: {self.redacted(unkeyed or stop.detail)}")
+        unkeyed = problem.unkeyed if self._endpoint.api_key == "none" else ""
+        return EndpointError(
+            f"{self._endpoint.base_url}: {self.redacted(unkeyed or problem.detail)}"
+        )
 
     async def aclose(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -183,11 +174,9 @@ class Transport:
         return self._endpoint.timeout_s
 
     def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
-        """Return the content of a request, and its headers."""
         return request.body or None, self._headers
 
     async def _read_body(self, request: Request, response: aiohttp.ClientResponse) -> bytearray:  # noqa: ARG002
-        """Read the body of a good answer."""
         return await read_body(response.content.iter_any(), self._large)
 
     # ── one exchange ──────────────────────────────────────────────────────────────────────────────
@@ -277,7 +266,6 @@ class Transport:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -23,7 +23,7 @@ from robin_cli.policies.systems import Systems
 from robin_cli.policies.task import Task
 
 Number = FloatArray
-"""The name of a column in policies of other packages."""
+"""A column of numbers, an entry for each arm."""
 
 MODES = ("practice", "theory")
 
@@ -144,12 +144,7 @@ class Policy:
         return None
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the value of a call of each arm: the largest is asked first. All arguments have one shape.
 
@@ -167,29 +162,22 @@ class Policy:
         raise NotImplementedError
 
     def priorities(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
-        seen: Seen,  # noqa: ARG002
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray, seen: Seen
     ) -> tuple[FloatArray, FloatArray]:
         """Return the priority of each arm, and how near its decision is to certain; some calls go by each.
 
-        Only policies with :meth:`sight` get this call. The arguments are those of :meth:`priority`; nearness is −inf for an arm
-        that no such call should go to.
+        Only policies with :meth:`sight` have it. The arguments are those of :meth:`priority`; nearness is −inf for an arm that
+        no such call should go to.
         """
-        found = self.priority(n, pending, total, total_sq, arm)
-        return found, np.full(found.shape, -np.inf)
+        raise NotImplementedError
 
     def sight(
         self,
-        log: FloatArray,  # noqa: ARG002
-        level: FloatArray,  # noqa: ARG002
-        sums: tuple[FloatArray, FloatArray, FloatArray],  # noqa: ARG002
-        spent: FloatArray,  # noqa: ARG002
-        before: Seen | None = None,  # noqa: ARG002
+        log: FloatArray,
+        level: FloatArray,
+        sums: tuple[FloatArray, FloatArray, FloatArray],
+        spent: FloatArray,
+        before: Seen | None = None,
     ) -> Seen | None:
         """Return what the policy keeps of a look at the decisions; None if no call goes to those nearest to certain.
 
@@ -200,6 +188,7 @@ class Policy:
             spent: calls, shape (…, 1).
             before: the result of the previous look; it may save time, and must not change the result.
         """
+        del log, level, sums, spent, before
         return None
 
     @property
@@ -252,12 +241,7 @@ class Estimating(Policy):
         raise NotImplementedError
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        _arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, _arm: IntArray
     ) -> FloatArray:
         """Return the estimate over n + pending: the error variance that one more call would reduce."""
         return self.estimate(n, total, total_sq) / (n + pending)
@@ -320,8 +304,8 @@ def pooled_variance(
 
 def per_arm(value: float | FloatArray, like: FloatArray) -> FloatArray:
     """Return a number of a run, or of each run, broadcast along the arms of ``like``, whose first axis is then the runs."""
-    found = np.asarray(value)
-    return found.reshape(-1, *[1] * (np.ndim(like) - 1)) if found.ndim else found
+    column = np.asarray(value)
+    return column.reshape(-1, *[1] * (np.ndim(like) - 1)) if column.ndim else column
 
 
 def of_arms(values: FloatArray, place: NDArray[np.integer]) -> FloatArray:

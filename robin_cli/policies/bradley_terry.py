@@ -91,9 +91,9 @@ def is_bounded(wins: FloatArray) -> bool:
     beats = np.asarray(wins > _NOTHING * (wins + wins.T))
     # If wins lead from one system of a part to all others, and from all others to it, they lead from each to each.
     return all(
-        _reached(each, part[0]).sum() == len(part)
+        _reached(edges, part[0]).sum() == len(part)
         for part in connected_parts(wins)
-        for each in (beats, beats.T)
+        for edges in (beats, beats.T)
     )
 
 
@@ -153,8 +153,8 @@ def information(votes: FloatArray, chance: FloatArray) -> FloatArray:
 
 def of_differences(covariance: FloatArray) -> FloatArray:
     """Return the variance of the difference of every two, (e_i − e_j)ᵀ C (e_i − e_j), shape (m, m)."""
-    own = np.diag(covariance)
-    return np.asarray(np.maximum(own[:, None] + own - 2.0 * covariance, 0.0))
+    variance = np.diag(covariance)
+    return np.asarray(np.maximum(variance[:, None] + variance - 2.0 * covariance, 0.0))
 
 
 def _invertible(singular: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Number, Policy, Setup
 from robin_cli.policies.registry import DEFAULT, make_policy
 
 _EVIDENCE = 8.0
@@ -44,12 +44,7 @@ class ByScale(Policy):
         return self.policies[0].full_name
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the priority by the arm's own policy, over w².
 
@@ -57,26 +52,28 @@ class ByScale(Policy):
         """
         # Each policy computes all entries, and those of others are dropped: in simulation a policy has a number for each run,
         # and a selection of entries would lose that axis.
-        world, own = np.divmod(arm, len(self.group))
-        group, sizes = self.group[own], np.bincount(self.group)
-        found = np.zeros(arm.shape)
+        world, arm_of_world = np.divmod(arm, len(self.group))
+        group, sizes = self.group[arm_of_world], np.bincount(self.group)
+        worth = np.zeros(arm.shape)
         for number, (policy, weight) in enumerate(zip(self.policies, self.weights, strict=True)):
-            mine = group == number
-            local = np.where(mine, world * sizes[number] + self.place[own], 0)
+            is_of_group = group == number
+            local = np.where(is_of_group, world * sizes[number] + self.place[arm_of_world], 0)
             with np.errstate(invalid="ignore", divide="ignore"):
-                found = np.where(
-                    mine, policy.priority(n, pending, total, total_sq, local) * weight, found
+                worth = np.where(
+                    is_of_group, policy.priority(n, pending, total, total_sq, local) * weight, worth
                 )
-        return found
+        return worth
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> ByScale:
         """Return it with each policy fitted to the ratings of its own arms."""
         fitted = []
         for number, policy in enumerate(self.policies):
-            mine = self.group == number
+            is_of_group = self.group == number
             # np.compress, as n[..., mine] may have another memory order, and sums in another order differ in their last bits.
             fitted.append(
-                policy.fitted(*(np.compress(mine, each, axis=-1) for each in (n, total, total_sq)))
+                policy.fitted(
+                    *(np.compress(is_of_group, column, axis=-1) for column in (n, total, total_sq))
+                )
             )
         return replace(self, policies=tuple(fitted))
 

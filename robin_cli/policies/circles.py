@@ -57,8 +57,8 @@ def circle(
         system: numbers of A's and B's system, shape (C, 2).
         strength: of the systems by these votes, with PRIOR ties of every two; None to fit it.
     """
-    there = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
-    y, system = preference[there], system[there]
+    is_counted = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
+    y, system = preference[is_counted], system[is_counted]
     wins = wins_of(y, system, systems)
     couple = np.nonzero(np.triu(wins + wins.T))
     if len(couple[0]) < systems:
@@ -80,11 +80,11 @@ def circle(
     dispersion = (scatter + few) / (float(((n - 1.0) * single).sum()) + few)
     variance, residual = dispersion / (n * single), (rate - expected) / single
     without = _log_likelihood(couple, residual, variance, systems)
-    each = [
+    log_ratios = [
         _log_likelihood(couple, residual, variance + effect**2, systems) - without
         for effect in _EFFECTS
     ]
-    evidence = float(np.exp(np.minimum(each, _MOST_LOG)).mean())
+    evidence = float(np.exp(np.minimum(log_ratios, _MOST_LOG)).mean())
     if evidence < 1.0 / ALARM:
         return None
     rates[couple[::-1]] = 1.0 - rate
@@ -113,14 +113,14 @@ def _clearest(
     beats = np.nan_to_num((rates - 0.5) * np.sqrt(votes), nan=-np.inf)
     # every circle has such a step
     weaker, stronger = np.nonzero((beats > 0) & (strength[:, None] <= strength + _EQUAL))
-    found: tuple[int, ...] = ()
+    best: tuple[int, ...] = ()
     clearest = 0.0
     for place in np.argsort(-beats[weaker, stronger], kind="stable")[:_MOST_TRIED]:
         i, j = int(weaker[place]), int(stronger[place])
         back = np.minimum(beats[j], beats[:, i])
         k = int(back.argmax())
         if (clear := min(float(back[k]), float(beats[i, j]))) > clearest:
-            found, clearest = (i, j, k), clear
-    return found, tuple(
-        float(rates[i, j]) for i, j in zip(found, (*found[1:], *found[:1]), strict=True)
+            best, clearest = (i, j, k), clear
+    return best, tuple(
+        float(rates[i, j]) for i, j in zip(best, (*best[1:], *best[:1]), strict=True)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from robin_cli.data.groups import numbered
 from robin_cli.model.arms import Arms, IntArray
 from robin_cli.model.records import Value, as_text
 from robin_cli.model.space import ArmSpace
+from robin_cli.policies.systems import places_of, random_places
 
 
 class Compared(NamedTuple):
@@ -82,11 +82,8 @@ class Matches:
         Couples take turns. Comparisons are drawn at random, each in both orders and by all judges before the next.
         """
         order = np.lexsort((self.rank, self.place))
-        place = np.empty(len(self.space), dtype=np.int64)
-        place[self.space.by_pair(np.arange(len(self.space)))[order].ravel()] = np.arange(
-            len(self.space)
-        )
-        return place
+        arms = self.space.by_pair(np.arange(len(self.space)))
+        return places_of(arms[order].ravel())
 
     def compared(self, arms: Arms) -> Compared:
         """Count the comparisons that are asked in full and in part."""
@@ -115,16 +112,14 @@ def matches_of(
     """
     names: list[str] = []
     system: IntArray = np.full(text.shape, -1, dtype=np.int64)
-    if all(value is not None for each in named for value in each):
+    if all(value is not None for row in named for value in row):
         numbers, names = numbered(
-            as_text(value) for each in named for value in each if value is not None
+            as_text(value) for row in named for value in row if value is not None
         )
         system = numbers.reshape(-1, 2)
     _, first, which = np.unique(text, return_index=True, return_inverse=True)
     # by first appearance, whatever the numbering
     text = np.argsort(np.argsort(first))[which].reshape(text.shape)
     _, response = np.unique(prompt[:, None] * (text.max(initial=0) + 1) + text, return_inverse=True)
-    key = [hashlib.sha256(f"{seed}\0{pair_id}".encode()).digest() for pair_id in space.pair_ids]
-    rank = np.empty(len(key), dtype=np.int64)
-    rank[sorted(range(len(key)), key=key.__getitem__)] = np.arange(len(key))
+    rank = random_places(seed, space.pair_ids)
     return Matches(space, names, system, prompt, response.reshape(text.shape), rank, wants_best)

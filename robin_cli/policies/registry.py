@@ -43,22 +43,22 @@ def policy_named(name: str) -> type[Policy]:
     """
     from robin_cli.policies.base import Policy
 
-    def is_policy(found: object) -> TypeGuard[type[Policy]]:
-        return isinstance(found, type) and issubclass(found, Policy)
+    def is_policy(kind: object) -> TypeGuard[type[Policy]]:
+        return isinstance(kind, type) and issubclass(kind, Policy)
 
     if name in _OWN:
         of_file = vars(import_module(_OWN[name])).values()
-        (policy,) = (each for each in of_file if is_policy(each) and each.__module__ == _OWN[name])
+        (policy,) = (kind for kind in of_file if is_policy(kind) and kind.__module__ == _OWN[name])
         return policy
     if name not in plugins(GROUP):
         known = known_policies()
         raise InputError(
             f'--scheduler "{name}": known schedulers are {", ".join(known)}{did_you_mean(name, known)}'
         )
-    with plugins(GROUP)[name].loaded(f'--scheduler "{name}"') as found:
-        if not is_policy(found):
-            raise TypeError(f"it is {found!r}, and not a subclass of {Policy.__module__}.Policy")
-        return found
+    with plugins(GROUP)[name].loaded(f'--scheduler "{name}"') as kind:
+        if not is_policy(kind):
+            raise TypeError(f"it is {kind!r}, and not a subclass of {Policy.__module__}.Policy")
+        return kind
 
 
 def traits_of(name: str) -> type[Policy]:

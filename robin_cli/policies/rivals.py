@@ -6,6 +6,7 @@ import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.matches import Matches
+from robin_cli.policies.task import members_of
 
 
 class Rivals:
@@ -25,26 +26,23 @@ class Rivals:
     def __init__(self, matches: Matches) -> None:
         self.matches = matches
         prompts, self.of = np.unique(matches.prompt, return_inverse=True)
-        order = np.argsort(self.of, kind="stable")
-        sizes = np.bincount(self.of)
-        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         arms = matches.space.by_pair(np.arange(len(matches.space)))
-        self.members = np.full((len(prompts), int(sizes.max()), arms.shape[1]), -1, dtype=np.int64)
-        self.members[self.of[order], place] = arms[order]
-        self.rows = np.full(self.members.shape[:2], -1, dtype=np.int64)
-        self.rows[self.of[order], place] = order
-        self.side = np.full((*self.members.shape[:2], 2), -1, dtype=np.int64)
         _, first = np.unique(matches.response, return_index=True)
-        own = _numbers_within(np.repeat(self.of, 2), matches.response.ravel()).reshape(-1, 2)
-        self.side[self.of[order], place] = own[order]
-        responses = own.max(initial=0) + 1
+        place = _numbers_within(np.repeat(self.of, 2), matches.response.ravel()).reshape(-1, 2)
+        self.rows = members_of(self.of)
+        is_there = self.rows[..., None] >= 0
+        self.members = np.where(is_there, arms[self.rows], -1)
+        self.side = np.where(is_there, place[self.rows], -1)
+        responses = place.max(initial=0) + 1
         count = np.bincount(np.repeat(self.of, 2)[first], minlength=len(prompts))
-        there = np.arange(responses) < count[:, None]
-        self.responses: IntArray = np.full(there.shape, -1, dtype=np.int64)
-        self.responses[np.repeat(self.of, 2), own.ravel()] = matches.response.ravel()
+        has_response = np.arange(responses) < count[:, None]
+        self.responses: IntArray = np.full(has_response.shape, -1, dtype=np.int64)
+        self.responses[np.repeat(self.of, 2), place.ravel()] = matches.response.ravel()
         compared = np.zeros((len(prompts), responses))
-        np.add.at(compared, (np.repeat(self.of, 2), own.ravel()), 1.0)
-        self.missing = np.where(there, np.maximum(count[:, None] - 1.0 - compared, 0.0), np.inf)
+        np.add.at(compared, (np.repeat(self.of, 2), place.ravel()), 1.0)
+        self.missing = np.where(
+            has_response, np.maximum(count[:, None] - 1.0 - compared, 0.0), np.inf
+        )
 
     @property
     def count(self) -> IntArray:
@@ -62,13 +60,13 @@ class Rivals:
         places = np.arange(self.responses.shape[1])
         wins, points = (np.zeros((len(prompts), len(places))) for _ in range(2))
         for which, of_side in enumerate((preference - 0.5, 0.5 - preference)):
-            mine = (side[..., which, None] == places) & known[..., None]
+            is_of_place = (side[..., which, None] == places) & known[..., None]
             ahead = np.where(known, of_side, 0.0)
-            wins += np.where(mine, np.sign(ahead)[..., None], 0.0).sum(axis=1)
-            points += np.where(mine, ahead[..., None], 0.0).sum(axis=1)
-        there = self.responses[prompts] >= 0
+            wins += np.where(is_of_place, np.sign(ahead)[..., None], 0.0).sum(axis=1)
+            points += np.where(is_of_place, ahead[..., None], 0.0).sum(axis=1)
+        is_there = self.responses[prompts] >= 0
         return np.asarray(
-            np.where(there, wins + points / (2.0 * len(places)), -np.inf).argmax(axis=1)
+            np.where(is_there, wins + points / (2.0 * len(places)), -np.inf).argmax(axis=1)
         )
 
 

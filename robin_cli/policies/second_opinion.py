@@ -100,8 +100,8 @@ def opinions_of(task: Task, sums: Sums, errors: FloatArray) -> Opinions:
     space, (pairs, starts), n = task.space, task.sample, sums.n
     shape = (*n.shape[:-1], len(space.pair_ids), len(space.attributes), len(space.judges))
     rated, means, noise = (
-        each.reshape(shape)[..., pairs, :, :]
-        for each in (n > 0, sums.total / np.maximum(n, 1.0), errors)
+        column.reshape(shape)[..., pairs, :, :]
+        for column in (n > 0, sums.total / np.maximum(n, 1.0), errors)
     )
     both = rated[..., 1:] & rated[..., :1]
     apart = np.where(both, means[..., 1:] - means[..., :1], 0.0)

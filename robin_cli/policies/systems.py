@@ -63,7 +63,7 @@ class Systems:
         sample. Prompts that one system alone answered come last.
         """
         pairs = np.lexsort((self.rank[self.prompt], ~self.is_shared[self.prompt]))
-        return _places(self.space.by_pair(np.arange(len(self.space)))[pairs].ravel())
+        return places_of(self.space.by_pair(np.arange(len(self.space)))[pairs].ravel())
 
     @cached_property
     def in_order(self) -> IntArray:
@@ -122,13 +122,18 @@ def systems_of(
         seed: of the run. The SHA-256 of it and the names gives the order of the prompts, so another order of the data, a
             later session or another machine does not change it.
     """
-    digests = b"".join(hashlib.sha256(f"{seed}\0{name}".encode()).digest() for name in prompts)
-    words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
-    rank = _places(np.lexsort(words.T[::-1]).astype(np.int64))
+    rank = random_places(seed, prompts)
     return Systems(space, names, system, prompt, rank)
 
 
-def _places(order: IntArray) -> IntArray:
+def random_places(seed: int | None, names: Iterable[str]) -> IntArray:
+    """Return the place of each name in the order of the SHA-256 of it and the seed."""
+    digests = b"".join(hashlib.sha256(f"{seed}\0{name}".encode()).digest() for name in names)
+    words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
+    return places_of(np.lexsort(words.T[::-1]).astype(np.int64))
+
+
+def places_of(order: IntArray) -> IntArray:
     """Return the place of each number in ``order``, a permutation of the numbers from 0."""
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))

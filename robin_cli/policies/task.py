@@ -61,9 +61,7 @@ class Task:
                 f"{(len(self.group) - sizes.max()) / (len(sizes) - 1):.1f} on average: too unequal to be compared in "
                 "one run; judge the largest in a run of its own"
             )
-        by_group = np.argsort(self.group, kind="stable")
-        pairs = np.full((len(sizes), sizes.max(initial=1)), -1, dtype=np.int64)
-        pairs[np.arange(pairs.shape[1]) < sizes[:, None]] = by_group
+        pairs = members_of(self.group)
         pairs = pairs[np.argsort(sizes < 2, kind="stable")]
         attributes = np.arange(len(space.attributes))
         arms = space.arm_at(pairs[:, None, :, None], attributes[:, None, None]) + raters
@@ -105,7 +103,9 @@ class Task:
     @cached_property
     def threshold(self) -> FloatArray:
         """τ of each arm, in points, shape (K,); nan for the best of a group."""
-        criteria = {each.attribute: each.threshold for each in self.decision.criteria}
+        criteria = {
+            criterion.attribute: criterion.threshold for criterion in self.decision.criteria
+        }
         return np.array([criteria.get(name, np.nan) for name in self.space.attributes])[
             self.space.attribute
         ]
@@ -121,9 +121,17 @@ def sampled_of(pairs: int) -> int:
     return min(pairs, max(_SAMPLED, -(-pairs // _SAMPLED_PART)))
 
 
+def members_of(group: IntArray) -> IntArray:
+    """Return the members of each group in rising order, a row for each, and −1 where it has fewer than others."""
+    sizes = np.bincount(group)
+    members = np.full((len(sizes), sizes.max(initial=1)), -1, dtype=np.int64)
+    members[np.arange(members.shape[1]) < sizes[:, None]] = np.argsort(group, kind="stable")
+    return members
+
+
 def contest_of(members: IntArray, arms: int) -> IntArray:
     """Return each arm's row in ``members``, such as :attr:`Task.contests`, shape (arms,)."""
-    there = members >= 0
-    found = np.empty(arms, dtype=np.int64)
-    found[members[there]] = np.nonzero(there)[0]
-    return found
+    is_there = members >= 0
+    contest = np.empty(arms, dtype=np.int64)
+    contest[members[is_there]] = np.nonzero(is_there)[0]
+    return contest

@@ -1,7 +1,6 @@
 """The state of a run's batches at a batch service, by number: small JSON files in the folder ``batches``.
 
-Somebody else may have written the folder: it is checked when it is read. The package that asks the
-service keeps its other files beside these (``plugins/robin_batch/folder.py``).
+The package that asks the service keeps its other files beside these (``plugins/robin_batch/folder.py``).
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ _OVER = frozenset({"done", "withdrawn"})
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 ServiceId = Annotated[str, msgspec.Meta(pattern=SERVICE_ID)]
-Text = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
-Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+"""An id becomes part of the address that a key goes to."""
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,16 +42,16 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         submitted_at: the time when the service took it, ISO 8601, UTC, by this machine's clock; only for display.
     """
 
-    number: Count
-    judge: Text
-    round: Count
-    requests: Count
+    number: int
+    judge: str
+    round: int
+    requests: int
     state: State = "written"
-    url: Text = ""
+    url: str = ""
     file_id: ServiceId | None = None
     batch_id: ServiceId | None = None
-    answered: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
-    submitted_at: Text = ""
+    answered: int | None = None
+    submitted_at: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -71,9 +69,9 @@ def read_batches(run: Path) -> dict[int, Submission]:
     Raises:
         StorageError: robin did not write one of the files.
     """
-    found = {}
+    batches = {}
     paths = (run / BATCHES).glob("*.json")
-    for path in sorted(each for each in paths if _NUMBER.fullmatch(each.stem)):
+    for path in sorted(path for path in paths if _NUMBER.fullmatch(path.stem)):
         try:
             batch = msgspec.json.decode(path.read_bytes(), type=Submission)
         except (*UNREADABLE, msgspec.MsgspecError) as error:
@@ -82,8 +80,8 @@ def read_batches(run: Path) -> dict[int, Submission]:
             raise StorageError(
                 f"{path}: its content is batch {batch.number}; restore it from a copy"
             )
-        found[batch.number] = batch
-    return dict(sorted(found.items()))
+        batches[batch.number] = batch
+    return dict(sorted(batches.items()))
 
 
 def write_batch(run: Path, batch: Submission) -> None:
@@ -95,4 +93,4 @@ def write_batch(run: Path, batch: Submission) -> None:
 
 def has_open_batches(run: Path) -> bool:
     """Return whether a run has batches that may still be answered. StorageError as :func:`read_batches`."""
-    return any(each.is_open for each in read_batches(run).values())
+    return any(batch.is_open for batch in read_batches(run).values())

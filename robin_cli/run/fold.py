@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import PERMANENT_FAILURES, REFUSALS, RETIRE_AFTER, UNREADABLE
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.refits import last_refit
+from robin_cli.policies.milestones import fits_from
 
 COUNTED = (
     *("pair_id", "attribute", "judge", "rating", "expected_rating", "status", "reason", "scoring"),
@@ -114,7 +114,7 @@ class Fold:
         """
         before = int(self.arms.n.sum())
         rated = before + np.cumsum(judgments["rating"].is_valid().to_numpy())
-        refit = last_refit(int(rated[-1]) if len(rated) else before, self.space.first_fit)
+        refit = fits_from(self.space.first_fit).until(rated[-1] if len(rated) else before)
         if refit > self.fitted_at:
             until = int(np.searchsorted(rated, refit)) + 1
             received = judgments["received_at"].cast(pa.int64()).to_numpy()

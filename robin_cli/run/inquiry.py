@@ -12,7 +12,7 @@ from robin_cli.data.groups import numbered
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.texts import Texts, numbers_of
 from robin_cli.model.arms import IntArray
-from robin_cli.model.decision import BEST, Decision, decision_by, is_of_systems, target_wrong_of
+from robin_cli.model.decision import BEST, Decision, decision_by, target_wrong_of
 from robin_cli.model.records import GROUP_COLUMN, OTHER_COLUMN, SYSTEM_COLUMNS, Pair, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches, matches_of
@@ -27,11 +27,11 @@ class Inquiry:
     StorageError if the pairs cannot be read.
 
     Attributes:
-        own: the run's own settings, by name.
+        run_settings: the run's own settings, by name.
         seed: of the run; it gives the random order of prompts and comparisons.
     """
 
-    own: Mapping[str, Any]
+    run_settings: Mapping[str, Any]
     space: ArmSpace
     pairs: Iterable[Pair]
     seed: int | None
@@ -44,17 +44,17 @@ class Inquiry:
     @property
     def is_pairwise(self) -> bool:
         """Whether calls compare two responses."""
-        return bool(self.own["pairwise"])
+        return bool(self.run_settings["pairwise"])
 
     @cached_property
     def decision(self) -> Decision | None:
         """The run's decision; None without one."""
-        return decision_by(self.own, self.space.attributes, self.space.scales)
+        return decision_by(self.run_settings, self.space.attributes, self.space.scales)
 
     @property
     def target_wrong(self) -> float:
         """The share of likely wrong decisions at which the run ends; 0: never."""
-        return target_wrong_of(self.own)
+        return target_wrong_of(self.run_settings)
 
     @property
     def groups(self) -> IntArray:
@@ -69,14 +69,9 @@ class Inquiry:
         return Task(self.decision, self.space, self.groups if self.decision.is_best else None)
 
     @property
-    def compares_systems(self) -> bool:
-        """Whether the run compares the means of systems, and asks whatever an arm's own ratings are."""
-        return is_of_systems(self.own["decide"])
-
-    @property
     def wants_best(self) -> bool:
         """Whether the run looks for the best response to each prompt, or of each group."""
-        return bool(self.own["decide"] == BEST)
+        return bool(self.run_settings["decide"] == BEST)
 
     @property
     def groups_by_name(self) -> tuple[IntArray, Texts] | None:
@@ -105,5 +100,5 @@ class Inquiry:
             numbers_of(responses).reshape(2, -1).T,
             list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True)),
             self.seed,
-            wants_best=self.own["decide"] is not None,
+            wants_best=self.run_settings["decide"] is not None,
         )

@@ -84,14 +84,14 @@ def remove_label(run: Path, row: Mapping[str, Any]) -> None:
 
 def _line(row: Mapping[str, Any]) -> bytes:
     """Return a line of the file; texts that a spreadsheet may run are behind an apostrophe."""
-    text = StringIO()
+    line = StringIO()
     writer = csv.DictWriter(
-        text, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
+        line, LABEL_COLUMNS, restval="", extrasaction="ignore", lineterminator="\n"
     )
     texts = {name: str(value) for name, value in row.items() if name not in _NUMBERS}
-    guarded = {name: f"'{each}" for name, each in texts.items() if re.match(csv_rows.GUARDED, each)}
+    guarded = {name: f"'{text}" for name, text in texts.items() if re.match(csv_rows.GUARDED, text)}
     writer.writerow({**row, **guarded})
-    return text.getvalue().encode()
+    return line.getvalue().encode()
 
 
 @contextmanager

@@ -19,14 +19,6 @@ LOCK = "lock"
 
 RESTORE = "Restore it from a copy"
 
-CALLED: dict[Path, str] = {}
-"""Temporary run folders that were made of a file of scores, and the names of these files."""
-
-
-def name_of(run: Path) -> str:
-    """Return the name of the run for users: its path, or the file of scores that it was made of."""
-    return CALLED.get(run, str(run))
-
 
 def segment_path(run: Path, number: int) -> Path:
     """Return the path of a segment of ``run``; segments are numbered from 1."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -79,8 +78,10 @@ def _lock_folder(descriptor: int) -> None:
 def is_locked(run: Path) -> bool:
     """Return whether a process is at work on ``run`` now, as far as locks tell. Write nothing."""
     if sys.platform == "win32":
+        if not (run / LOCK).exists():
+            return False
         try:
-            with FileLock(run / LOCK, timeout=0) if (run / LOCK).exists() else nullcontext():
+            with FileLock(run / LOCK, timeout=0):
                 return False
         except (Timeout, OSError):
             return True

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ CHECKSUM = "crc32"
 REACHED = "max_cost_reached"
 """The key in a session's entry for the limit of money that ended it."""
 
+_DEFAULTS = {name: row.default for name, row in TABLE.items() if row.scope is Scope.RUN}
+_TAKEN_OVER = {name for name, row in TABLE.items() if row.scope is Scope.SESSION and row.kept}
+
 
 def now() -> str:
     """Return the time, UTC, ISO 8601, to the second."""
@@ -52,7 +56,7 @@ UNKNOWN_SCALES = "unknown_scales"
 
 def ends_of(attributes: Sequence[str], scales: Sequence[Scale]) -> dict[str, tuple[int, int]]:
     """Return the ends of each attribute's scale, as a manifest has them."""
-    return {name: (each.low, each.high) for name, each in zip(attributes, scales, strict=True)}
+    return {name: (scale.low, scale.high) for name, scale in zip(attributes, scales, strict=True)}
 
 
 def new_run_id() -> str:
@@ -70,7 +74,7 @@ def library_versions() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """All facts about a run except its pairs and its answers; never a key.
 
@@ -133,7 +137,12 @@ class Manifest:
     @property
     def known_ends(self) -> tuple[Ends, ...]:
         """The ends of the scales of reported scores, in order: unknown for files of scores that do not say them."""
-        return tuple(each.ends for each in self.score_scales)
+        return tuple(scale.ends for scale in self.score_scales)
+
+    @property
+    def file_of_scores(self) -> str:
+        """The file that a temporary run was made of; "" for a run that a judge was asked for."""
+        return str(self.data.get("file_of_scores", ""))
 
     @property
     def run_id(self) -> str:
@@ -163,7 +172,7 @@ class Manifest:
         """The names of the judges."""
         return tuple(map(judge_name, self.models))
 
-    @property
+    @cached_property
     def decision(self) -> Decision | None:
         """The decision to make; None without one."""
         return decision_by(self.own_settings, self.attributes, self.scales)
@@ -186,7 +195,7 @@ class Manifest:
     @property
     def expected(self) -> tuple[bool, ...]:
         """Whether the ratings of each judge are expectations."""
-        return tuple(each in {"logprobs", "decisions"} for each in self.answers)
+        return tuple(answers in {"logprobs", "decisions"} for answers in self.answers)
 
     @property
     def has_levels_of_digits(self) -> bool:
@@ -225,20 +234,18 @@ class Manifest:
         criterion = self.prompt.get("criterion")
         return (str(criterion["attribute"]),) if criterion else ()
 
-    @property
-    def own_settings(self) -> dict[str, Any]:
+    @cached_property
+    def own_settings(self) -> Mapping[str, Any]:
         """The settings of the run by name; one that is not recorded has its default."""
-        of_run = {name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN}
-        own = {name: value for name, value in self.settings.items() if name in of_run}
-        return of_run | checked(own, "settings")
+        recorded = {name: value for name, value in self.settings.items() if name in _DEFAULTS}
+        return _DEFAULTS | checked(recorded, "settings")
 
-    @property
-    def last_session(self) -> dict[str, Any]:
+    @cached_property
+    def last_session(self) -> Mapping[str, Any]:
         """The settings of the last session that the next one takes over, by name, with the judges and their addresses."""
         last = self.sessions[-1] if self.sessions else {}
-        kept = {name for name, each in TABLE.items() if each.scope is Scope.SESSION and each.kept}
         before = {name: self.settings[name] for name in ("base_url", "model")}
-        taken_over = {name: value for name, value in last.items() if name in kept}
+        taken_over = {name: value for name, value in last.items() if name in _TAKEN_OVER}
         return checked(before | taken_over, "its last session")
 
     def says(self, session: Mapping[str, Any]) -> bool:
@@ -246,7 +253,7 @@ class Manifest:
         last = self.last_session
         kept = {name: value for name, value in session.items() if TABLE[name].kept}
         return bool(self.sessions) and all(
-            last.get(name, TABLE[name].default) == each for name, each in kept.items()
+            last.get(name, TABLE[name].default) == value for name, value in kept.items()
         )
 
     def write(self, run: Path) -> None:
@@ -307,7 +314,13 @@ def read_manifest(run: Path) -> Manifest:
         raise RunError(f"{path}: damaged ({error}); restore the file from a copy") from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise RunError(f"{path}: not a manifest that robin wrote")
-    _check_version(path, content)
+    made_by = shown(dict(content.get("versions") or {}).get("robin"), 20)
+    release = tuple(int(part) for part in made_by.split(".")[:2] if part.isdecimal())
+    if content["format"] != FORMAT or release < _FIRST:
+        raise RunError(
+            f"{path}: made by robin {made_by} in format {content['format']}, which robin {__version__} does not read: upgrade "
+            f'robin, or judge anew. Its ratings: pd.read_parquet("{run / SEGMENTS}")'
+        )
     if content.pop(CHECKSUM, None) != _checksum(content):
         raise RunError(
             f"{path}: damaged or changed (its checksum is of other content); restore the file from a copy"
@@ -318,25 +331,6 @@ def read_manifest(run: Path) -> Manifest:
         raise RunError(
             f"{path}: a field is missing or not known ({error}); restore the file from a copy"
         ) from None
-
-
-def _check_version(path: Path, content: Mapping[str, Any]) -> None:
-    """Raise RunError for a run of an unreleased version, or of a newer one."""
-    made_by = str(dict(content.get("versions") or {}).get("robin"))
-    if content["format"] == FORMAT and _release(made_by) >= _FIRST:
-        return
-    if _release(made_by) > _release(__version__):
-        raise RunError(
-            f"{path}: format {content['format']}, made by robin {shown(made_by, 20)}; this is {__version__}: upgrade robin"
-        )
-    raise RunError(
-        f"{path}: made by robin {shown(made_by, 20)} in a format that was never released, which robin {__version__} does not "
-        f'read. Its ratings: pd.read_parquet("{path.parent / SEGMENTS}")'
-    )
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
 def _manifest_of(content: Mapping[str, Any]) -> Manifest:
@@ -360,6 +354,11 @@ def _manifest_of(content: Mapping[str, Any]) -> Manifest:
         raise ValueError("data: run_id is none")
     _ = manifest.own_settings, manifest.last_session, manifest.decision  # these check the settings
     return manifest
+
+
+def name_of(run: Path) -> str:
+    """Return the name of the run for users: its path, or the file of scores that it was made of."""
+    return read_manifest(run).file_of_scores or str(run)
 
 
 def newest_run() -> Path:
@@ -389,7 +388,7 @@ def differences(recorded: Manifest, wanted: Manifest) -> list[str]:
 def _identity(manifest: Manifest) -> dict[str, Any]:
     """Return the facts that identify a run, by name."""
     return {  # addresses may differ from session to session
-        **{name: each.default for name, each in TABLE.items() if each.scope is Scope.RUN},
+        **_DEFAULTS,
         **{name: value for name, value in manifest.settings.items() if name != "base_url"},
         "model": ", ".join(manifest.judges),
         "answers": ", ".join(manifest.own_settings["answers"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,17 @@ from robin_cli.data.parquet_tables import batches
 from robin_cli.data.spool import Spool
 from robin_cli.data.texts import Texts, give_back, numbered_texts, numbers_of
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, StorageError, did_you_mean, shown
+from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Value
-from robin_cli.run.layout import COLUMNS, PAIRS, SEGMENTS, VARIANCES, name_of
-from robin_cli.run.tables import count_rows, opened_table, read_table, table_writer, write_table
+from robin_cli.run.layout import COLUMNS, PAIRS, SEGMENTS, VARIANCES
+from robin_cli.run.tables import (
+    column_names,
+    count_rows,
+    opened_table,
+    read_table,
+    table_writer,
+    write_table,
+)
 
 PAIRS_AT_A_TIME = 10_000
 GROUP_BYTES = 2**25
@@ -75,12 +82,12 @@ class StoredPairs(PairTable):
     @cached_property
     def ids(self) -> Texts:
         """The ids, shape (pairs,), in memory."""
-        return read_pair_ids(self.run)
+        return Texts(read_table(self.run / PAIRS, ["pair_id"]).combine_chunks()["pair_id"])
 
     @cached_property
     def has(self) -> frozenset[str]:
         """The OPTIONAL_TEXTS that any pair has."""
-        return frozenset(OPTIONAL_TEXTS.keys() & read_pair_names(self.run))
+        return frozenset(OPTIONAL_TEXTS.keys() & column_names(self.run / PAIRS))
 
     def texts(self, name: str) -> Iterator[pa.Array]:
         """Yield the column ``name``, one of TEXTS, in parts."""
@@ -105,34 +112,12 @@ class StoredPairs(PairTable):
         return values
 
 
-def read_pair_names(path: Path) -> list[str]:
-    """Return the names of the columns in pairs.parquet of the run at ``path``. StorageError if they cannot be read."""
-    with opened_table(path / PAIRS) as (_, schema):
-        return list(schema.names)
-
-
 def read_pair_batches(
     path: Path, wanted: Callable[[str], bool] = lambda _: True
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of the pairs of the run at ``path``, in batches. StorageError if they cannot be read."""
     with opened_table(path / PAIRS) as (file, schema):
         yield from batches(file, str(path / PAIRS), list(filter(wanted, schema.names)))
-
-
-def read_table_of_pairs(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
-    """Return the wanted columns of the pairs of the run at ``path``. StorageError if they cannot be read."""
-    return pa.Table.from_batches(list(read_pair_batches(path, wanted))).combine_chunks()
-
-
-def read_pair_ids(path: Path) -> Texts:
-    """Return the ids of the pairs of the run at ``path``. StorageError if they cannot be read."""
-    return Texts(read_table_of_pairs(path, "pair_id".__eq__)["pair_id"])
-
-
-def read_pairs(path: Path) -> PairTable:
-    """Read the pairs of the run at ``path`` with their texts. StorageError if they cannot be read."""
-    spool = Spool.of(read_pair_batches(path))
-    return PairTable(lambda: spool, lambda: read_columns(path))
 
 
 def _texts(paths: Sequence[Path], name: str) -> Iterator[pa.Array]:
@@ -170,41 +155,24 @@ def count_empty_responses(path: Path) -> int:
 
 def read_column_names(path: Path) -> list[str]:
     """Return the names of the further columns of the run at ``path``. StorageError if they cannot be read."""
-    if not (path / COLUMNS).exists():
-        return []
-    with opened_table(path / COLUMNS) as (_, schema):
-        return list(schema.names)
+    return column_names(path / COLUMNS) if (path / COLUMNS).exists() else []
 
 
-def read_columns(path: Path, names: Collection[str] | None = None) -> pa.Table:
+def read_columns(path: Path, names: Sequence[str] | None = None) -> pa.Table:
     """Return further columns of the run at ``path``, a row per pair: int64, double, bool or large_string.
 
     Args:
-        names: the columns to read; None for all.
+        names: the columns to read, which the run has; None for all.
 
     Raises:
-        InputError: the run has no such column. StorageError: they cannot be read.
+        StorageError: they cannot be read.
     """
-    known = read_column_names(path)
-    for name in names or ():
-        if name not in known:
-            raise InputError(f"{name_of(path)}: {_no_column(name, known)}")
-    pairs = count_rows(path / PAIRS)
+    pairs, known = count_rows(path / PAIRS), read_column_names(path)
     if not known:
         return pa.table({})
-    table = read_table(path / COLUMNS, [name for name in known if names is None or name in names])
+    table = read_table(path / COLUMNS, known if names is None else names)
     if len(table) != pairs:
         raise StorageError(
             f"{path / COLUMNS} has {len(table):,} rows, and {PAIRS} {pairs:,}; restore it from a copy"
         )
     return table.replace_schema_metadata(None)
-
-
-def _no_column(name: str, known: Sequence[str]) -> str:
-    if not known:
-        return (
-            f'no column "{shown(name)}": its data had only prompts, responses and human ratings; make a new run from data '
-            "that have the column"
-        )
-    listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
-    return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'

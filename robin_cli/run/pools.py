@@ -62,17 +62,17 @@ def load_pools(
         attribute = space.attribute_of(arm)
         pool = panel_pool(space.judge_of(arm), attribute) if is_panel else attribute
         by_name.setdefault(pool, []).append(arm)
-    groups, found = run.pairs.groups if grouped else None, {}
+    groups, named = run.pairs.groups if grouped else None, {}
     for pool, arms in by_name.items():
         pairs, human = space.pair[arms], run.human.get(space.attribute_of(arms[0]))
-        found[pool] = Pool(
+        named[pool] = Pool(
             pool,
             tuple(space.pair_ids[pair] for pair in pairs.tolist()),
             tuple(ratings[arm] for arm in arms),
             human=None if human is None else human[pairs],
             groups=None if groups is None else numbered(groups[pairs].tolist())[0],
         )
-    return found
+    return named
 
 
 def ratings_by_arm(run: RunData) -> Sequence[IntArray]:

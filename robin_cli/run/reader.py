@@ -13,21 +13,22 @@ import pyarrow.compute as pc
 from robin_cli.data.pair_table import OPTIONAL_TEXTS
 from robin_cli.data.texts import Texts, give_back
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.records import as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import COUNTED, RATED, Fold
 from robin_cli.run.inquiry import Inquiry
-from robin_cli.run.layout import name_of
+from robin_cli.run.layout import PAIRS
 from robin_cli.run.manifest import Manifest, read_manifest
 from robin_cli.run.pair_files import (
     StoredPairs,
     read_column_names,
     read_columns,
     read_numbers,
-    read_table_of_pairs,
 )
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.segments import judgments_by_arm, read_judgments
+from robin_cli.run.tables import column_names, read_table
 
 _TEXTS = {"prompt", "response", *OPTIONAL_TEXTS}
 
@@ -40,12 +41,12 @@ class StoredRun(Inquiry):
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
-        self.own, self.seed = manifest.own_settings, manifest.seed
+        self.run_settings, self.seed = manifest.own_settings, manifest.seed
 
     @property
     def name(self) -> str:
         """The run's name for users."""
-        return name_of(self.path)
+        return self.manifest.file_of_scores or str(self.path)
 
     @cached_property
     def pairs(self) -> StoredPairs:  # type: ignore[override]  # read on first use
@@ -92,16 +93,6 @@ class RunData(StoredRun):
         return read_numbers([self.path], "prompt")
 
     @cached_property
-    def responses(self) -> IntArray:
-        """The number of each pair's response, shape (pairs,), as :attr:`prompts`."""
-        return read_numbers([self.path], "response")
-
-    @cached_property
-    def columns(self) -> pa.Table:
-        """All further columns of the data, a row per pair. StorageError if they cannot be read."""
-        return self.pairs.columns
-
-    @cached_property
     def column_names(self) -> Sequence[str]:
         """The names of the further columns of the data, in order. StorageError if they cannot be read."""
         return read_column_names(self.path)
@@ -112,6 +103,8 @@ class RunData(StoredRun):
         Raises:
             InputError: there is no such column. StorageError: it cannot be read.
         """
+        if name not in self.column_names:
+            raise InputError(f"{self.name}: {_no_column(name, self.column_names)}")
         values = read_columns(self.path, [name])[name].to_pylist()
         return [None if value is None else as_text(value) for value in values]
 
@@ -133,13 +126,10 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
         StorageError: its files are damaged, or not of one run.
     """
     manifest = read_manifest(path)
-    table = read_table_of_pairs(path, lambda name: name not in _TEXTS)
-    human = {
-        name: table[name].fill_null(np.nan).to_numpy()
-        for name in table.column_names
-        if name != "pair_id"
-    }
+    names = [name for name in column_names(path / PAIRS) if name not in _TEXTS]
+    table = read_table(path / PAIRS, names).combine_chunks()
     space = space_of(manifest, Texts(table["pair_id"]))
+    human = {name: table[name].fill_null(np.nan).to_numpy() for name in names if name != "pair_id"}
     kept = [name for name in JUDGMENTS.names if name in {*RATED, *columns}]
     fold, arms, parts = Fold(space), [np.empty(0, np.int64)], [_no_judgments(kept)]
     for arm, judgments in judgments_by_arm(path, space, {*COUNTED, *kept}):
@@ -172,3 +162,13 @@ def count_answers(path: Path) -> tuple[int, int]:
         spent += int(pc.sum(pc.not_equal(table["status"], "failed")).as_py() or 0)
         ratings += len(table) - table["rating"].null_count
     return spent, ratings
+
+
+def _no_column(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return (
+            f'no column "{shown(name)}": its data had only prompts, responses and human ratings; make a new run from data '
+            "that have the column"
+        )
+    listed = ", ".join(map(shown, known[:12])) + (", …" if len(known) > 12 else "")
+    return f'no column "{shown(name)}" in its data, which have {listed}{did_you_mean(name, known)}'

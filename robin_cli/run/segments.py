@@ -161,7 +161,7 @@ def gathered(tables: Iterable[pa.Table], *, nbytes: int | None = None) -> Iterat
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
-        is_large = nbytes is not None and sum(each.nbytes for each in waiting) >= nbytes
+        is_large = nbytes is not None and sum(part.nbytes for part in waiting) >= nbytes
         if is_large or sum(map(len, waiting)) >= _ROWS_AT_ONCE:
             yield pa.concat_tables(waiting)
             waiting = []

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -86,7 +86,7 @@ class RunStore(StoredRun):
     ) -> RunStore:
         """Make a new run at ``path``, a folder that does not exist or is empty.
 
-        The manifest is written last: a folder without one holds no answers and may be made anew.
+        The manifest is written last: a folder that a killed robin left without one is made anew.
 
         Args:
             variances: the variances that the scheduler starts with, shape (K,).
@@ -97,38 +97,22 @@ class RunStore(StoredRun):
             RunError: the folder holds something else, or another robin is at work in it.
             StorageError: the disk refuses.
         """
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            foreign = _foreign_in(path)
-        except OSError as error:
-            raise RunError(
-                f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
-            ) from error
-        if foreign:
-            raise RunError(
-                f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
-            )
-        with ExitStack() as undone:
-            lock = RunLock(path)
-            undone.callback(lock.release)
-            with writing(path):
-                _remove_remains(path)
-                table, run_id = PairTable.of(pairs), new_run_id()
-                has_columns = bool(table.columns.num_columns)
-                manifest = manifest.with_data(run_id=run_id, has_columns=has_columns)
-                if register is not None:
-                    register(run_id)
-                write_data(path, table, variances)
-                Journal.create(path / JOURNAL, manifest.run_id, 1).close()
-                store = cls(path, manifest, lock)
-                store.pairs = table  # type: ignore[assignment]  # a new run's pairs are not read back
-                undone.callback(store._journal.close)
-                if session is None:
-                    manifest.write(path)
-                else:
-                    store.announce(session)
-            undone.pop_all()
-        return store
+        _make_folder(path)
+        with _locked(path) as lock:
+            table, run_id = PairTable.of(pairs), new_run_id()
+            has_columns = bool(table.columns.num_columns)
+            manifest = manifest.with_data(run_id=run_id, has_columns=has_columns)
+            if register is not None:
+                register(run_id)
+            write_data(path, table, variances)
+            Journal.create(path / JOURNAL, run_id, 1).close()
+            store = cls(path, manifest, lock)
+            store.pairs = table  # type: ignore[assignment]  # a new run's pairs are not read back
+            if session is None:
+                manifest.write(path)
+            else:
+                store.announce(session)
+            return store
 
     @classmethod
     def open(cls, path: Path) -> RunStore:
@@ -139,16 +123,10 @@ class RunStore(StoredRun):
             StorageError: its files are damaged.
         """
         read_manifest(path)  # RunError if the folder is not a run: do not lock it then
-        with ExitStack() as undone:
-            lock = RunLock(path)
-            undone.callback(lock.release)
-            with writing(path):
-                _remove_remains(path)
-                # git does not copy empty folders
-                (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
-                store = cls(path, read_manifest(path), lock)
-            undone.pop_all()
-        return store
+        with _locked(path) as lock:
+            # git does not copy empty folders
+            (path / SEGMENTS).mkdir(mode=0o700, exist_ok=True)
+            return cls(path, read_manifest(path), lock)
 
     @property
     def variances(self) -> FloatArray | None:
@@ -314,14 +292,59 @@ class RunStore(StoredRun):
         self._sealed_since_state = 0
 
 
+def write_run(
+    path: Path, manifest: Manifest, pairs: Iterable[Pair], judgments: Sequence[Mapping[str, Any]]
+) -> None:
+    """Make a finished run of judgments that are all known. OSError or StorageError if the disk refuses."""
+    path.mkdir(mode=0o700)
+    run_id = new_run_id()
+    write_data(path, PairTable.of(pairs), None)
+    write_segment(journal_table(path, judgments), path, run_id, 1)
+    Journal.create(path / JOURNAL, run_id, 2).close()
+    finished = manifest.with_data(run_id=run_id).with_session(in_flight=0).with_session_end()
+    finished.write(path)
+
+
+def _make_folder(path: Path) -> None:
+    """Make the folder of a new run. RunError if it holds more than what a killed robin left before its first answer."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        foreign = _foreign_in(path)
+        journal = (path / JOURNAL).read_bytes() if (path / JOURNAL).exists() else b""
+    except OSError as error:
+        raise RunError(
+            f"{path}: no run can be kept here ({error.strerror}); name another folder with --run"
+        ) from error
+    if foreign:
+        raise RunError(
+            f"{path}: not empty, and not a run (it holds {foreign[0]}); name another folder with --run"
+        )
+    if any((path / SEGMENTS).glob("*.parquet")) or journal.count(b"\n") > 1:
+        raise RunError(
+            f"{path}: holds answers, and no {MANIFEST}; restore it from a copy, or name another folder with --run"
+        )
+
+
+@contextmanager
+def _locked(run: Path) -> Iterator[RunLock]:
+    """Lock a run, and remove the temporary files of killed processes. The lock stays unless the body fails.
+
+    Raises:
+        RunError: another robin is at work on it. StorageError: the disk refuses.
+    """
+    lock = RunLock(run)
+    try:
+        with writing(run):
+            for folder in (run, run / SEGMENTS, run / BATCHES):
+                for path in folder.glob(TEMPORARY):
+                    path.unlink()
+            yield lock
+    except BaseException:
+        lock.release()
+        raise
+
+
 def _foreign_in(run: Path) -> list[str]:
     """Return the sorted names in a folder that neither a run nor a killed robin left there. OSError if it cannot be listed."""
     names = sorted(file.name for file in run.iterdir())
     return [name for name in names if name not in _FILES and not fnmatch(name, TEMPORARY)]
-
-
-def _remove_remains(run: Path) -> None:
-    """Remove the temporary files of killed processes. The caller must have the run's lock."""
-    for folder in (run, run / SEGMENTS, run / BATCHES):
-        for path in folder.glob(TEMPORARY):
-            path.unlink()

@@ -65,6 +65,12 @@ def read_table(path: Path, columns: Sequence[str], rows: int = 2**14) -> pa.Tabl
         return pa.Table.from_batches(parts, fields)
 
 
+def column_names(path: Path) -> list[str]:
+    """Return the names of the columns of a Parquet file. StorageError if it is damaged."""
+    with opened_table(path) as (_, schema):
+        return list(schema.names)
+
+
 def count_rows(path: Path) -> int:
     """Return the number of rows of a Parquet file. StorageError if it is damaged."""
     with opened_table(path) as (file, _):

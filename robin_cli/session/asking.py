@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.model.space import Coordinates
-from robin_cli.session.urgency import IN_WARM_UP
 
 KNOWN_FOR_EACH_PENDING = 4
 
@@ -79,33 +77,3 @@ def reopen_arms(arms: WritableArms, judge: Coordinates, failed: Sequence[int] = 
     streak = arms.columns.streak
     streak[(streak >= RETIRE_AFTER) & ~is_rated[judge]] = 0
     streak[list(failed)] = 0
-
-
-def overtaking(
-    urgency: FloatArray,
-    calls: IntArray,
-    judge: Coordinates,
-    waiting: FloatArray,
-    judge_of_all: Coordinates,
-) -> NDArray[np.bool_]:
-    """Return whether each arm would take calls from arms that wait for another judge: a quick judge must not.
-
-    An arm may be ahead of a more urgent one by a quarter of its calls; none may begin to adapt while an arm of another judge
-    waits in its warm-up.
-
-    Args:
-        urgency, calls, judge: of the arms that might be asked, shape (arms,) each.
-        waiting: the urgency of arms that wait for calls under way, or failed; NEVER for the others, shape (K,).
-        judge_of_all: shape (K,).
-    """
-    judges = np.arange(int(judge_of_all.max(initial=0)) + 1)
-    foremost = np.array([waiting[judge_of_all == each].max(initial=-np.inf) for each in judges])
-    of_others = np.array([foremost[judges != each].max(initial=-np.inf) for each in judges])
-    rival = of_others[judge]
-    lead = np.maximum(1, calls // KNOWN_FOR_EACH_PENDING)
-    with np.errstate(invalid="ignore"):
-        # Without a warm-up, an arm without a call waits while one of another judge is twice as urgent.
-        is_behind = np.where(
-            calls > 0, urgency * calls < rival * (calls - lead), urgency < rival / 2
-        )
-    return (urgency <= IN_WARM_UP) & ((rival > IN_WARM_UP) | is_behind)

@@ -30,11 +30,6 @@ class CallBudget:
         self.available = self.total - spent
 
     @property
-    def left(self) -> int:
-        """Units not spent yet, reserved or not."""
-        return self.total - self.spent
-
-    @property
     def exhausted(self) -> bool:
         """Whether every unit is spent; units still reserved may come back."""
         return self.spent >= self.total
@@ -73,20 +68,6 @@ class MoneyBudget:
         first_alone: see above; False if many calls go out at a time, before any can be paid.
     """
 
-    __slots__ = (
-        "_dearest",
-        "_factor",
-        "_first_alone",
-        "_known",
-        "_under_way",
-        "is_budget",
-        "limit",
-        "lost",
-        "reached",
-        "reserved",
-        "spent",
-    )
-
     def __init__(
         self,
         limit: float | None,
@@ -121,13 +102,6 @@ class MoneyBudget:
             return False
         return self._taken(most, 1) <= self.limit
 
-    def reserve(self, most: float, judge: int = 0) -> None:
-        """Reserve ``most`` for a call about to be made; ValueError if it does not fit."""
-        if not self.covers(most, judge):
-            taken = self._taken(0.0, 0)
-            raise ValueError(f"${most:.6f} do not fit into ${self.limit} with ${taken:.6f} taken")
-        self.hold(most, judge)
-
     def end(self, most: float) -> None:
         """Mark the budget as reached, as the next call may cost ``most``.
 
@@ -147,7 +121,7 @@ class MoneyBudget:
         self.reached = True
 
     def hold(self, most: float, judge: int = 0) -> None:
-        """Reserve ``most`` for a call that is under way already, whether it fits or not."""
+        """Reserve ``most`` for a call, whether it fits or not."""
         self.reserved += most
         self._under_way[judge] += 1
 

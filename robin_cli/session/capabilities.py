@@ -16,7 +16,7 @@ from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.failover import Failover
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
-from robin_cli.judges.replies import Completion, Outcome
+from robin_cli.judges.replies import Completion
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.judge_spec import JudgeSpec
@@ -117,10 +117,10 @@ async def look_at(
     try:
         decided = await _decided(decider, prompts)
         of_endpoint = {"endpoint": base_url, "price": words, "decisions": decided}
-        found = await _seen(judge, patient, prompts, cost, **of_endpoint)
-        if not isinstance(found, Failure) or not decided.startswith("yes"):
-            return found
-        chat = found.detail
+        seen = await _seen(judge, patient, prompts, cost, **of_endpoint)
+        if not isinstance(seen, Failure) or not decided.startswith("yes"):
+            return seen
+        chat = seen.detail
     except EndpointError as error:
         if not decided.startswith("yes"):
             raise
@@ -168,7 +168,7 @@ async def _seen(
     logprobs = await _with_logprobs(judge, messages)
     with_tokens = logprobs.answers if isinstance(logprobs, Completion) else ()
     seeded = [await patient.ask(Question(messages, seed=_SEED)) for _ in range(2)]
-    others = [await patient.ask(Question(each)) for each in swapped]
+    others = [await patient.ask(Question(message)) for message in swapped]
     answer = first.answers[0]
     came = several.answers if isinstance(several, Reply) else ()
     rating, expected = _read(answer, scale, kind), NO_EXPECTATION
@@ -176,9 +176,9 @@ async def _seen(
         text = with_tokens[0].text
         if (at := kind.place(text)) is not None:
             expected = expectation_of(kind, tokens, text, at, scale)
-    verdicts = [_verdict(each, scale, kind) for each in (first, *others)]
+    verdicts = [_verdict(reply, scale, kind) for reply in (first, *others)]
     of_verdicts = dict(zip(("verdict", "verdict_swapped"), verdicts, strict=False))
-    has_logprobs = any(each.tokens for each in with_tokens)
+    has_logprobs = any(choice.tokens for choice in with_tokens)
     answered = (first, several, logprobs, *seeded, *others)
     return Capabilities(
         **of_endpoint,
@@ -199,15 +199,15 @@ async def _seen(
         short_levels=bool(others) or scale.is_of_digits,
         usage=not first.usage.estimated,
         usage_of_several=isinstance(several, Reply) and not several.usage.estimated,
-        repeats={each.text for each in came} == {answer.text},
+        repeats={choice.text for choice in came} == {answer.text},
         system_role=judge.dialect.takes_system,
         parameters=sorted(_parameters(judge)),
-        requests=sum(isinstance(each, Reply | Completion) for each in answered)
+        requests=sum(isinstance(outcome, Reply | Completion) for outcome in answered)
         + of_endpoint["decisions"].startswith("yes"),
     )
 
 
-async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Outcome:
+async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> object:
     """Ask for an answer with as many log probabilities per token as a run, or, if refused, with fewer."""
     outcome = await judge.probe(messages, {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
     if isinstance(outcome, Completion) or _may_pass(outcome):
@@ -215,7 +215,7 @@ async def _with_logprobs(judge: OpenAIJudge, messages: Sequence[Message]) -> Out
     return await judge.probe(messages, {"logprobs": True, "top_logprobs": _FEW_LOGPROBS})
 
 
-def _may_pass(problem: Outcome) -> bool:
+def _may_pass(problem: object) -> bool:
     return isinstance(problem, Failure) and not problem.refused
 
 
@@ -240,7 +240,7 @@ def _parameters(judge: OpenAIJudge) -> set[str]:
 def _seed(judge: OpenAIJudge, seeded: Sequence[Reply | Failure]) -> str:
     if "seed" not in _parameters(judge):
         return "refused"
-    texts = [each.answers[0].text for each in seeded if isinstance(each, Reply)]
+    texts = [reply.answers[0].text for reply in seeded if isinstance(reply, Reply)]
     if len(texts) < len(seeded):
         return "unknown"
     return "honoured" if texts[0] == texts[1] else "accepted"

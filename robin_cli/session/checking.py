@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from robin_cli.judges.functions import check_known
 from robin_cli.model.errors import InputError
-from robin_cli.session.elsewhere import carrier_of
+from robin_cli.session.carriers import carrier_of
 from robin_cli.session.money import prices_of
 from robin_cli.settings.resolve import Resolved
 from robin_cli.settings.table import IN_PYTHON

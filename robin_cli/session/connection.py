@@ -19,8 +19,8 @@ from robin_cli.judges.retrying import PATIENCE_S, Retrying
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.judge_spec import WITHOUT_KEY, JudgeSpec
 from robin_cli.run.manifest import Manifest
-from robin_cli.session.elsewhere import Reach, Target, asked_here
 from robin_cli.session.money import prices_at, prices_of
+from robin_cli.session.targets import Reach, Target, asked_here
 from robin_cli.settings.resolve import Resolved
 
 AUTO_CEILING = 1024

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from robin_cli.ask.asking import Interview
-from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace
@@ -16,9 +15,11 @@ from robin_cli.run.fold import Fold
 from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.store import RunStore
 from robin_cli.session.diagnostics import Diagnostics
-from robin_cli.session.health import Fuse
+from robin_cli.session.health import STALL_S, Health
+from robin_cli.session.inputs import recorded_prompts
 from robin_cli.session.logprob_trial import LogprobTrial
 from robin_cli.session.planner import Ticket
+from robin_cli.settings.resolve import Resolved
 
 _MOST_DRAWS = 2**31
 
@@ -34,10 +35,10 @@ class RunDesk:
         names: the judges' names for messages; [""] for a single judge.
     """
 
-    def __init__(
-        self, store: RunStore, fold: Fold, prompts: PromptSet, notify: Callable[[str], None]
-    ) -> None:
-        manifest, space, noun = store.manifest, store.space, prompts.kind.noun
+    def __init__(self, store: RunStore, fold: Fold, notify: Callable[[str], None]) -> None:
+        manifest, space = store.manifest, store.space
+        prompts = recorded_prompts(manifest)
+        noun = prompts.kind.noun
         self._asks_together = list(map(prompts.asks_together, manifest.answers))
         self._store, self._space, self._arms = store, space, fold.arms
         self._reasons = fold.reasons  # by arm, why its last answer had no rating
@@ -50,16 +51,24 @@ class RunDesk:
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
+                name,
                 # a decision model draws nothing: its answers may be equal
                 temperature=manifest.settings["temperature"] * (answers != "decisions"),
                 arms=int((space.judge == 0).sum()),
-                notify=lambda line, who=f"{name}: " if name else "": notify(who + line),  # type: ignore[misc]
+                notify=notify,
                 run=store.path,
                 noun=noun,
             )
             for name, answers in zip(names, manifest.answers, strict=True)
         ]
-        self._fuses = [Fuse(name, noun) for name in names]
+
+    def health(self, resolved: Resolved) -> list[Health]:
+        """Return the health of each judge at the begin of a session."""
+        stall_s, pairs = max(STALL_S, 2 * resolved.timeout_s), len(self._store.pairs)
+        return [
+            Health(name, at_endpoint=resolved.at_endpoints, stall_s=stall_s, pairs=pairs)
+            for name in self.names
+        ]
 
     def judge_of(self, arm: int) -> int:
         """Return the number of an arm's judge."""
@@ -115,10 +124,7 @@ class RunDesk:
             self._reasons[arm] = reason
         if reason == "truncated" and not judgments[-1].counts:
             self._record_longer(judgments[-1].judge)
-        for judgment in judgments:
-            self._diagnostics[judge].look(arm, judgment)
-        if self._fuses:
-            self._fuses[judge].look(judgments)
+        self._diagnostics[judge].look(arm, judgments)
 
     def _record_longer(self, judge: str) -> None:
         """Make later sessions allow longer answers from the start."""
@@ -129,11 +135,11 @@ class RunDesk:
 
 def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
     """Return a function that tells whether a call, by arm and draw, has a judgment on disk."""
-    found = [
+    parts = [
         np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())
         for arm, judgments in judgments_by_arm(store.path, space, ["draw"])
     ]
-    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    keys = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
     def is_judged(arm: int, draw: int) -> bool:
         at = int(np.searchsorted(keys, arm * _MOST_DRAWS + draw))

@@ -1,13 +1,20 @@
-"""Early warnings about answers: a cached judge, one that cannot follow the format, one that rates all alike."""
+"""What a judge's answers show: a session ends if they never have a rating, and other trouble is reported once, and early."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from robin_cli.model.errors import typed
-from robin_cli.model.records import Judgment, counted
+from robin_cli.judges.bodies import one_line
+from robin_cli.model.errors import EndpointError, typed
+from robin_cli.model.records import UNREADABLE, Judgment, counted
+
+ANSWERS = 50
+"""One of a judge's first so many answers in a session must have a rating."""
+
+_UNREADABLE = 25
+"""A session ends after so many replies in a row that cannot be read."""
 
 _SAME_ANSWERS = 20
 _LOOKED_AT = 1_000
@@ -16,12 +23,17 @@ _LOOKED_AT = 1_000
 _TELLING_LENGTH = 24
 """Shorter answers, such as a bare "Rating: 4", are often the same without a cache."""
 
-_ENOUGH = 20
-_UNPARSED_SHARE = 0.05
-_ALIKE = 50
-_ALIKE_ARMS = 10
+_ENOUGH, _UNPARSED_SHARE = 20, 0.05
+_ALIKE, _ALIKE_ARMS = 50, 10
+_EXCERPT = 160
 
-_REMEDIES = {
+_CURES = {
+    "truncated": "They were cut off: raise --max-tokens",
+    "empty": "They hold no text: raise --max-tokens if the model thinks first, or take one that is made for chat",
+    "refused": "The judge declines: take another --model, or another --template",
+    "filtered": "The endpoint filters them: take another --model or --base-url",
+}
+_HINTS = {
     "truncated": "they were cut off: raise --max-tokens in a new run, above all for a model that thinks",
     "filtered": "the endpoint filters them: see which pairs with {export}",
     "refused": "the judge declines to rate them: another judge may not",
@@ -31,11 +43,12 @@ _READ_THEM = "read some with {export}; --answers json or text, or another --mode
 
 
 class Diagnostics:
-    """Looks at every judgment of a session, and warns once of each kind of trouble.
+    """Looks at the answers of one judge in a session.
 
     Args:
+        judge: its name, for messages; "" for a single judge.
         temperature: the run's; at 0, equal answers are expected.
-        arms: the number of the run's arms.
+        arms: the number of the judge's arms.
         notify: gets a line per warning.
         run: the run directory, for the commands in a line.
         noun: "rating" or "verdict".
@@ -43,47 +56,72 @@ class Diagnostics:
 
     def __init__(
         self,
+        judge: str = "",
         *,
-        temperature: float,
-        arms: int,
-        notify: Callable[[str], None],
-        run: Path,
+        temperature: float = 0.0,
+        arms: int = 0,
+        notify: Callable[[str], None] = lambda _: None,
+        run: Path = Path(),
         noun: str = "rating",
     ) -> None:
+        self._name, self._noun = f"{judge}: " if judge else "", noun
         self._export = f"robin export {typed(run)} --what judgments"
-        self._temperature = temperature
-        self._noun = noun
+        self._temperature, self._notify = temperature, notify
         self._alike_arms = min(_ALIKE_ARMS, arms)
-        self._notify = notify
-        self._answers = 0
-        self._reasons: Counter[str] = Counter()
-        self._ratings: Counter[float] = Counter()
-        self._arms_seen: set[int] = set()
-        self._first_texts: dict[int, str] = {}
-        self._repeated = 0
-        self._open = {"repeats", "unparsed", "alike"}
+        self._answers = self._unread = self._repeated = self._tokens = 0
+        self._reasons = Counter[str]()
+        self._ratings = Counter[float]()
+        self._arms_seen, self._first_texts = set[int](), dict[int, str]()
+        self._example = ""  # an answer without a rating
+        self._checks = [self._repeats, self._unparsed, self._alike]
 
-    def look(self, arm: int, judgment: Judgment) -> None:
-        """Look at another judgment of ``arm``."""
-        if not self._open or not judgment.counts:
+    def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
+        """Look at the judgments of one request of ``arm``; failed calls are not answers.
+
+        Raises:
+            EndpointError: too many answers had no rating, or could not be read.
+        """
+        answers = [judgment for judgment in judgments if judgment.counts]
+        for judgment in answers:
+            self._answers += 1
+            if judgment.value is None:
+                self._reasons[judgment.reason or "missing"] += 1
+                self._example = self._example or _beginning(judgment.text)
+                self._tokens = max(self._tokens, judgment.completion_tokens or 0)
+            else:
+                self._ratings[judgment.value] += 1
+            for check in list(self._checks):
+                if (line := check(arm, judgment)) is not None:
+                    self._checks.remove(check)
+                    if line:
+                        self._notify(f"{self._name}{line}")
+        if answers:
+            self._unread = self._unread + 1 if answers[0].reason == UNREADABLE else 0
+            self._check_ratings(answers[0])
+
+    def _check_ratings(self, first: Judgment) -> None:
+        if self._unread >= _UNREADABLE:
+            raise EndpointError(
+                f"{self._name}{self._unread} replies in a row cannot be read, and count as paid for: "
+                f"{_beginning(first.text)}; mend the server, then robin resume"
+            )
+        if self._ratings or self._reasons.total() < ANSWERS:
             return
-        self._answers += 1
-        if judgment.reason is not None:
-            self._reasons[judgment.reason] += 1
-        if judgment.value is not None:
-            self._ratings[judgment.value] += 1
-        for name, check in (
-            ("repeats", self._repeats),
-            ("unparsed", self._unparsed),
-            ("alike", self._alike),
-        ):
-            if name in self._open and (line := check(arm, judgment)) is not None:
-                self._open.discard(name)
-                if line:
-                    self._notify(line)
+        reason = self._reasons.most_common(1)[0][0]
+        looks = f"None has any text, after up to {self._tokens:,} tokens"
+        if self._example:
+            looks = f'One of them: "{self._example}"'
+        cure = _CURES.get(reason, "Try --answers json or text, or another --model")
+        raise EndpointError(
+            f"{self._name}the first {self._reasons.total()} answers have no {self._noun}: "
+            f"{counted(self._reasons, self._noun)}. {looks}. "
+            f"{cure}, in a new run; robin check shows a raw reply. If the server "
+            "was at fault, mend it and go on with robin resume"
+        )
+
+    # Each check returns a warning, "" to end the check, None to go on with it.
 
     def _repeats(self, arm: int, judgment: Judgment) -> str | None:
-        """Return a warning, "" to end this check, None to go on with it."""
         if not self._temperature:
             return ""
         if judgment.value is None or len(judgment.text) < _TELLING_LENGTH:
@@ -104,23 +142,29 @@ class Diagnostics:
         )
 
     def _unparsed(self, _arm: int, _judgment: Judgment) -> str | None:
-        unparsed = sum(self._reasons.values())
+        unparsed = self._reasons.total()
         if self._answers < _ENOUGH or unparsed <= _UNPARSED_SHARE * self._answers:
             return None
-        reason = self._reasons.most_common(1)[0][0]
+        hint = _HINTS.get(self._reasons.most_common(1)[0][0], _READ_THEM)
         return (
             f"{unparsed} of {self._answers} answers carry no {self._noun} ({counted(self._reasons, self._noun)}); "
-            f"{_REMEDIES.get(reason, _READ_THEM).format(export=self._export)}. They are paid for and count"
+            f"{hint.format(export=self._export)}. They are paid for and count"
         )
 
     def _alike(self, arm: int, _judgment: Judgment) -> str | None:
         self._arms_seen.add(arm)
         if len(self._ratings) > 1:
             return ""
-        if sum(self._ratings.values()) < _ALIKE or len(self._arms_seen) < self._alike_arms:
+        if self._ratings.total() < _ALIKE or len(self._arms_seen) < self._alike_arms:
             return None
         (rating,) = self._ratings
         return (
             f"the first {self._answers} answers, over {len(self._arms_seen)} pairs, all rate {rating:g}: does the judge read "
             f"the responses? Look at its questions (robin render) and its answers ({self._export})"
         )
+
+
+def _beginning(text: str) -> str:
+    """Return the beginning of an answer on one line, without characters that would control a terminal."""
+    shown = one_line(text[: 4 * _EXCERPT])
+    return shown if len(shown) <= _EXCERPT else f"{shown[:_EXCERPT]}…"

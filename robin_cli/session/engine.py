@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +16,8 @@ from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import Judgment
 from robin_cli.session.asking import NO_END
-from robin_cli.session.books import Books, Call, Carrier, Idle
+from robin_cli.session.carriers import Carrier
+from robin_cli.session.ledger import Call, Idle, Ledger
 from robin_cli.session.planner import Found
 from robin_cli.session.stop import GRACE_S, end_all
 
@@ -36,21 +38,19 @@ class Engine(Carrier):
     """Asks ``judges``, at least one, call by call.
 
     With one judge, a call is chosen once there is a permit for it, so that the choice uses the newest answers. With several
-    judges, the planner chooses the judge too: otherwise a quick judge would take calls from a slow one's arms. So a call is
-    chosen first, and then waits for a permit of its judge. A judge that has as many calls as it takes is left out, so that the
-    others go on.
+    judges the planner chooses the judge too. So a call is chosen first, and its judge is held until it has a permit.
     """
 
-    def __init__(self, books: Books, judges: Sequence[Failover]) -> None:
-        self._books = books
-        self._judges = judges
-        self._health = books.health
-        books.stats.under_way = lambda: sum(judge.under_way for judge in judges)
-        books.stats.limiters = [limiter for judge in judges for limiter in judge.limiters]
-        limiters = books.stats.limiters
+    def __init__(self, ledger: Ledger, judges: Sequence[Failover]) -> None:
+        self._ledger = ledger
+        self._judges = ledger.judges = judges
+        self._health = ledger.health
+        ledger.stats.under_way = lambda: sum(judge.under_way for judge in judges)
+        ledger.stats.limiters = [limiter for judge in judges for limiter in judge.limiters]
+        limiters = ledger.stats.limiters
         ceiling = sum({each.together[0]: each.ceiling for each in limiters}.values())
         self._alone = len(judges) == 1
-        planner = books.planner
+        planner = ledger.planner
         # With one call at a time, each answer is on disk before the next call is chosen. Else the next call waits for the disk
         # only if more answers do than a quarter of the calls at a time: a power cut loses those, and the calls under way.
         self._in_turn = min(ceiling, planner.budget.available) <= 1
@@ -63,9 +63,9 @@ class Engine(Carrier):
         fixed = sum({each.together[0]: each.fixed or 0 for each in limiters}.values())
         self._enough = max(planner.enough, fixed)
         self._calls: set[asyncio.Task[None]] = set()
-        self._begun = [0] * len(judges)  # calls without an outcome
-        self._prompts = 0  # bytes of their prompts
-        self._in_line = 0  # calls of begun visits that wait for a permit
+        self._begun = 0  # calls without an outcome
+        self._prompts = 0  # bytes of the prompts of calls without an outcome
+        self._in_line = Counter[int]()  # calls that wait for a permit of each judge
         self._is_at_one = len(limiters) == 1
         self._thinking: set[asyncio.Task[None]] = set()  # the planner's work in threads
         planner.elsewhere = self._elsewhere
@@ -73,9 +73,11 @@ class Engine(Carrier):
 
     async def run(self) -> None:
         """See :meth:`Carrier.run`."""
-        books = self._books
+        ledger = self._ledger
         working = asyncio.create_task(self._begin_calls())
-        ends = [asyncio.create_task(each.wait()) for each in (books.stop.requested, books.ended)]
+        ends = [
+            asyncio.create_task(event.wait()) for event in (ledger.stop.requested, ledger.ended)
+        ]
         try:
             await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -84,13 +86,13 @@ class Engine(Carrier):
                 task.cancel()
             came = await asyncio.gather(working, *ends, return_exceptions=True)
             await self._let_finish()
-        for error in (books.error, came[0]):
+        for error in (ledger.error, came[0]):
             if isinstance(error, Exception):
                 raise error
 
     @property
     def _is_over(self) -> bool:
-        return self._is_stopping or self._books.error is not None
+        return self._is_stopping or self._ledger.error is not None
 
     async def _begin_calls(self) -> None:
         """Choose and begin calls, as soon as possible. Only here a run waits until it may ask."""
@@ -121,21 +123,13 @@ class Engine(Carrier):
                 permit = taken
 
     def _must_wait(self) -> bool:
-        room = self._alone or len(self._full) < len(self._judges)
-        unwritten = self._books.unwritten
+        unwritten = self._ledger.unwritten
         return (
             unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
-            or (self._in_line > 0 and self._is_at_one)  # first, as their prompt is in the cache
-            or (self._in_turn and bool(any(self._begun) or unwritten or self._thinking))
-            or not room
+            or len(self._held) == len(self._judges)
+            or (self._in_turn and bool(self._begun or unwritten or self._thinking))
         )
-
-    @property
-    def _full(self) -> frozenset[int]:
-        """The judges that have as many calls as they take, those that wait included."""
-        begun = enumerate(zip(self._begun, self._judges, strict=True))
-        return frozenset(number for number, (calls, judge) in begun if calls >= judge.bears)
 
     def _elsewhere(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
         """Do ``work`` in a thread: a fit of a thousand systems, or a look at a million arms, would delay the answers."""
@@ -144,49 +138,61 @@ class Engine(Carrier):
             try:
                 then(await asyncio.to_thread(work))
             except Exception as error:  # noqa: BLE001  # it ends the run
-                self._books.end(error)
+                self._ledger.end(error)
             finally:
                 self._thinking.discard(task)
-                self._books.changed.set()
+                self._ledger.changed.set()
 
         task = asyncio.create_task(think())
         self._thinking.add(task)
 
     def _next(self, permit: Permit | None) -> Call | Idle:
         """Choose a call for ``permit``, which is released if there is none. Errors end the run."""
-        books, found = self._books, Idle.WAIT
+        ledger, idle = self._ledger, Idle.WAIT
         try:
-            held = () if self._alone else self._full
             # With one call a request, permits limit the calls under way; the rest of a visit waits for its first.
             takes_several = any(judge.most_samples > 1 for judge in self._judges)
-            books.planner.enough = self._enough if takes_several else NO_END
-            call = books.choose(self._judges, books.longest, held=held)
+            ledger.planner.enough = self._enough if takes_several else NO_END
+            call = ledger.choose(ledger.longest, self._held)
             if isinstance(call, Call):
-                call.permit, permit = permit, None
+                taken = permit or self._judges[call.judge].take()
+                call.permit, permit = taken if isinstance(taken, Permit) else None, None
                 self._count(call)
                 return call
             if isinstance(call, Idle):
-                found = call
+                idle = call
             elif (
-                not books.planner.budget.reserved
+                not ledger.planner.budget.reserved
             ):  # else a call under way may cost less than the money set aside for it
-                found = books.end_of_money(call)
+                idle = ledger.end_of_money(call)
         except Exception as error:  # noqa: BLE001  # it ends the run
-            books.end(error)
+            ledger.end(error)
         finally:
             if permit is not None:
                 permit.release()
-        return found
+        return idle
 
     def _count(self, call: Call) -> None:
         call.size = self._size(call.question)
-        self._begun[call.judge] += 1
+        self._begun += 1
         self._prompts += call.size
+        self._in_line[call.judge] += self._holds(call)
+
+    def _holds(self, call: Call) -> bool:
+        """Return whether no other call of its judge is chosen before this one has a permit.
+
+        The rest of a visit goes first too, as its prompt is in the cache, unless there are other addresses to go on at.
+        """
+        return call.permit is None and (call.at is None or self._is_at_one)
+
+    @property
+    def _held(self) -> Collection[int]:
+        return [judge for judge, calls in self._in_line.items() if calls]
 
     def _discount(self, call: Call) -> None:
-        self._begun[call.judge] -= 1
+        self._begun -= 1
         self._prompts -= call.size
-        self._books.changed.set()
+        self._ledger.changed.set()
 
     def _size(self, question: Question | None) -> int:
         """Return about how many bytes a question takes in memory: a character may take four."""
@@ -196,8 +202,8 @@ class Engine(Carrier):
         return images + sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
 
     async def _change(self) -> None:
-        self._books.changed.clear()
-        await self._books.changed.wait()
+        self._ledger.changed.clear()
+        await self._ledger.changed.wait()
 
     def _carry(self, call: Call) -> None:
         """Make a chosen call in a task."""
@@ -210,7 +216,7 @@ class Engine(Carrier):
 
     def _is_done(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
-        self._books.changed.set()
+        self._ledger.changed.set()
 
     async def _make_calls(self, call: Call) -> None:
         """Make ``call``, and then others, as long as one may begin at once.
@@ -223,15 +229,10 @@ class Engine(Carrier):
             await self._see_through(call, self._make(call))
             if is_long:
                 give_back()
-            if (
-                not self._alone
-                or self._is_over
-                or self._books.stop.requested.is_set()
-                or self._must_wait()
-            ):
+            if self._is_over or self._ledger.stop.requested.is_set() or self._must_wait():
                 return
-            permit = self._judges[0].take()
-            following = self._next(permit) if isinstance(permit, Permit) else Idle.WAIT
+            permit = self._judges[0].take() if self._alone else None
+            following = Idle.WAIT if isinstance(permit, float) else self._next(permit)
             if isinstance(following, Idle):
                 return
             call = following
@@ -241,67 +242,66 @@ class Engine(Carrier):
         try:
             await making
         except asyncio.CancelledError:
-            self._books.withdraw(call)
+            self._ledger.withdraw(call)
             raise
         except Exception as error:  # noqa: BLE001  # it ends the run
-            self._books.withdraw(call)
-            self._books.end(error)
+            self._ledger.withdraw(call)
+            self._ledger.end(error)
         finally:
             self._discount(call)
 
     async def _make(self, call: Call) -> None:
         if (permit := await self._permit(call)) is not None:
-            self._books.begin()
+            self._ledger.begin()
             assert call.question is not None  # noqa: S101  # it was just chosen
             await self._follow(call, self._judges[call.judge].ask(call.question, permit))
 
     async def _permit(self, call: Call) -> Permit | None:
         """Wait for a call's permit; return None, and the call, if the run is over by then."""
         if call.permit is None:
-            call.permit = await self._judges[call.judge].acquire(call.at)
-            if call.at is not None:
-                self._in_line -= 1
-                self._books.changed.set()
+            permit = await self._judges[call.judge].acquire(call.at)
+            self._in_line[call.judge] -= self._holds(call)
+            call.permit = permit
+            self._ledger.changed.set()
             if self._is_over:
                 call.permit.release()
-                self._books.withdraw(call)
+                self._ledger.withdraw(call)
                 return None
         return call.permit
 
     async def _follow(self, call: Call, coming: Awaitable[Reply | Failure]) -> None:
         """Wait for the outcome of a call, and store it."""
-        books = self._books
+        ledger = self._ledger
         try:
             outcome = await self._outcome(call, coming)
             if self._is_closed:  # the session did not wait for it
                 raise asyncio.CancelledError
             judgments = [] if outcome is None else self._judgments(call, outcome)
         finally:
-            books.asked -= 1
+            ledger.asked -= 1
         call.question = None  # it may be long, and the next goes out
         if outcome is None:
-            books.withdraw(call, Unanswered.UNREACHED)
+            ledger.withdraw(call, Unanswered.UNREACHED)
         else:
             self._go_on(call, len(judgments) if isinstance(outcome, Reply) else 0)
-            books.append([(call, judgments)])
+            ledger.append([(call, judgments)])
 
     def _go_on(self, call: Call, came: int) -> None:
         """Begin the other calls of the visit of ``call``, which brought so many answers."""
         answered = came // len(call.tickets)
-        if answered and not self._is_over and not self._books.stop.requested.is_set():
+        if answered and not self._is_over and not self._ledger.stop.requested.is_set():
             if answered < call.ticket.calls:  # the request was for more
                 (ticket,) = call.tickets
-                left = sum(each.calls for each in (ticket, *call.rest)) - answered
+                left = sum(part.calls for part in (ticket, *call.rest)) - answered
                 call.tickets = [ticket._replace(calls=answered)]
                 call.rest = [ticket._replace(draw=ticket.draw + answered, calls=left)]
-            for other in self._books.others(call, self._judges):
-                self._in_line += other.at is not None
+            for other in self._ledger.others(call):
                 self._count(other)
                 self._carry(other)
-        self._books.drop_rest(call)
+        self._ledger.drop_rest(call)
 
     def _judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
-        return self._books.judgments(call, outcome)
+        return self._ledger.judgments(call, outcome)
 
     async def _outcome(
         self, call: Call, coming: Awaitable[Reply | Failure]
@@ -312,7 +312,7 @@ class Engine(Carrier):
         try:
             outcome = await coming
         except EndpointError as error:
-            if name := self._books.desk.names[call.judge]:
+            if name := self._ledger.desk.names[call.judge]:
                 raise EndpointError(f"{name}: {error}") from error
             raise
         finally:
@@ -320,17 +320,17 @@ class Engine(Carrier):
         if isinstance(outcome, Reply):
             health.answered()
             if outcome.unread:
-                self._books.stats.last_failure = outcome.answers[0].text
+                self._ledger.stats.last_failure = outcome.answers[0].text
             return outcome
-        stats = self._books.stats
+        stats = self._ledger.stats
         stats.last_failure = outcome.detail
-        if health.blames_the_arm(outcome, self._books.desk.pair_of(call.ticket.arm)):
+        if health.blames_the_arm(outcome, self._ledger.desk.pair_of(call.ticket.arm)):
             return outcome
         stats.failed[outcome.reason] += 1
         if len(self._judges) > 1 and not self._is_over:
-            # Wait: no other judge runs ahead, so the planner would only choose more of this judge's arms.
+            # No other judge runs ahead: without this wait the planner would choose more of this judge's arms.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._books.stop.requested.wait(), health.pause_s())
+                await asyncio.wait_for(self._ledger.stop.requested.wait(), health.pause_s())
         return None
 
     def _is_under_way(self) -> bool:
@@ -339,20 +339,20 @@ class Engine(Carrier):
 
     async def _let_finish(self) -> None:
         """Wait for the calls under way, at most GRACE_S, and until all answers are on disk."""
-        books = self._books
-        hurry = asyncio.ensure_future(books.stop.now.wait())
+        ledger = self._ledger
+        hurry = asyncio.ensure_future(ledger.stop.now.wait())
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
                 while self._is_under_way() and not hurry.done():
-                    books.changed.clear()
-                    change = asyncio.ensure_future(books.changed.wait())
+                    ledger.changed.clear()
+                    change = asyncio.ensure_future(ledger.changed.wait())
                     await asyncio.wait({change, hurry}, return_when=asyncio.FIRST_COMPLETED)
                     change.cancel()
         hurry.cancel()
-        books.stats.dropped += books.stats.in_flight
+        ledger.stats.dropped += ledger.stats.in_flight
         await self._drop()
         self._is_closed = True
-        await books.close()
+        await ledger.close()
 
     async def _drop(self) -> None:
         """Cancel the calls that the session does not wait for."""

@@ -1,16 +1,14 @@
-"""The health of judges: a session ends if a judge's calls are not answered, or its answers never have a rating."""
+"""The health of judges: a session ends if a judge's calls are not answered."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable
 
-from robin_cli.judges.bodies import one_line
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure
-from robin_cli.model.records import UNREADABLE, Judgment, counted
 
 STALL_S = 600.0
 """A session ends if no call of a judge succeeds for so long."""
@@ -25,21 +23,6 @@ _PAIRS_REFUSED_ALIKE = 5
 """A session ends once so many pairs, or all, were refused with the same words and nothing was answered meanwhile."""
 
 _NUMBER_OR_ID = re.compile(r"\S*\d\S*")
-
-ANSWERS = 50
-"""One of a judge's first so many answers in a session must have a rating."""
-
-_UNREADABLE = 25
-"""A session ends after so many replies in a row that cannot be read."""
-
-_EXCERPT = 160
-_REMEDIES = {
-    "truncated": "They were cut off: raise --max-tokens",
-    "empty": "They hold no text: raise --max-tokens if the model thinks first, or take one that is made for chat",
-    "refused": "The judge declines: take another --model, or another --template",
-    "filtered": "The endpoint filters them: take another --model or --base-url",
-}
-_FORMAT = "Try --answers json or text, or another --model"
 
 
 class Health:
@@ -145,62 +128,3 @@ class Health:
                 f"{self._name}{len(alike)} pairs in a row were refused alike ({detail}); mend that, "
                 "then robin resume asks them again"
             )
-
-
-class Fuse:
-    """Ends a session if the first ANSWERS answers of a judge have no rating, or _UNREADABLE replies in a row cannot be read.
-
-    Args:
-        judge: as the name of :class:`Health`.
-        noun: "rating" or "verdict".
-    """
-
-    def __init__(self, judge: str = "", noun: str = "rating") -> None:
-        self._name = f"{judge}: " if judge else ""
-        self._noun = noun
-        self._reasons: Counter[str] = Counter()
-        self._example = ""
-        self._tokens = self._unread = 0
-        self._rated = False
-
-    def look(self, judgments: Sequence[Judgment]) -> None:
-        """Look at the judgments of one request; failed calls are not answers.
-
-        Raises:
-            EndpointError: too many answers had no rating, or could not be read.
-        """
-        if judgments[0].counts:
-            self._unread = self._unread + 1 if judgments[0].reason == UNREADABLE else 0
-        if self._unread >= _UNREADABLE:
-            raise EndpointError(
-                f"{self._name}{self._unread} replies in a row cannot be read, and count as paid for: "
-                f"{_beginning(judgments[0].text)}; mend the server, then robin resume"
-            )
-        self._rated = self._rated or any(judgment.rating is not None for judgment in judgments)
-        if self._rated:
-            return
-        for judgment in judgments:
-            if judgment.counts:
-                self._reasons[judgment.reason or "missing"] += 1
-                self._example = self._example or _beginning(judgment.text)
-                self._tokens = max(self._tokens, judgment.completion_tokens or 0)
-        if self._reasons.total() >= ANSWERS:
-            raise EndpointError(self._message())
-
-    def _message(self) -> str:
-        reason = self._reasons.most_common(1)[0][0]
-        looks = f"None has any text, after up to {self._tokens:,} tokens"
-        if self._example:
-            looks = f'One of them: "{self._example}"'
-        return (
-            f"{self._name}the first {self._reasons.total()} answers have no {self._noun}: "
-            f"{counted(self._reasons, self._noun)}. {looks}. "
-            f"{_REMEDIES.get(reason, _FORMAT)}, in a new run; robin check shows a raw reply. If the server "
-            "was at fault, mend it and go on with robin resume"
-        )
-
-
-def _beginning(text: str) -> str:
-    """Return the beginning of an answer on one line, without characters that would control a terminal."""
-    shown = one_line(text[: 4 * _EXCERPT])
-    return shown if len(shown) <= _EXCERPT else f"{shown[:_EXCERPT]}…"

@@ -188,7 +188,7 @@ def manifest_of(
     Raises:
         InputError: there is no model, or the budget is too small, see :meth:`Goal.check_reach`.
     """
-    own = {
+    settings_of_run = {
         "base_url": list(settings.base_url or (OPENAI_URL,)) if settings.at_endpoints else [],
         "model": settings.model[0] if len(settings.model) == 1 else list(settings.model),
         **recorded(settings, Scope.RUN),
@@ -196,7 +196,7 @@ def manifest_of(
     goal.check_reach(settings.budget or 0)
     left_out = {"left_out": dict(dataset.left_out), "first_left_out": list(dataset.first_left_out)}
     return Manifest(
-        settings=own,
+        settings=settings_of_run,
         budget=settings.budget or 0,
         attributes=prompts.attributes,
         budget_usd=budget_usd,
@@ -208,7 +208,6 @@ def manifest_of(
             "skipped": dataset.skipped,
             **(left_out if dataset.skipped else {}),
             "columns": dict(settings.columns),
-            **goal.data,
             **({"files": [list(file) for file in dataset.files]} if len(dataset.files) > 1 else {}),
         },
         prompt={

@@ -21,42 +21,42 @@ def labels_at_start(store: RunStore, resolved: Resolved) -> GivenLabels | None:
     Raises:
         InputError: they cannot be read, are of other pairs, differ from the run's own, or are too few for --agree.
     """
-    own, named = (
+    recorded, named = (
         given_labels(None, store),
         given_labels(resolved.labels, store) if resolved.labels else None,
     )
-    if own is not None and named is not None and not _pairs(named) <= _pairs(own):
+    if recorded is not None and named is not None and not _pairs(named) <= _pairs(recorded):
         raise InputError(
             f"--labels {resolved.labels}: the run has labels of its own in {kept_labels(store.path)}; add yours to these, or "
             "leave it out"
         )
-    given = own or named
-    if resolved.agree is not None and (count := labelled_decisions(store, given)) < FEWEST:
-        few = few_text(store, resolved.agree, count, given)
+    labels = recorded or named
+    if resolved.agree is not None and (count := labelled_decisions(store, labels)) < FEWEST:
+        few = few_text(store, resolved.agree, count, labels)
         raise InputError(
             f"{few}; give more with --labels FILE, or leave --agree out and label the run later"
         )
-    return given
+    return labels
 
 
-def keep_labels(store: RunStore, given: GivenLabels | None) -> None:
+def keep_labels(store: RunStore, labels: GivenLabels | None) -> None:
     """Store the labels in the run, if it has none yet. StorageError if the disk refuses."""
-    if given is not None and kept_labels(store.path) is None:
-        add_labels(store.path, _rows(given))
+    if labels is not None and kept_labels(store.path) is None:
+        add_labels(store.path, _rows(labels))
 
 
-def _pairs(given: GivenLabels) -> set[tuple[str, str]]:
+def _pairs(labels: GivenLabels) -> set[tuple[str, str]]:
     """Return the labelled pairs by attribute; ("", id) for a best response."""
-    rated = {(name, pair_id) for name, labels in given.by_attribute.items() for pair_id in labels}
-    return rated | {("", named.pair_id) for named in given.best}
+    rated = {(name, pair_id) for name, rated in labels.by_attribute.items() for pair_id in rated}
+    return rated | {("", named.pair_id) for named in labels.best}
 
 
-def _rows(given: GivenLabels) -> Iterator[dict[str, Any]]:
+def _rows(labels: GivenLabels) -> Iterator[dict[str, Any]]:
     """Yield the rows of labels.csv; a probability that is the same for all is left out."""
-    for attribute, labels in given.by_labeller.items():
-        each = [label for of_pair in labels.values() for label in of_pair.values()]
-        differ = len({label.probability for label in each}) > 1
-        for pair_id, of_pair in labels.items():
+    for attribute, by_pair in labels.by_labeller.items():
+        probabilities = {label.probability for pair in by_pair.values() for label in pair.values()}
+        differ = len(probabilities) > 1
+        for pair_id, of_pair in by_pair.items():
             for labeller, label in of_pair.items():
                 row = {
                     "pair_id": pair_id,
@@ -65,5 +65,5 @@ def _rows(given: GivenLabels) -> Iterator[dict[str, Any]]:
                     "labeller": labeller,
                 }
                 yield row | ({"probability": label.probability} if differ else {})
-    for named in given.best:
+    for named in labels.best:
         yield {"pair_id": named.pair_id, "rating": "best"}

@@ -9,7 +9,7 @@ from robin_cli.ask.kinds import Kind
 from robin_cli.judges.openai_http import TRIED
 from robin_cli.model.exchange import Failure, Reply
 from robin_cli.model.space import ArmSpace
-from robin_cli.session.repeats import FEWEST
+from robin_cli.stats.repeats import FEWEST
 
 _ENOUGH, _MOST_WITHOUT = TRIED - 4, 1
 """Answers with log probabilities that decide, as some of those asked for may fail; and those of them without a rating."""
@@ -32,8 +32,8 @@ class LogprobTrial:
     def look(self, arm: int, outcome: Reply | Failure) -> None:
         """Look at the answers to a call of ``arm``."""
         judge = self._space.judge.item(arm)
-        found = self._found.setdefault(judge, [])
-        if isinstance(outcome, Failure) or len(found) >= _ENOUGH:
+        outcomes = self._found.setdefault(judge, [])
+        if isinstance(outcome, Failure) or len(outcomes) >= _ENOUGH:
             return
         scale = self._space.scale_of(arm)
         for answer in outcome.answers:
@@ -41,8 +41,8 @@ class LogprobTrial:
                 continue
             at = self._kind.place(answer.text)
             known = expectation_of(self._kind, answer.tokens, answer.text, at, scale)
-            found.append(known.value is not None)
-            if len(found) == _ENOUGH and found.count(False) <= _MOST_WITHOUT:
+            outcomes.append(known.value is not None)
+            if len(outcomes) == _ENOUGH and outcomes.count(False) <= _MOST_WITHOUT:
                 self._recommend(judge)
 
     def _recommend(self, judge: int) -> None:

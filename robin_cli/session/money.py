@@ -16,9 +16,7 @@ from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import Fold, Spending
-from robin_cli.run.manifest import Manifest
 from robin_cli.run.store import RunStore
-from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.resolve import Resolved
 
@@ -50,10 +48,10 @@ def prices_at(
     for url in judge.base_urls:
         price = price_of(judge.name, url, **judge.prices, batch=batch)
         if price is None and is_limited:
-            at, there = (" at its batch service", " there") if batch else ("", "")
+            at, where = (" at its batch service", " there") if batch else ("", "")
             raise InputError(
                 f'--max-cost: no price is known for "{judge.name}" at {url}{at}; give --price-in '
-                f"and --price-out (US dollars for a million tokens{there}), or leave --max-cost out"
+                f"and --price-out (US dollars for a million tokens{where}), or leave --max-cost out"
             )
         prices.append(price and replace(price, is_output_free=judge.answers == "decisions"))
     return prices
@@ -119,7 +117,9 @@ def calls_paid_for(
     space = goal.space
     prompt = tokens_of_prompt(space, pairs, prompts)
     shortest, usual = (0.0, usual_answer(longest)) if answer is None else (answer, answer)
-    least, usually = (dollars_of_call(prices, prompt, each) or 0.0 for each in (shortest, usual))
+    least, usually = (
+        dollars_of_call(prices, prompt, tokens) or 0.0 for tokens in (shortest, usual)
+    )
     if not usually:
         raise InputError(
             "--max-cost: calls cost nothing at these prices, so it would never be spent; give --budget"
@@ -132,15 +132,6 @@ def calls_paid_for(
             f"alone); raise it to ${fewest * usually:.2g} or more, or take fewer pairs with --limit"
         )
     return max(fewest, int(min(limit / usually, 1e9)))
-
-
-def money_of(
-    manifest: Manifest, max_cost: float | None, spent: float, *, in_rounds: bool = False
-) -> MoneyBudget:
-    """Return the money for a session: the run's budget if that is of money, else ``--max-cost``."""
-    budget = manifest.budget_usd
-    limit = max_cost if budget is None else budget
-    return MoneyBudget(limit, spent, is_budget=budget is not None, first_alone=not in_rounds)
 
 
 def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:

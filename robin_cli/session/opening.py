@@ -87,4 +87,4 @@ def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:
         path if number == 1 else path.with_name(f"{path.name}-{number}")
         for number in itertools.count(1)
     )
-    return next(each for each in numbers if not each.exists())
+    return next(path for path in numbers if not path.exists())

@@ -13,16 +13,11 @@ from typing import Any
 
 from robin_cli.ask.rubrics import MOST_LEVELS
 from robin_cli.data.local import temporary_folder
-from robin_cli.data.pair_table import PairTable
 from robin_cli.data.scored import Reading, Scored
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
-from robin_cli.run.journal import Journal
-from robin_cli.run.layout import CALLED, JOURNAL
-from robin_cli.run.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of, new_run_id
-from robin_cli.run.pair_files import write_data
-from robin_cli.run.schema import judgments_table
-from robin_cli.run.segments import write_segment
+from robin_cli.run.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of
+from robin_cli.run.store import write_run
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 
@@ -70,18 +65,14 @@ def as_runs(
     scales, unknown = _scales(read.values(), scale, notify)
     with temporary_folder() as folder:
         places = {path: folder / str(at) for at, path in enumerate(read)}
-        for path, found in read.items():
-            if not (mine := {name: scales[name] for name in found.scores if name in scales}):
+        for path, scored in read.items():
+            if not (of_file := {name: scales[name] for name in scored.scores if name in scales}):
                 raise InputError(
                     f"{path}: no scores are on a scale; name others with --columns score=NAME"
                 )
-            _write(places[path], found, mine, [name for name in mine if name in unknown])
-            CALLED[places[path]] = str(path)
-        try:
-            yield [places.get(path, path) for path in paths]
-        finally:
-            for place in places.values():
-                CALLED.pop(place, None)
+            unknown_here = [name for name in of_file if name in unknown]
+            _write(places[path], path, scored, of_file, unknown_here)
+        yield [places.get(path, path) for path in paths]
 
 
 def _scales(
@@ -91,19 +82,19 @@ def _scales(
 
     Notify of these, and of attributes that no levels hold.
     """
-    found, unknown = dict[str, Scale](), set[str]()
-    for name in dict.fromkeys(name for each in read for name in each.scores):
-        scores = [score for each in read for _, score in each.scores.get(name, ())]
+    known_scales, unknown = dict[str, Scale](), set[str]()
+    for name in dict.fromkeys(name for scored in read for name in scored.scores):
+        scores = [score for scored in read for _, score in scored.scores.get(name, ())]
         low, high = min(scores), max(scores)
         between = f"{shown(name)}: scores lie from {low:g} to {high:g}"
         if scale is not None and not scale.low <= low <= high <= scale.high:
             raise InputError(f"--scale {scale}: {between}; name a scale that holds them")
-        by_files = {each.scales.get(name) for each in read if name in each.scores}
+        by_files = {scored.scales.get(name) for scored in read if name in scored.scores}
         known = scale or (by_files.pop() if len(by_files) == 1 else None)
         if known is not None and known.low <= low <= high <= known.high:
-            found[name] = known
+            known_scales[name] = known
         elif ceil(high) - floor(low) < MOST_LEVELS and max(-low, high) < _FARTHEST:
-            found[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
+            known_scales[name] = Scale(floor(low), max(ceil(high), floor(low) + 1))
             unknown.add(name)
             notify(
                 f"{between}, on a scale that is not known: intervals and verdicts are by Student's t alone; "
@@ -113,39 +104,37 @@ def _scales(
             notify(
                 f"{between}, and a scale has at most {MOST_LEVELS - 1} points: left out. Divide them, say by 100"
             )
-    return found, unknown
+    return known_scales, unknown
 
 
-def _write(run: Path, found: Scored, scales: Mapping[str, Scale], unknown: list[str]) -> None:
-    """Write a finished run in which every score of ``found`` is a judgment; ``unknown``: attributes without a scale."""
-    run.mkdir(mode=0o700)
-    judgments = [each for name in scales for each in _judgments(name, found)]
-    write_data(run, PairTable.of(found.pairs.values()), None)
-    run_id = new_run_id()
-    write_segment(judgments_table(judgments), run, run_id, 1)
-    Journal.create(run / JOURNAL, run_id, 2).close()
-    own = Settings(judge=JUDGE, scheduler="uniform")
+def _write(
+    run: Path, file: Path, scored: Scored, scales: Mapping[str, Scale], unknown: list[str]
+) -> None:
+    """Write a finished run in which every score of ``file`` is a judgment; ``unknown``: attributes without a scale."""
+    judgments = [each for name in scales for each in _judgments(name, scored)]
+    settings = Settings(judge=JUDGE, scheduler="uniform")
     data = {
-        "source": ", ".join(found.files[:_NAMED]),
+        "file_of_scores": str(file),
+        "source": ", ".join(scored.files[:_NAMED]),
         "sha256": "",
-        "pairs": len(found.pairs),
-        "run_id": run_id,
+        "pairs": len(scored.pairs),
         UNKNOWN_SCALES: unknown,
-        NO_PROMPTS: not found.has_prompts,
-        "id_prefixes": list(found.prefixes),
+        NO_PROMPTS: not scored.has_prompts,
+        "id_prefixes": list(scored.prefixes),
     }
-    Manifest(
-        settings={"base_url": [], "model": JUDGE, **recorded(own, Scope.RUN)},
+    manifest = Manifest(
+        settings={"base_url": [], "model": JUDGE, **recorded(settings, Scope.RUN)},
         budget=len(judgments),
         attributes=tuple(scales),
         scale=ends_of(tuple(scales), tuple(scales.values())),
-        data={**data, "files": [(name, "") for name in found.files]},
+        data={**data, "files": [(name, "") for name in scored.files]},
         prompt={"sha256": ""},
         seed=0,
-    ).with_session(in_flight=0).with_session_end().write(run)
+    )
+    write_run(run, manifest, scored.pairs.values(), judgments)
 
 
-def _judgments(attribute: str, found: Scored) -> Iterator[dict[str, Any]]:
+def _judgments(attribute: str, scored: Scored) -> Iterator[dict[str, Any]]:
     """Yield the scores of an attribute as judgments; a pair without a score gets one without a rating."""
     common: dict[str, Any] = {
         "attribute": attribute,
@@ -157,9 +146,9 @@ def _judgments(attribute: str, found: Scored) -> Iterator[dict[str, Any]]:
     }
     common |= dict.fromkeys(("judge", "model", "scoring"), JUDGE)
     draws: Counter[str] = Counter()
-    for pair_id, score in found.scores[attribute]:
+    for pair_id, score in scored.scores[attribute]:
         value = {"rating": round(score), "expected_rating": None if score.is_integer() else score}
         yield {**common, "pair_id": pair_id, "draw": draws[pair_id], "status": "ok", **value}
         draws[pair_id] += 1
-    for pair_id in (each for each in found.pairs if each not in draws):
+    for pair_id in (pair_id for pair_id in scored.pairs if pair_id not in draws):
         yield {**common, "pair_id": pair_id, "draw": 0, "status": "unparsed", "reason": "unscored"}

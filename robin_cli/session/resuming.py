@@ -25,6 +25,107 @@ from robin_cli.settings.reading import checked
 from robin_cli.settings.table import IN_PYTHON, SESSION, TABLE, Settings, recorded
 from robin_cli.settings.trust import NAMING, PRICES, Source, as_sequence
 
+# ── the settings of the next session ──────────────────────────────────────────────────────────────────────────────────
+
+
+def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
+    """Return the settings of the next session of the run at ``run``: its own, the ``wanted`` ones, else the last session's.
+
+    A ``model`` in ``wanted`` moves a judge to the address after its name; a judge without one stays where it was. Variables and
+    prices for each judge belong to the judges in the order of ``wanted``.
+
+    Raises:
+        InputError: the judges are not the run's; variables or prices do not match the judges; or as :func:`check_target`.
+        RunError: there is no run, or its last session recorded a bad address or variable.
+    """
+    manifest = read_manifest(run)
+    try:  # somebody else may have made the run, and its addresses decide where keys go
+        before = checked(manifest.last_session, "its last session")
+    except InputError as error:
+        raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
+    of_run = manifest.own_settings
+    check_unit(manifest, wanted.get("budget"), None)
+    _check_goal_and_judge(run, of_run, wanted)
+    settings = {"max_cost": manifest.budget_usd, **of_run, **before, **wanted}
+    settings |= _of_judges(tuple(before["model"]), wanted)
+    notes = []
+    prices = [name for name in PRICES if settings.get(name) and name not in wanted]
+    if prices and not is_made_here(manifest.run_id):
+        settings |= dict.fromkeys(prices, ())
+        notes.append(
+            f"{run}: its prices do not count, because it was not made here; --price-in and --price-out set them"
+        )
+    if not wanted.get("price_in"):
+        # Recorded prices are for calls as they were made then; prices given now are for those of now.
+        was_batch = Settings(**{**of_run, **before}).batch
+        share = batch_share(was_batch=was_batch, batch=settings.get("batch", False))
+        settings |= {
+            name: tuple(share * price for price in settings.get(name, ())) for name in PRICES
+        }
+    named = {name: as_sequence(wanted[name]) for name in NAMING if name in wanted}
+    source = Source(str(run), kept_sendings(manifest.run_id), named, notes)
+    if "price_in" not in wanted:
+        source = replace(source, prices=f"recorded in {run}, which was made here")
+    next_settings = Settings(**settings, source=source)
+    check_target(next_settings, manifest.scales)
+    return next_settings
+
+
+def _check_goal_and_judge(run: Path, of_run: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise InputError for a target that the run's goal has not, or for another judge."""
+    if wanted.get("target_error") is not None and is_of_systems(of_run["decide"]):
+        raise InputError(
+            "--target-error: this run compares systems, and ends with its budget, not at an error; leave it out, or start a "
+            "new run"
+        )
+    if wanted.get("target_error") is not None and of_run["decide"] is not None:
+        raise InputError(
+            f"--target-error: this run decides {of_run['decide']}, and ends when few decisions are likely wrong, not at an "
+            "error; give --target-wrong X, or start a new run"
+        )
+    if (judge := wanted.get("judge", of_run["judge"])) != of_run["judge"]:
+        raise InputError(
+            f"--judge: this run's judge is {of_run['judge']}, not {judge}; for another judge start a new run"
+        )
+    if judge.startswith(IN_PYTHON) and "judge" not in wanted:
+        function = judge.removeprefix(IN_PYTHON)
+        last = function.rpartition(".")[2]
+        raise InputError(
+            f"{run}: its judge is {function}, a Python function; pass it again: "
+            f"open_run({str(run)!r}).resume(judge={last if last.isidentifier() else '…'})"
+        )
+
+
+def _of_judges(before: tuple[str, ...], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the models, and the variables and prices of several judges, in the order of the run's judges."""
+    names = tuple(map(judge_name, before))
+    models = wanted.get("model", ())
+    order = [judge_name(model) for model in models] or list(names)
+    if twice := next((name for name in order if order.count(name) > 1), None):
+        raise InputError(
+            f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url'
+        )
+    if not set(order) <= set(names):
+        raise InputError(
+            f"--model: this run's judges are {', '.join(names)}, not {', '.join(order)}; only their addresses may change "
+            "(NAME@https://…). For other judges start a new run"
+        )
+    moved = {name: model for name, model in zip(order, models, strict=False) if model != name}
+    of_judges = {"model": tuple(moved.get(judge_name(model), model) for model in before)}
+    for name in ("api_key_env", *PRICES):
+        values = wanted.get(name, ())
+        if len(values) > 1:
+            if len(values) != len(order) or set(order) != set(names):
+                raise InputError(
+                    f"{TABLE[name].flag}: {len(values)} for {len(names)} judges; give one for each, and each judge's --model "
+                    "in the same order"
+                )
+            of_judges[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
+    return of_judges
+
+
+# ── an existing run is opened ─────────────────────────────────────────────────────────────────────────────────────────
+
 
 def reopen_run(path: Path, settings: Settings) -> RunStore:
     """Open the run at ``path`` to go on with it, with a larger budget if ``settings`` name one.
@@ -47,108 +148,6 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
     return store
 
 
-def resumed(run: Path, given: Mapping[str, Any]) -> Settings:
-    """Return the settings of the next session of the run at ``run``: its own, the ``given`` ones, else the last session's.
-
-    A ``model`` in ``given`` moves a judge to the address after its name; a judge without one stays where it was. Variables and
-    prices for each judge belong to the judges in the order of ``given``.
-
-    Raises:
-        InputError: the judges are not the run's; variables or prices do not match the judges; or as :func:`check_target`.
-        RunError: there is no run, or its last session recorded a bad address or variable.
-    """
-    manifest = read_manifest(run)
-    try:  # somebody else may have made the run, and its addresses decide where keys go
-        before = checked(manifest.last_session, "its last session")
-    except InputError as error:
-        raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
-    own = manifest.own_settings
-    check_unit(manifest, given.get("budget"), None)
-    if given.get("target_error") is not None:
-        _check_ends_at_error(own)
-    if (judge := given.get("judge", own["judge"])) != own["judge"]:
-        raise InputError(
-            f"--judge: this run's judge is {own['judge']}, not {judge}; for another judge start a new run"
-        )
-    if judge.startswith(IN_PYTHON) and "judge" not in given:
-        function = judge.removeprefix(IN_PYTHON)
-        last = function.rpartition(".")[2]
-        raise InputError(
-            f"{run}: its judge is {function}, a Python function; pass it again: "
-            f"open_run({str(run)!r}).resume(judge={last if last.isidentifier() else '…'})"
-        )
-    names = tuple(map(judge_name, before["model"]))
-    order = [judge_name(model) for model in given.get("model", ())] or list(names)
-    if twice := next((name for name in order if order.count(name) > 1), None):
-        raise InputError(
-            f'--model: "{twice}" is named twice; name it once, and each of its addresses with --base-url'
-        )
-    if not set(order) <= set(names):
-        raise InputError(
-            f"--model: this run's judges are {', '.join(names)}, not {', '.join(order)}; only their addresses may change "
-            "(NAME@https://…). For other judges start a new run"
-        )
-    moved = {
-        name: model
-        for name, model in zip(order, given.get("model", ()), strict=False)
-        if model != name
-    }
-    settings = {"max_cost": manifest.budget_usd, **own, **before, **given}
-    settings["model"] = tuple(moved.get(judge_name(model), model) for model in before["model"])
-    for name in ("api_key_env", "price_in", "price_out", "price_cached"):
-        values = given.get(name, ())
-        if len(values) > 1:
-            if len(values) != len(order) or set(order) != set(names):
-                raise InputError(
-                    f"{TABLE[name].flag}: {len(values)} for {len(names)} judges; give one for each, and each judge's --model "
-                    "in the same order"
-                )
-            settings[name] = tuple(dict(zip(order, values, strict=True))[judge] for judge in names)
-    prices, notes = [name for name in PRICES if settings.get(name) and name not in given], []
-    if prices and not is_made_here(manifest.run_id):
-        settings |= dict.fromkeys(prices, ())
-        notes.append(
-            f"{run}: its prices do not count, because it was not made here; --price-in and --price-out set them"
-        )
-    named = {name: as_sequence(given[name]) for name in NAMING if name in given}
-    source = Source(str(run), kept_sendings(manifest.run_id), named, notes)
-    if "price_in" not in given:
-        source = replace(source, prices=f"recorded in {run}, which was made here")
-    found = Settings(**settings, source=source)
-    check_target(found, manifest.scales)
-    # Recorded prices are for calls as they were made then; prices given now are for those of now.
-    return (
-        found
-        if given.get("price_in")
-        else _with_prices_of(found, was_batch=Settings(**{**own, **before}).batch)
-    )
-
-
-def _with_prices_of(settings: Settings, *, was_batch: bool) -> Settings:
-    """Return ``settings`` with prices for calls with ``was_batch``, converted to their own way."""
-    share = batch_share(was_batch=was_batch, batch=settings.batch)
-    return replace(
-        settings,
-        price_in=tuple(share * each for each in settings.price_in),
-        price_out=tuple(share * each for each in settings.price_out),
-        price_cached=tuple(share * each for each in settings.price_cached),
-    )
-
-
-def _check_ends_at_error(own: Mapping[str, Any]) -> None:
-    """Raise InputError if a run with these settings has another goal than scores."""
-    if is_of_systems(own["decide"]):
-        raise InputError(
-            "--target-error: this run compares systems, and ends with its budget, not at an error; leave it out, or start a "
-            "new run"
-        )
-    if own["decide"] is not None:
-        raise InputError(
-            f"--target-error: this run decides {own['decide']}, and ends when few decisions are likely wrong, not at an error; "
-            "give --target-wrong X, or start a new run"
-        )
-
-
 def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunStore | None:
     """Open the run at ``path`` to go on with it; None if there is none. A run of other settings without answers is removed.
 
@@ -161,13 +160,10 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunSt
     if not (path / FILE).exists():
         return None
     store = RunStore.open(path)
+    budget = wanted.budget if wanted.budget_usd is None else None
     try:
         if store.has_answers:
-            check_unit(
-                store.manifest,
-                wanted.budget if wanted.budget_usd is None else None,
-                wanted.budget_usd,
-            )
+            check_unit(store.manifest, budget, wanted.budget_usd)
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
             store.make_way()
@@ -177,9 +173,7 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunSt
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
                 f"Go on with its own settings, robin resume {typed(path)}, or name another --run"
             )
-        _set_budget(
-            store, wanted.budget if wanted.budget_usd is None else None, wanted.budget_usd, session
-        )
+        _set_budget(store, budget, wanted.budget_usd, session)
     except BaseException:
         with suppress(StorageError):  # the first error says more
             store.close()
@@ -189,12 +183,12 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunSt
 
 def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
     """Raise InputError for a budget of calls if the run has one of money, or the other way round."""
-    own = manifest.budget_usd
-    if own is not None and budget is not None:
+    recorded_usd = manifest.budget_usd
+    if recorded_usd is not None and budget is not None:
         raise InputError(
-            f"--budget {budget}: this run has a budget of money, ${own:g}; raise that: --max-cost {2 * own:g}"
+            f"--budget {budget}: this run has a budget of money, ${recorded_usd:g}; raise that: --max-cost {2 * recorded_usd:g}"
         )
-    if own is None and budget_usd is not None:
+    if recorded_usd is None and budget_usd is not None:
         raise InputError(
             f"--max-cost {budget_usd:g}: this run has a budget of {manifest.budget:,} calls; give that too, or raise it: "
             f"--budget {manifest.budget}"
@@ -204,41 +198,34 @@ def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None)
 def _set_budget(
     store: RunStore, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]
 ) -> None:
-    recorded, recorded_usd = store.manifest.budget, store.manifest.budget_usd
+    """Raise the budget of the run, if it is larger. InputError if it is smaller, or would go to judges that repeat."""
     check_unit(store.manifest, budget, budget_usd)
-    if budget_usd is not None and recorded_usd is not None:
-        if budget_usd < recorded_usd:
+    calls, usd = store.manifest.budget, store.manifest.budget_usd
+    if budget is not None and budget < calls:
+        raise InputError(
+            f"--budget {budget}: the run {store.path} has a budget of {calls}; it can be raised, not lowered: give "
+            f"--budget {calls} or more, or begin another run with --run DIR"
+        )
+    if budget_usd is not None and usd is not None and budget_usd < usd:
+        raise InputError(
+            f"--max-cost {budget_usd:g}: the run {store.path} has a budget of ${usd:g}; it can be raised, not lowered"
+        )
+    if (budget, budget_usd) in {(calls, None), (None, usd)}:
+        return
+    if not session.get("repeat_anyway") and not store.manifest.repeat_anyway:
+        goal = goal_of_run(store)
+        repeats = repeats_of(store.manifest, goal)
+        if repeats is not None and repeats.end_the_run(store.fold().arms):
             raise InputError(
-                f"--max-cost {budget_usd:g}: the run {store.path} has a budget of ${recorded_usd:g}; it can be raised, not "
-                "lowered"
+                f"{store.path}: the judge repeats itself, so more calls would bring the same {goal.noun}s. Add "
+                "--repeat-anyway to make them nevertheless; or ask another judge, or people"
             )
-        if budget_usd > recorded_usd:
-            _check_repeats(store, session)
-            calls = min(10**9, round(recorded * budget_usd / recorded_usd))
-            store.announce(session, budget=calls, budget_usd=budget_usd)
-        return
-    assert budget is not None  # noqa: S101  # it is one of the two
-    if budget < recorded:
-        raise InputError(
-            f"--budget {budget}: the run {store.path} has a budget of {recorded}; it can be raised, not lowered: give "
-            f"--budget {recorded} or more, or begin another run with --run DIR"
-        )
-    if budget > recorded:
-        _check_repeats(store, session)
-        store.announce(session, budget=budget)
+    if budget_usd is not None and usd is not None:
+        budget = min(10**9, round(calls * budget_usd / usd))
+    store.announce(session, budget=budget, budget_usd=budget_usd)
 
 
-def _check_repeats(store: RunStore, session: Mapping[str, Any]) -> None:
-    """Raise InputError if a larger budget would go to judges that repeat themselves."""
-    if session.get("repeat_anyway") or store.manifest.repeat_anyway:
-        return
-    goal = goal_of_run(store)
-    repeats = repeats_of(store.manifest, goal)
-    if repeats is not None and repeats.end_the_run(store.fold().arms):
-        raise InputError(
-            f"{store.path}: the judge repeats itself, so more calls would bring the same {goal.noun}s. Add --repeat-anyway to "
-            "make them nevertheless; or ask another judge, or people"
-        )
+# ── checks that data and prompts are the same ─────────────────────────────────────────────────────────────────────────
 
 
 def _check_template(run: Path, manifest: Manifest, named: str | None) -> None:
@@ -304,11 +291,8 @@ def _check_file(source: Path, recorded: str) -> None:
 def _prompts_now(manifest: Manifest) -> str:
     """Return the hash of a run's prompts as its files are today; if a file is missing, that of the run's own copy."""
     files, template = manifest.prompt.get("rubric_files", ()), manifest.prompt.get("template_file")
-    own = [
-        *files,
-        *([template] if template and template not in templates.known_templates() else []),
-    ]
-    if not all(Path(file).is_file() for file in own):
+    is_file = template and template not in templates.known_templates()
+    if not all(Path(file).is_file() for file in (*files, *([template] if is_file else []))):
         return recorded_prompts(manifest).sha256
     try:
         return prompts.load_prompts(

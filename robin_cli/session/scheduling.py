@@ -26,8 +26,12 @@ def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Setting
     Raises:
         InputError: settings that the scheduler refuses, or variances that it does not use.
     """
-    own = {name: getattr(settings, name) for name, each in TABLE.items() if each.scope is Scope.RUN}
-    choice = chosen(settings.scheduler, goal.setup(own, budget))
+    of_run = {
+        name: getattr(settings, name)
+        for name, setting in TABLE.items()
+        if setting.scope is Scope.RUN
+    }
+    choice = chosen(settings.scheduler, goal.setup(of_run, budget))
     if policy_named(settings.scheduler).asks_on:
         settings = replace(settings, repeat_anyway=True)
     settings = settings if choice is None else replace(settings, scheduler=choice.name)
@@ -49,45 +53,35 @@ def planner_of(
     prices: FloatArray | None,
     *,
     may_end_early: bool = False,
-) -> tuple[Planner, int]:
+) -> Planner:
     """Make the planner of a session.
 
     Args:
         rounds: the number of rounds; None if each call is chosen by all answers so far.
         prices: of the judges, see :class:`Setup`.
         may_end_early: see :class:`Planner`.
-
-    Returns:
-        The planner, and the number of ratings per arm that are asked before any are looked at: in rounds, in the first.
     """
-    manifest, space = store.manifest, store.space
-    by_money = manifest.budget_usd is not None
+    manifest, space, repeats = store.manifest, store.space, watch.repeats
     reopen_arms(fold.writable, space.judge, fold.set_aside)
     policy = goal.policy(manifest, store.variances, prices)
-    if (
-        policy.refits and fold.fitted
-    ):  # on the ratings of its last fit, as in a run that never stopped
+    if policy.refits and fold.fitted:  # on the ratings of its last fit, as if it never stopped
         policy = policy.fitted(*fold.fitted)
-    looked = (
-        0
-        if watch.verdicts is None or rounds is not None
-        else look_again(store, fold, goal, watch.verdicts)
-    )
-    # ratings that go out at once
-    first = 1 if policy.evenly and watch.may_end_early else policy.warm_up
-    repeats = watch.repeats
+    looked, depth = 0, None
     if rounds is not None:
-        count, most = max(1, rounds), None if repeats is None else repeats.first
-        first = first_depth(manifest.budget, len(space), count, warm_up=first, most=most)
-    planner = Planner(
+        most = None if repeats is None else repeats.first
+        warm_up = 1 if policy.evenly and watch.may_end_early else policy.warm_up
+        depth = first_depth(manifest.budget, len(space), max(1, rounds), warm_up=warm_up, most=most)
+    elif watch.verdicts is not None:
+        looked = look_again(store, fold, goal, watch.verdicts)
+    return Planner(
         fold.writable,
         policy,
-        budget=None if by_money else manifest.budget,
+        budget=manifest.budget if manifest.budget_usd is None else None,
         judge=space.judge,
         stop=watch.stop,
         verdicts=watch.verdicts,
         decides=watch.decides,
-        round_depth=None if rounds is None else first,
+        round_depth=depth,
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,
@@ -95,4 +89,3 @@ def planner_of(
         first_visit=1 if any(manifest.expected) else goal.first_visit,
         repeats=repeats,
     )
-    return planner, first

@@ -10,12 +10,12 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.run_judges import repeats_of
 from robin_cli.run.fold import Spending
 from robin_cli.run.store import RunStore
-from robin_cli.session.books import Books, Stats, Under
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.budget import MoneyBudget
+from robin_cli.session.carriers import Carrying, Under
+from robin_cli.session.counters import Stats
 from robin_cli.session.desk import RunDesk
-from robin_cli.session.health import STALL_S, Health
-from robin_cli.session.inputs import recorded_prompts
-from robin_cli.session.money import lost_before, money_of, relative_prices, spent_before
+from robin_cli.session.ledger import Ledger
+from robin_cli.session.money import lost_before, relative_prices, spent_before
 from robin_cli.session.scheduling import planner_of
 from robin_cli.session.stop import Stop
 from robin_cli.settings.resolve import Resolved
@@ -78,63 +78,44 @@ class Session:
         notify: Callable[[str], None],
     ) -> None:
         fold, manifest = store.fold(), store.manifest
-        by_money = manifest.budget_usd is not None
-        self.space, self.goal, self._store, self._stop = (
-            store.space,
-            goal_of_run(store),
-            store,
-            stop,
-        )
-        self.noun, self.pairs = self.goal.noun, store.pairs
-        prompts = recorded_prompts(manifest)
-        self.arms = fold.arms
-        self._before = fold.spending()
+        self._store, self._stop, self._before = store, stop, fold.spending()
+        self.space, self.pairs, self.arms = store.space, store.pairs, fold.arms
+        self.goal = goal_of_run(store)
+        self.noun = self.goal.noun
+        self.by_money, self.expected_calls = manifest.budget_usd is not None, manifest.budget
         spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
-        self.lost_usd = lost_before(
-            store, fold, spent_usd, carrying.prices, resolved.request["max_tokens"]
-        )
-        self.money = money_of(
-            manifest,
-            resolved.max_cost,
+        longest_answer = resolved.request["max_tokens"]
+        self.lost_usd = lost_before(store, fold, spent_usd, carrying.prices, longest_answer)
+        in_rounds = carrying.rounds is not None
+        self.money = MoneyBudget(
+            manifest.budget_usd if self.by_money else resolved.max_cost,
             spent_usd + self.lost_usd,
-            in_rounds=carrying.rounds is not None,
+            is_budget=self.by_money,
+            first_alone=not in_rounds,
         )
-        self.by_money, self.expected_calls = by_money, manifest.budget
         self.watch = self.goal.watch(
             lambda: LevelCounts.at(store.path, self.space),
             manifest.own_settings,
             manifest.target_of(resolved.session),
         )
-        prices = relative_prices(carrying.prices)
         if not resolved.repeat_anyway and carrying.rounds != 1:
             self.watch.repeats = repeats_of(manifest, self.goal)
-        self.planner, first = planner_of(
+        prices = relative_prices(carrying.prices)
+        self.planner = planner_of(
             *(store, fold, self.goal, self.watch, carrying.rounds, prices),
             may_end_early=resolved.max_cost is not None,
         )
         self.budget = self.planner.budget
-        self._desk = RunDesk(store, fold, prompts, notify)
-        stall_s, at_endpoint = max(STALL_S, 2 * resolved.timeout_s), resolved.at_endpoints
-        books = Books(
-            self._desk,
-            self.planner,
-            self.money,
-            stop,
+        self._desk = RunDesk(store, fold, notify)
+        ledger = Ledger(
+            *(self._desk, self.planner, self.money, stop),
             longest=resolved.longest_visit,
-            calls=manifest.budget,
-            at_first=first,
-            least=self.goal.least_calls,
-            health=[
-                Health(name, at_endpoint=at_endpoint, stall_s=stall_s, pairs=len(store.pairs))
-                for name in self._desk.names
-            ],
+            health=self._desk.health(resolved),
             notify=notify,
         )
-        if (
-            carrying.rounds is None and resolved.ray is None
-        ):  # these ask for each attribute by itself
-            books.along = self._desk.asked_along
-        self.stats, self._carrier = books.stats, carrying.begin(books)
+        if not in_rounds and resolved.ray is None:  # these ask about each attribute by itself
+            ledger.along = self._desk.asked_along
+        self.stats, self._carrier = ledger.stats, carrying.begin(ledger)
 
     @property
     def under(self) -> Under | None:

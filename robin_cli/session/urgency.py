@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, islice
-
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.base import WARM_UP, Policy, Seen, exited, rounded
-from robin_cli.policies.task import contest_of
 
 NEVER = -np.inf
 """The urgency of an arm that may not be asked."""
@@ -25,9 +21,6 @@ SPREAD = 1e-300
 spread and does not go to the first arm alone. In other priorities rounding loses it."""
 
 _PARTS = 64
-
-_PLACES, _MOST_ABOVE = 4, 8
-"""Times the number chosen at once: the place of the bound of a :class:`Front`, and how many may exceed it before it moves."""
 
 
 def block_of(arms: int) -> int:
@@ -53,83 +46,57 @@ def urgency_by(
     try:
         with np.errstate(invalid="ignore", divide="ignore"):
             if seen is None:
-                found = policy.priority(n, pending, total, total_sq, arm)
+                priority = policy.priority(n, pending, total, total_sq, arm)
             else:
-                found, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
+                priority, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
     except SystemExit as error:
         raise exited(policy, error) from error
-    if np.count_nonzero(found) < found.size:
+    if np.count_nonzero(priority) < priority.size:
         # Without a warm-up, an arm without a call counts as having half a call.
-        found = found + SPREAD / np.maximum(n + pending, 0.5)
-    return rounded(found), None if nearness is None else rounded(nearness)
+        priority = priority + SPREAD / np.maximum(n + pending, 0.5)
+    return rounded(priority), None if nearness is None else rounded(nearness)
 
 
-def by_turns(
-    urgent: IntArray, near: IntArray, made: int, part: float, count: int
-) -> dict[int, bool]:
-    """Return arms by turns, some of the most ``urgent`` and some of the nearest to certain, each with whether it is such a one.
+def by_turns(urgent: IntArray, near: IntArray, made: int, part: float, count: int) -> IntArray:
+    """Return up to ``count`` arms by turns, some of the most ``urgent`` and some of the nearest to certain, none twice.
 
     Args:
         made: visits made before.
         part: share of the turns for the nearest to certain, in 128ths: turn t is one if ⌊part · t⌋ grows.
-        count: most arms to return.
     """
     queues, left = (iter(urgent.tolist()), iter(near.tolist())), len(urgent) + len(near)
-    found: dict[int, bool] = {}
+    chosen: dict[int, None] = {}
     reached = int(made * part)
-    while left and len(found) < count:
+    while left and len(chosen) < count:
         made += 1
         is_near = int(made * part) > reached
         reached += is_near
         if (arm := next(queues[is_near], None)) is not None:
             left -= 1
-            found.setdefault(arm, is_near)
-    return found
-
-
-def shared(
-    fronts: Sequence[tuple[Front, Front]],
-    urgency: FloatArray,
-    nearness: FloatArray,
-    count: int,
-    made: IntArray,
-    part: FloatArray,
-) -> IntArray:
-    """Return ``count`` arms of each row, :func:`by_turns`; once neither finds any more, the lowest indices follow.
-
-    Args:
-        fronts: of each row, of urgency and of nearness.
-        urgency, nearness: shape (rows, arms); NEVER for an arm that may not be asked.
-        count: at least 1, and no more than arms.
-        made: visits made before, shape (rows,).
-        part: as for :func:`by_turns`, shape (rows, 1).
-    """
-    if count == 1:
-        return _one_each(np.stack([urgency, nearness], axis=1), made[:, None], part)
-    chosen = []
-    for row, (urgent, near) in enumerate(fronts):
-        there = by_turns(
-            urgent.of(urgency[row], count),
-            near.of(nearness[row], count),
-            made.item(row),
-            part.item(row),
-            count,
-        )
-        every = chain(there, (arm for arm in range(urgency.shape[1]) if arm not in there))
-        chosen.append(list(islice(every, count)))
-    return np.array(chosen)
-
-
-def _one_each(of_both: FloatArray, made: IntArray, part: FloatArray) -> IntArray:
-    """Return :func:`shared` for one arm of each row, all rows at once; ``of_both``: shape (rows, 2, arms)."""
-    turn = (np.floor((made + 1) * part) > np.floor(made * part)).astype(np.int64)
-    may_be_asked = of_both.max(axis=2) > NEVER
-    turn = np.where(np.take_along_axis(may_be_asked, turn, axis=1), turn, 1 - turn)
-    found = np.take_along_axis(of_both.argmax(axis=2), turn, axis=1)
-    return np.where(may_be_asked.any(axis=1, keepdims=True), found, 0)
+            chosen[arm] = None
+    return np.fromiter(chosen, np.int64, len(chosen))
 
 
 def most_urgent(urgency: FloatArray, count: int) -> IntArray:
+    """Return up to ``count`` arms that may be asked, the most urgent first and ties to the lower index.
+
+    Args:
+        urgency: shape (arms,); NEVER for an arm that may not be asked.
+        count: at least 1, and no more than arms.
+    """
+    if count == 1:
+        best = np.array([urgency.argmax()], dtype=np.int64)
+        return np.asarray(best[urgency[best] > NEVER])
+    # np.partition is slow on many equal values at the low end
+    bound = -np.partition(-urgency, count - 1)[count - 1]
+    above = np.flatnonzero(urgency > bound)
+    above = above[(-urgency[above]).argsort(kind="stable")]
+    if bound == NEVER or len(above) == count:
+        return above
+    return np.concatenate([above, np.flatnonzero(urgency == bound)[: count - len(above)]])
+
+
+def most_urgent_of_runs(urgency: FloatArray, count: int) -> IntArray:
     """Return the ``count`` most urgent of each row, the most urgent first and ties to the lower index.
 
     Args:
@@ -140,53 +107,37 @@ def most_urgent(urgency: FloatArray, count: int) -> IntArray:
         return np.asarray(urgency.argmax(axis=1))[:, None]
     rows = -urgency  # np.partition is slow on many equal values at the low end
     last = np.partition(rows, count - 1)[:, count - 1, None]
-    row, found = np.nonzero(rows <= last)
-    order = np.lexsort((rows[row, found], row))
+    row, arm = np.nonzero(rows <= last)
+    order = np.lexsort((rows[row, arm], row))
     starts = np.searchsorted(row, np.arange(len(rows)))[:, None]
-    return np.asarray(found[order[starts + np.arange(count)]])
+    return np.asarray(arm[order[starts + np.arange(count)]])
 
 
-class Front:
-    """The most urgent of many arms, again and again while few change: only those above a bound are sorted.
+def turns_of_runs(
+    urgency: FloatArray, nearness: FloatArray, count: int, made: IntArray, part: FloatArray
+) -> IntArray:
+    """Return ``count`` arms of each row, :func:`by_turns`; once neither finds any more, the lowest indices follow.
 
-    The bound comes from an earlier time, and does not change the result.
+    Args:
+        urgency, nearness: shape (rows, arms); NEVER for an arm that may not be asked.
+        count: at least 1, and no more than arms.
+        made: visits made before, shape (rows,).
+        part: as for :func:`by_turns`, shape (rows, 1).
     """
-
-    def __init__(self) -> None:
-        self._bound = np.inf
-
-    def of(self, urgency: FloatArray, count: int) -> IntArray:
-        """Return up to ``count`` arms that may be asked, the most urgent first and ties to the lower index.
-
-        Args:
-            urgency: shape (arms,); NEVER for an arm that may not be asked.
-            count: at least 1, and no more than arms.
-        """
-        above, tied = self._parted(urgency, count)
-        too_few = self._bound > NEVER and len(above) + len(tied) < count
-        if too_few or len(above) > _MOST_ABOVE * count:
-            place = min(_PLACES * count, len(urgency)) - 1
-            # np.partition is slow on many equal values at the low end
-            self._bound = -np.partition(-urgency, place)[place]
-            above, tied = self._parted(urgency, count)
-        order = above[(-urgency[above]).argsort(kind="stable")[:count]]
-        return np.concatenate([order, tied[: count - len(order)]]) if len(tied) else order
-
-    def _parted(self, urgency: FloatArray, count: int) -> tuple[IntArray, IntArray]:
-        """Return the arms above the bound, and those at it if the former are too few."""
-        above = (urgency > self._bound).nonzero()[0]
-        is_enough = len(above) >= count or self._bound == NEVER
-        return above, above[:0] if is_enough else (urgency == self._bound).nonzero()[0]
+    if count == 1:
+        return _one_of_runs(np.stack([urgency, nearness], axis=1), made[:, None], part)
+    chosen = []
+    for row in range(len(urgency)):
+        urgent, near = most_urgent(urgency[row], count), most_urgent(nearness[row], count)
+        first = by_turns(urgent, near, made.item(row), part.item(row), count)
+        chosen.append(list(dict.fromkeys([*first.tolist(), *range(urgency.shape[1])]))[:count])
+    return np.array(chosen)
 
 
-def sets_of(
-    contests: IntArray | None, arms: int, together: int
-) -> tuple[IntArray | None, Sequence[int], bool]:
-    """Return the sets of arms that are looked at together, each arm's set, and whether a set has gaps (−1).
-
-    A set is a contest or a question. Without such sets, return None and each arm's own number.
-    """
-    sets = np.arange(arms).reshape(-1, together) if contests is None and together > 1 else contests
-    if sets is None:
-        return None, range(arms), False
-    return sets, contest_of(sets, arms).data, bool((sets < 0).any())
+def _one_of_runs(of_both: FloatArray, made: IntArray, part: FloatArray) -> IntArray:
+    """Return :func:`turns_of_runs` for one arm of each row; ``of_both``: shape (rows, 2, arms)."""
+    turn = (np.floor((made + 1) * part) > np.floor(made * part)).astype(np.int64)
+    may_be_asked = of_both.max(axis=2) > NEVER
+    turn = np.where(np.take_along_axis(may_be_asked, turn, axis=1), turn, 1 - turn)
+    chosen = np.take_along_axis(of_both.argmax(axis=2), turn, axis=1)
+    return np.where(may_be_asked.any(axis=1, keepdims=True), chosen, 0)

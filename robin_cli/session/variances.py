@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,15 +29,18 @@ def earlier_variances(
     Raises:
         InputError: ``source`` cannot be read, has another scale, or has none of the arms.
     """
-    _check_scales(source, space)
     variances = np.full(len(space), np.nan)
-    for facet, pools in zip(space.arms_of_pair(0), _pools_of(source, space), strict=True):
-        found = [_by_pair(pool) for pool in pools]
-        pair_means = [
-            [each[pair_id] for each in found if pair_id in each] for pair_id in space.pair_ids
+    for place, pools in enumerate(_pools_of(source, space)):
+        of_pair: defaultdict[str, list[float]] = defaultdict(list)
+        for pool in pools:
+            for pair_id, ratings in zip(pool.pair_ids, pool.ratings, strict=True):
+                if len(ratings) >= 2:
+                    of_pair[pair_id].append(float(np.var(ratings)))
+        means = [
+            np.mean(of_pair[pair_id]) if pair_id in of_pair else np.nan
+            for pair_id in space.pair_ids
         ]
-        arms = space.arm_at(np.arange(len(pair_means)), space.attribute[facet], space.judge[facet])
-        variances[arms] = [np.mean(each) if each else np.nan for each in pair_means]
+        space.by_pair(variances)[:, place] = means
     unknown = int(np.isnan(variances).sum())
     if unknown == len(variances):
         raise InputError(
@@ -59,38 +63,19 @@ def known_counts(source: str | Path, space: ArmSpace) -> list[IntArray]:
     Raises:
         InputError: ``source`` cannot be read, has another scale, or has none of the pairs.
     """
-    _check_scales(source, space)
-    found = []
+    counts_by_place = []
     for place, (pool, *_) in enumerate(_pools_of(source, space)):
         scale = space.scale_of(place)
         known = dict(zip(pool.pair_ids, pool.ratings, strict=True))
-        counts = np.zeros((len(space.pair_ids), scale.levels), dtype=np.int64)
-        for row, pair_id in enumerate(space.pair_ids):
-            ratings = known.get(pair_id)
-            if ratings is None:
-                continue
-            counts[row] = np.bincount(ratings - scale.low, minlength=scale.levels)
+        nothing = np.empty(0, dtype=np.int64)
+        ratings = [known.get(pair_id, nothing) - scale.low for pair_id in space.pair_ids]
+        counts = np.array([np.bincount(of_pair, minlength=scale.levels) for of_pair in ratings])
         if not counts.any():
             raise InputError(
                 f"--variances {source}: has no ratings of these pairs; are they the same pairs?"
             )
-        found.append(counts)
-    return found
-
-
-def _check_scales(source: str | Path, space: ArmSpace) -> None:
-    """Raise InputError if ``source`` was rated on another scale: its variances would have other units."""
-    if not (Path(source) / MANIFEST).is_file():
-        return
-    manifest = read_manifest(Path(source))
-    by_attribute = dict(zip(manifest.attributes, manifest.scales, strict=True))
-    for attribute, scale in zip(space.attributes, space.scales, strict=True):
-        theirs = by_attribute.get(attribute, manifest.scales[0])
-        if theirs != scale:
-            raise InputError(
-                f"--variances {source}: was rated on the scale {theirs}, {attribute} is on {scale} here; name a run "
-                "on the same scale"
-            )
+        counts_by_place.append(counts)
+    return counts_by_place
 
 
 def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
@@ -98,36 +83,34 @@ def _pools_of(source: str | Path, space: ArmSpace) -> list[list[Pool]]:
 
     A single pool serves for all.
     """
+    if (Path(source) / MANIFEST).is_file():
+        manifest = read_manifest(Path(source))
+        scales = dict(zip(manifest.attributes, manifest.scales, strict=True))
+        for attribute, scale in zip(space.attributes, space.scales, strict=True):
+            theirs = scales.get(attribute, manifest.scales[0])
+            if theirs != scale:  # its variances would have other units
+                raise InputError(
+                    f"--variances {source}: was rated on the scale {theirs}, {attribute} is on {scale} here; name a run "
+                    "on the same scale"
+                )
     pools = load_pools(source, grouped=False)
-    found = []
+    by_place = []
     for arm in space.arms_of_pair(0):
         attribute, scale = space.attribute_of(arm), space.scale_of(arm)
-        names = (
-            panel_pool(space.judge_of(arm), attribute),
-            attribute,
-            *(pools if len(pools) == 1 else ()),
-        )
-        own = [pools[name] for name in names if name in pools][:1]
-        chosen = own or [
-            pool for name, pool in pools.items() if name.endswith(panel_pool("", attribute))
-        ]
+        names = (panel_pool(space.judge_of(arm), attribute), attribute)
+        of_attribute = panel_pool("", attribute)
+        chosen = [pools[name] for name in names if name in pools][:1]
+        chosen = chosen or (list(pools.values()) if len(pools) == 1 else [])
+        chosen = chosen or [pool for name, pool in pools.items() if name.endswith(of_attribute)]
         if not chosen:
             raise InputError(
                 f'--variances {source}: has no ratings of "{space.label(arm)}"; it has {", ".join(pools)}'
             )
         for pool in chosen:
-            if (
-                min(map(np.min, pool.ratings)) < scale.low
-                or max(map(np.max, pool.ratings)) > scale.high
-            ):
+            ratings = np.concatenate(pool.ratings)
+            if ratings.min() < scale.low or ratings.max() > scale.high:
                 raise InputError(
                     f"--variances {source}: holds ratings outside the scale {scale} of {pool.name}"
                 )
-        found.append(chosen)
-    return found
-
-
-def _by_pair(pool: Pool) -> dict[str, float]:
-    """Return the variance of each pair with two ratings or more."""
-    rated = zip(pool.pair_ids, pool.ratings, strict=True)
-    return {pair_id: float(np.var(each)) for pair_id, each in rated if len(each) >= 2}
+        by_place.append(chosen)
+    return by_place

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from robin_cli.judges.functions import Function
 from robin_cli.judges.metering import batch_share
 from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import has_open_batches
 from robin_cli.run.manifest import REACHED
 from robin_cli.run.store import RunStore
-from robin_cli.session.carrying import Closing, carrying_of
+from robin_cli.session.carriers import Closing, carrier_of
 from robin_cli.session.cautions import cautions
+from robin_cli.session.here import carrying_here
 from robin_cli.session.labelled import keep_labels, labels_at_start
 from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import Stop, end_all
@@ -37,7 +38,7 @@ async def work(
     *,
     notify: Callable[[str], None],
     around: Around,
-    function: Function | None = None,
+    function: Callable[..., Any] | None = None,
 ) -> Outcome:
     """Spend the rest of the budget of an open run, until it is finished; return how it ended, or that it was finished before.
 
@@ -69,7 +70,7 @@ async def _session(
     resolved: Resolved,
     note: Callable[[str], None],
     around: Around,
-    function: Function | None,
+    function: Callable[..., Any] | None,
     *,
     finish_only: bool = False,
 ) -> Outcome:
@@ -77,14 +78,18 @@ async def _session(
     if finish_only:
         resolved = _as_submitted(resolved)
     stop = Stop()
-    carrying = carrying_of(store, resolved, note, function)
+    if (package := carrier_of(resolved)) is None:
+        carrying = carrying_here(resolved, store, note, function)
+    else:
+        with package.loaded(f"--{package.name}", passing=OSError) as carrier:
+            carrying = carrier.carrying(resolved, store, note)
     try:
         session = Session(store, carrying, stop, resolved, note)
         already = session.outcome(worked=False)
-        given = None if finish_only else labels_at_start(store, resolved)
+        labels = None if finish_only else labels_at_start(store, resolved)
         if already.finished and not has_open_batches(store.path):
             _record_target(store, resolved)
-            keep_labels(store, given)
+            keep_labels(store, labels)
             return already
         for caution in () if finish_only else cautions(store, session.goal, resolved):
             note(caution)
@@ -98,7 +103,7 @@ async def _session(
                     f"${session.lost_usd:.4f}"
                 )
         store.begin(resolved.session)
-        keep_labels(store, given)
+        keep_labels(store, labels)
         return await _worked(store, session, stop, around)
     finally:
         await _close(carrying.closing, note)

@@ -224,7 +224,7 @@ def calls_left(session: Session) -> int:
     """Return the calls left in the budget; for a budget of money, an estimate from the cost so far."""
     money = session.money
     if not session.by_money or money.limit is None:
-        return session.budget.left
+        return session.budget.total - session.budget.spent
     left = max(0.0, money.limit - money.spent - money.lost)
     return (
         round(session.budget.spent * left / money.spent) if money.spent else session.expected_calls

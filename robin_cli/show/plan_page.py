@@ -9,7 +9,6 @@ from rich.text import Text
 
 from robin_cli.model.records import number_of
 from robin_cli.policies.registry import BASELINE
-from robin_cli.session.repeats import FEWEST
 from robin_cli.show.columns import PLANNED
 from robin_cli.show.plan import Plan
 from robin_cli.show.tables import Column, Table
@@ -17,6 +16,7 @@ from robin_cli.show.terminal import print_table, stdout_console
 from robin_cli.show.text import plain
 from robin_cli.show.words import duration, error_text, share_text, significant, target_text
 from robin_cli.simulate.forecast import RUNS, SHARE_WITHIN, Needed
+from robin_cli.stats.repeats import FEWEST
 
 _HEADERS = {
     "worst_error": "worst score",

@@ -15,7 +15,7 @@ from rich.text import Text
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.fold import Spending
-from robin_cli.session.books import Stats
+from robin_cli.session.counters import Stats
 from robin_cli.session.session import Outcome, Session
 from robin_cli.show.live import REFRESH_HZ, LiveView, Pace, calls_left, phase
 from robin_cli.show.messages import Messages, lines_now_and_then

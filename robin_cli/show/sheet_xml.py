@@ -5,6 +5,7 @@ A LookupError says that the parts are not laid out as Excel does it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -110,6 +111,8 @@ def _row(number: int, values: Sequence[Any], first: int = 1, look: str = "") -> 
     """Return the cells of a row from the column ``first`` on. A text stays one, and is no formula."""
     cells = []
     for column, value in enumerate(values, first):
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            continue
         if isinstance(value, bool):
             kind, content = ' t="b"', f"<v>{value:d}</v>"
         elif isinstance(value, int | float):
@@ -118,8 +121,7 @@ def _row(number: int, values: Sequence[Any], first: int = 1, look: str = "") -> 
             text = escape(_NO_TEXT.sub("", str(value)))
             kind = f'{look} t="inlineStr"'
             content = f'<is><t xml:space="preserve">{text}</t></is>'
-        if value is not None:
-            cells.append(f'<c r="{_letters(column)}{number}"{kind}>{content}</c>')
+        cells.append(f'<c r="{_letters(column)}{number}"{kind}>{content}</c>')
     return "".join(cells)
 
 

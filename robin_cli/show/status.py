@@ -18,7 +18,6 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
-from robin_cli.run.layout import CALLED
 from robin_cli.run.locking import is_locked
 from robin_cli.run.pair_files import count_empty_responses
 from robin_cli.run.reader import RunData, read_run
@@ -174,7 +173,7 @@ class Status:
             "next": self.next_step,
             "repeating": [] if repeating is None else repeating.facts(),
         }
-        unknown = dict.fromkeys(_FACTS_OF_A_RUN) if self.found.run.path in CALLED else {}
+        unknown = dict.fromkeys(_FACTS_OF_A_RUN) if self.found.run.manifest.file_of_scores else {}
         return asdict(self.work) | said | self.found.facts() | asdict(self.cost) | unknown
 
     @property
@@ -197,7 +196,7 @@ class Status:
             **({"given up": gone} if (gone := counted(work.retired_reasons, noun)) else {}),
             **cost.lines(is_begun=bool(work.spent)),
         }
-        unknown = _LINES_OF_A_RUN if self.found.run.path in CALLED else ()
+        unknown = _LINES_OF_A_RUN if self.found.run.manifest.file_of_scores else ()
         return {name: line for name, line in lines.items() if name not in unknown}
 
     @property

@@ -48,7 +48,7 @@ def _judged(found: Rated) -> list[Judged]:
     shares = ((points - low) / (high - low)).mean(axis=1)
     decisions = scores.columns.get("decision", [""] * len(scores))
     first = run.space.by_pair(np.array(decisions))[:, 0]
-    columns, feedback = run.columns.to_pylist(), _feedback(found)
+    columns, feedback = run.pairs.columns.to_pylist(), _feedback(found)
     judged = []
     for pair in np.flatnonzero(~np.isnan(shares)).tolist():
         named = dict(zip(run.space.attributes, points[pair].tolist(), strict=True))

@@ -19,8 +19,8 @@ from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import LONGEST_VISIT
 from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.milestones import LOOK_GROWTH
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
-from robin_cli.session.stopping import LOOK_GROWTH
 from robin_cli.settings.table import longest_visit
 from robin_cli.simulate.jobs import jobs_done
 from robin_cli.simulate.runs import Ratings, simulate

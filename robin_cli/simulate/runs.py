@@ -20,17 +20,21 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.policies.base import Policy
-from robin_cli.policies.refits import next_refit
+from robin_cli.policies.milestones import (
+    LOOK_GROWTH,
+    TEST_GROWTH,
+    Milestones,
+    fits_from,
+    looks_at,
+)
 from robin_cli.policies.task import contest_of
 from robin_cli.session.asking import RATINGS_FOR_EACH_CALL, visit_of
-from robin_cli.session.stopping import LOOK_GROWTH, TEST_GROWTH, next_look, next_test
 from robin_cli.session.urgency import (
     IN_WARM_UP,
     NEVER,
-    Front,
     block_of,
-    most_urgent,
-    shared,
+    most_urgent_of_runs,
+    turns_of_runs,
     urgency_by,
 )
 from robin_cli.stats.court import Court, Snapshot
@@ -152,14 +156,14 @@ class _State:
         self._spent = np.zeros(runs, dtype=np.int64)
         self._urgency: FloatArray | None = None
         self._nearness = np.empty(0)
-        self._fronts = [(Front(), Front()) for _ in range(runs)]
         self._policy = policy
         self._first_fit = self._pairs if first_fit is None else first_fit
-        self._refit_at = next_refit(0, self._first_fit) if policy.refits else np.inf
+        self._refit_at = self._first_fit if policy.refits else np.inf
         self._court = court
         self._look_growth = look_growth
         certifies = court is not None and court.certifies
-        self._looks_at = next_look(0, self._pairs) if certifies else np.inf
+        self._looks = looks_at(self._pairs, look_growth)
+        self._looks_at = self._looks.first if certifies else np.inf
         self._tests_at = court.first if court is not None and court.target else np.inf
         turn = np.arange(self._pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
@@ -274,15 +278,14 @@ class _State:
         spent = int(self._spent[self._goes_on(2**62)].min())
         if spent >= self._refit_at:
             self._policy = self._policy.fitted(*self._sums())
-            self._refit_at = next_refit(spent, self._first_fit)
+            self._refit_at = fits_from(self._first_fit).after(spent)
             self._urgency = None
         if self._court is not None and spent >= self._tests_at:
             growth = max(TEST_GROWTH, self._look_growth)
-            self._tests_at = next_test(spent, self._court.first, growth)
+            self._tests_at = Milestones(self._court.first, growth).after(spent)
             self._court.test(self._sums(), skips=self._look_growth > LOOK_GROWTH)
         if self._court is not None and spent >= self._looks_at:
-            while self._looks_at <= spent:
-                self._looks_at = next_look(int(self._looks_at), self._pairs, self._look_growth)
+            self._looks_at = self._looks.after(spent)
             if self._court.look(self._sums(), self._policy):
                 self._urgency = None
 
@@ -290,9 +293,9 @@ class _State:
         """Return the next block of pairs of each run, shape (runs, pairs)."""
         urgency = self._urgencies()
         if self._court is None or self._court.seen is None:
-            return most_urgent(urgency, self._block)
+            return most_urgent_of_runs(urgency, self._block)
         part = self._court.seen.part
-        return shared(self._fronts, urgency, self._nearness, self._block, self._made, part)
+        return turns_of_runs(urgency, self._nearness, self._block, self._made, part)
 
     def _urgencies(self) -> FloatArray:
         """Return the urgency of each pair of each run, shape (runs, pairs)."""

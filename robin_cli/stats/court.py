@@ -59,7 +59,7 @@ class Court(ABC):
 
     Attributes:
         done: whether each run is over before its budget, shape (runs,).
-        certifies: whether looks at the evidence are due, see :func:`~robin_cli.session.stopping.next_look`.
+        certifies: whether looks at the evidence are due, see :func:`~robin_cli.policies.milestones.looks_at`.
         settled: whether the decisions of each arm are certified, shape (runs, K); None without an error rate.
     """
 

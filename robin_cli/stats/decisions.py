@@ -14,10 +14,9 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.policies.base import Policy, Seen, flat_variance, rounded
 from robin_cli.policies.task import Task
-from robin_cli.session.stopping import Counted
 from robin_cli.stats.evidence import log_evidence
 from robin_cli.stats.intervals import Part, log_sum_evidence
-from robin_cli.stats.level_counts import LevelCounts
+from robin_cli.stats.level_counts import Counted, LevelCounts
 
 SETTLED = 1.25
 """A decision is settled, and its arms are asked no more, as long as its evidence is this many times 1/δ.
@@ -377,7 +376,7 @@ class Evidence(Certainty):
 
 
 class RunVerdicts:
-    """The decisions of a run under way, as :class:`~robin_cli.session.stopping.Verdicts` has them.
+    """The decisions of a run under way.
 
     Attributes:
         evidence: of one run.
@@ -398,7 +397,7 @@ class RunVerdicts:
         self._asked: list[int] = []  # since the last look
 
     def add(self, arm: int, ratings: Iterable[float | None]) -> None:
-        """Add ratings of ``arm``."""
+        """Add ratings of ``arm``, None for an answer without one; empty if no answer came."""
         self.counts.add(arm, ratings)
         self._asked.append(arm)
 
@@ -408,7 +407,7 @@ class RunVerdicts:
         self.look(arms, policy)
 
     def look(self, arms: Arms, policy: Policy) -> IntArray:
-        """Decide anew by all ratings so far; see :meth:`~robin_cli.session.stopping.Verdicts.look`."""
+        """Decide anew by all ratings so far; return the arms whose urgency may have changed."""
         asked, contest = self._asked[:], self.evidence.contest
         del self._asked[: len(asked)]  # another thread may add meanwhile
         is_changed = np.full(self._contests, self._is_new)

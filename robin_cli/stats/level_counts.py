@@ -15,6 +15,9 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import values_of
 from robin_cli.run.reader import RunData, read_ratings
 
+Counted = Iterable[tuple[Scale, IntArray, FloatArray]]
+"""Each scale, the arms rated on it, and the number of times each got each level, shape (arms, levels)."""
+
 _AT_A_TIME = 2**19
 _FINE_LEVELS = 64
 """The number of steps over the scale for ratings that are not integers."""

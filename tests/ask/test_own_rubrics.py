@@ -240,7 +240,7 @@ def test_the_rubric_comes_first_in_the_same_words_where_a_cache_is_to_find_it() 
 def test_names_the_ready_templates() -> None:
     with pytest.raises(
         InputError,
-        match="ready ones, by name, are absolute-judge, rubric-first, with-reference; "
+        match="ready ones, by name, are absolute-judge, criteria, rubric-first, with-reference; "
         'did you mean "with-reference"',
     ):
         load_prompts(["correctness"], template="with-refrence")

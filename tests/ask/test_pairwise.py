@@ -145,7 +145,7 @@ def test_takes_no_template_that_shows_one_response_only(tmp_path: Path) -> None:
 def test_takes_no_pairwise_template_for_ratings() -> None:
     with pytest.raises(
         InputError,
-        match=r"shows two responses, and one is rated here; add --pairwise, or take another: absolute-judge, rubric-first",
+        match=r"shows two responses, and one is rated here; add --pairwise, or take another: absolute-judge, criteria",
     ):
         load_prompts(["helpfulness"], template="pairwise-judge")
 

@@ -96,7 +96,6 @@ NO_ROWS = {
     "header.csv": b"prompt,response\n",
     "blank.csv": b"\n,\n",
     "none.parquet": as_table(pa.table({"prompt": ["p"], "response": ["r"]}).slice(0, 0)),
-    "none.jsonl.gz": gzip.compress(b""),
 }
 
 
@@ -125,6 +124,7 @@ TWICE = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["prompt", "prompt", "
 CUT, NO_PARQUET = "cut short or damaged", "not a Parquet file that can be read"
 # name: what it holds, what is wrong with it, and what to do
 BAD_FILES = {
+    "none.jsonl.gz": (gzip.compress(b""), "the file is empty.", "downloaded to its end."),
     "object.json": (
         b'{"data": [1, 2]}',
         ": holds an object, not an array of rows.",

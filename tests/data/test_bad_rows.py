@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -25,76 +24,42 @@ def lines_with(folder: Path, bad: bytes) -> Path:
     return written(folder, "pairs.jsonl", as_lines([GOOD]) + bad + b"\n" + as_lines([other]))
 
 
-BAD_LINES: dict[str, tuple[str, ...]] = {
-    '{"prompt": "p", "response"': ("not valid JSON: Expecting ':' delimiter at column 27.", SKIP),
-    '["p", "r"]': (
-        "the row is a list, not an object.",
-        "A file that is one JSON array is named .json.",
-    ),
-    "7": ("the row is a number, not an object.", 'Write it as {"prompt": …, "response": …}.'),
-    '{"prompt": "p", "answer": "r"}': (
-        'no field "response"; found prompt, answer. Use --columns response=answer.',
-    ),
-    '{"question": "p", "output": "r"}': (
-        "found question, output.",
-        "Use --columns prompt=question,response=output.",
-    ),
-    '{"prompt": "p", "response": null}': (
-        'field "response" is null.',
-        f"Give the row a response, {SKIP}",
-    ),
-    '{"prompt": NaN, "response": "r"}': ('field "prompt" is NaN, not text.', SKIP),
-    '{"prompt": "p", "response": 3}': (
-        'field "response" is a number, not text.',
-        f"Write it as text, {SKIP}",
-    ),
-    '{"prompt": " \\n", "response": "r"}': ('field "prompt" is empty.', SKIP),
-    '{"prompt": "\\ud800", "response": "r"}': (
-        '"prompt" holds half of a surrogate pair (\\ud800)',
-        SKIP,
-    ),
-    '{"prompt": "p", "response": "r", "id": 1.5}': (
-        "is a number, not text or a whole number.",
-        "--columns id=-.",
-    ),
-    '{"prompt": "p", "response": "r", "helpfulness": "high"}': (
-        'is "high", not a finite',
-        "--columns helpfulness=-.",
-    ),
-    '{"prompt": "p", "response": "r", "helpfulness": Infinity}': (
-        'is "inf", not a finite',
-        "Give a number or null",
-    ),
-    '{"prompt": "p", "response": "r", "helpfulness": [3, [3]]}': (
-        "is a list, not a finite",
-        "Give a number or null",
-    ),
-    '{"prompt": "p", "response": "r", "verbosity": %s}' % ("9" * 400): (
-        "not a finite number",
-        "Give a number or null",
-    ),
-    '{"prompt": "p", "response": "r", "x": %s}' % ("9" * 5000): (
-        "a number in it is too long.",
-        SKIP,
-    ),
-    "[" * 100_000: ("not usable JSON: nested too deeply.", SKIP),
-    json.dumps({"prompt": "p", "response": "r"}): (
-        "the same prompt and response as line 1.",
-        "--skip-bad-rows.",
-    ),
-}
+TABLE = r"""
+{"prompt": "p", "response" → not valid JSON: Expecting ':' delimiter at column 27. … SKIP
+["p", "r"] → the row is a list, not an object. … A file that is one JSON array is named .json.
+7 → the row is a number, not an object. … Write it as {"prompt": …, "response": …}.
+{"prompt": "p", "answer": "r"} → no field "response"; found prompt, answer. Use --columns response=answer.
+{"question": "p", "output": "r"} → found question, output. … Use --columns prompt=question,response=output.
+{"prompt": "p", "response": null} → field "response" is null. … Give the row a response, SKIP
+{"prompt": NaN, "response": "r"} → field "prompt" is NaN, not text. … SKIP
+{"prompt": "p", "response": 3} → field "response" is a number, not text. … Write it as text, SKIP
+{"prompt": " \n", "response": "r"} → field "prompt" is empty. … SKIP
+{"prompt": "\ud800", "response": "r"} → "prompt" holds half of a surrogate pair (\ud800) … SKIP
+{"prompt": "p", "response": "r", "id": 1.5} → is a number, not text or a whole number. … --columns id=-.
+{"prompt": "p", "response": "r", "helpfulness": "high"} → is "high", not a finite … --columns helpfulness=-.
+{"prompt": "p", "response": "r", "helpfulness": Infinity} → is "inf", not a finite … Give a number or null
+{"prompt": "p", "response": "r", "helpfulness": [3, [3]]} → is a list, not a finite … Give a number or null
+{"prompt": "p", "response": "r"} → the same prompt and response as line 1. … --skip-bad-rows.
+"""
+BAD_LINES = [
+    *(line.split(" → ") for line in TABLE.strip().splitlines()),
+    ['{"prompt": "p", "response": "r", "verbosity": %s}' % ("9" * 400), "not a finite number"],
+    [
+        '{"prompt": "p", "response": "r", "x": %s}' % ("9" * 5000),
+        "a number in it is too long. … SKIP",
+    ],
+    ["[" * 100_000, "not usable JSON: nested too deeply. … SKIP"],
+]
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"), BAD_LINES.items(), ids=[line[:60] for line in BAD_LINES]
-)
+@pytest.mark.parametrize(("line", "expected"), BAD_LINES, ids=[line[:60] for line, _ in BAD_LINES])
 def test_says_what_is_wrong_with_a_line_and_may_leave_it_out(
-    tmp_path: Path, line: str, expected: tuple[str, ...]
+    tmp_path: Path, line: str, expected: str
 ) -> None:
     path = lines_with(tmp_path, line.encode())
     said = complaint(path)
     assert said.startswith("pairs.jsonl:2: ")
-    assert all(part in said for part in expected), said
+    has(said, *expected.replace("SKIP", SKIP).split(" … "))
     assert len(said) < 400
     data = load_pairs(path, skip_bad_rows=True)
     assert ([pair.prompt for pair in data.pairs], data.skipped) == (["p", "q"], 1)

@@ -137,27 +137,21 @@ def test_makes_an_id_that_hangs_on_the_texts_and_the_systems_and_not_on_the_side
     assert any("1 row left out: the same as an earlier one" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (
-            {"prompt": "q", "response_a": "one"},
-            r'data.jsonl:1: no field "response_b"; found prompt, response_a\.',
-        ),
-        ({"prompt": "q", "response_a": "one", "response_b": None}, 'field "response_b" is null'),
-        ({"prompt": "q", "response_a": 3, "response_b": "two"}, 'field "response_a" is a number'),
-        ({"prompt": " ", "response_a": "one", "response_b": "two"}, 'field "prompt" is empty'),
-        ({"prompt": "q", "response_a": "one", "response_b": "\ud800"}, "surrogate"),
-        (
-            {"prompt": "q", "response_a": "one", "response_b": []},
-            r'field "response_b" is a list, not text',
-        ),
-        ({"response_a": "one", "response_b": "two"}, 'no field "prompt"'),
-    ],
-)
-def test_says_what_is_wrong_with_a_row_of_two(tmp_path: Path, row: Row, said: str) -> None:
-    refuses(InputError, said, loaded, tmp_path, [row])
-    found = loaded(tmp_path, [TWO, row], skip_bad_rows=True)
+BAD = r"""
+{"prompt": "q", "response_a": "one"} → data.jsonl:1: no field "response_b"; found prompt, response_a\.
+{"prompt": "q", "response_a": "one", "response_b": null} → field "response_b" is null
+{"prompt": "q", "response_a": 3, "response_b": "two"} → field "response_a" is a number
+{"prompt": " ", "response_a": "one", "response_b": "two"} → field "prompt" is empty
+{"prompt": "q", "response_a": "one", "response_b": "\ud800"} → surrogate
+{"prompt": "q", "response_a": "one", "response_b": []} → field "response_b" is a list, not text
+{"response_a": "one", "response_b": "two"} → no field "prompt"
+"""
+
+
+@pytest.mark.parametrize(("row", "said"), [line.split(" → ") for line in BAD.strip().splitlines()])
+def test_says_what_is_wrong_with_a_row_of_two(tmp_path: Path, row: str, said: str) -> None:
+    refuses(InputError, said, loaded, tmp_path, [json.loads(row)])
+    found = loaded(tmp_path, [TWO, json.loads(row)], skip_bad_rows=True)
     assert (len(found.pairs), found.skipped) == (1, 1)
 
 

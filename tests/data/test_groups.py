@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,27 +58,20 @@ def test_reads_groups_from_any_format(tmp_path: Path, suffix: str) -> None:
     ) == list("0123")
 
 
-NO_SET = r'p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.'
+NO_GROUP = r"""
+{"set": null} → p.jsonl:2: the group in field "set" is null or empty\. Name the group, or
+{"set": ""} → is null or empty
+{"set": 1.5} → is a number with a fraction, not text or a whole number|not text or a whole number
+{"set": [1]} → is a list, not text or a whole number
+{"sets": 1} → p.jsonl:2: no field "set" \(--group set\); found id, prompt, response, sets\. Use --group sets\.
+"""
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            {"set": None},
-            r'p.jsonl:2: the group in field "set" is null or empty\. Name the group, or',
-        ),
-        ({"set": ""}, "is null or empty"),
-        (
-            {"set": 1.5},
-            "is a number with a fraction, not text or a whole number|not text or a whole number",
-        ),
-        ({"set": [1]}, "is a list, not text or a whole number"),
-        ({"sets": 1}, NO_SET),
-    ],
+    ("change", "said"), [line.split(" → ") for line in NO_GROUP.strip().splitlines()]
 )
-def test_says_where_a_group_is_none(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    bad = {name: value for name, value in ROWS[1].items() if name != "set"} | change
+def test_says_where_a_group_is_none(tmp_path: Path, change: str, said: str) -> None:
+    bad = {name: value for name, value in ROWS[1].items() if name != "set"} | json.loads(change)
     file = written(tmp_path, "p.jsonl", [ROWS[0], bad, *ROWS[2:]])
     refuses(InputError, said, load_pairs, file, group="set")
     left = load_pairs(file, group="set", skip_bad_rows=True)

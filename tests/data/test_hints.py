@@ -87,6 +87,10 @@ def test_proposes_columns_side_by_side_or_no_name(tmp_path: Path) -> None:
     rows = b"question,a\n1,2\n"
     said = refused(tmp_path, rows, "wide.csv", columns={"prompt": "question", "response": "x|y"})
     assert "Use --columns 'response=NAME|NAME', NAME" in said
+    alpaca = {"instruction": "Add.", "input": "1 + 1", "output": "2"}
+    assert refused(tmp_path, [alpaca]).endswith(
+        'prompt=instruction,response=output; a prompt is one field, so join "input" to it first.'
+    )
     tree = {"tree_id": "t", "prompt": {"text": "p", "replies": [{"text": "a"}]}}
     assert refused(tmp_path, [tree]).endswith(
         "Use --columns response=NAME, NAME being the field that holds it."

@@ -110,88 +110,63 @@ def test_reads_labels_as_people_leave_them(
     assert (values(labels) if found else dict.fromkeys(range(len(labels)))) == found
 
 
-NAMELESS = "does not name the attribute of its labels"
-NO_LABEL = ': no column "label", nor one called style; found pair_id, '
-REFUSED = [
-    ("pair_id,label\np1,3\np2,five\n", ':3: the label "five" is not a number. Write one'),
-    ('pair_id,label\np1,"3,5"\n', ':2: the label "3,5" is not a number'),
-    ("pair_id,label\np1,1e999\n", ':2: the label "1e999" is not a number'),
-    ("pair_id,label\np1,5\n", ":2: the label 5 is off the scale of style, 0-4. Correct it"),
-    ("pair_id,label\np1,-0.5\n", ":2: the label -0.5 is off the scale"),
-    (
-        "pair_id,label\np1,3\nx,3\ny,1\np2,\n",
-        ':3: no pair of the run is called "x" (2 of 3 labels are of',
-    ),
-    ("pair_id,label\n,3\n", ":2: the pair_id is empty"),
-    (
-        "pair_id,label\np1,3\np2,1\np1,2\n",
-        ':4: the pair "p1" has the label 2 here, and 3 in {file}:2. Keep one of the',
-    ),
-    (
-        "pair_id,label,probability\np1,3,0.1\np1,3,0.2\n",
-        ':3: the pair "p1" has the probability 0.2 here, and 0.1 in {file}:2',
-    ),
-    ("pair_id,label,probability\np1,3,0\n", ':2: the probability "0" is not above 0 and at most 1'),
-    ("pair_id,label,probability\np1,3,1.5\n", ':2: the probability "1.5" is not above 0'),
-    ("pair_id,label,probability\np1,3,often\n", ':2: the probability "often" is not above 0'),
-    (
-        "pair_id,label,probability\np1,3,0.5\np2,3,\n",
-        ":3: the label has no probability, and that in {file}:2 has one",
-    ),
-    ("pair_id,stars\np1,3\n", f"{NO_LABEL}stars. Labels are rows"),
-    ("id,label\np1,3\n", ': no column "pair_id"; found id, label. Labels are rows'),
-    ("pair_id,label\np1,3,4\n", ":2: the row has 3 cells, the header 2. Correct the row."),
-    (
-        "pair_id,attribute,label\np1,stile,3\n",
-        ':2: the run has no attribute "stile"; did you mean "style"?',
-    ),
-    ("pair_id,label,rating\np1,3,2\n", ': the columns "label" and "rating" both hold labels.'),
-    ("pair_id,label,style\np1,3,2\n", ': the columns "label" and "style" both hold labels.'),
-    ("pair_id,label,Annotator\np1,3,x\n", ': the column "Annotator" would not be read. Rename'),
-    ("pair_id,label,Labelled At\np1,3,x\n", ': the column "Labelled At" would not be read. Rename'),
-    ("pair_id,label,label_2\np1,3,2\n", ': the column "label_2" would not be read. Write a row'),
-    ("pair_id,rater1,rater2\np1,3,2\n", ': the column "rater1" would not be read. Write a row'),
-    ("pair_id,style,style_bob\np1,3,2\n", ': the column "style_bob" would not be read. Write'),
-    ("pair_id,Style\np1,3\n", ': the column "Style" would not be read. Rename it to style'),
-    (
-        "pair_id,preference_strength\np1,-3\n",
-        ': the column "preference_strength" would not be read. Write a row',
-    ),
-    ('{"Pair ID": "p1", "label": 3}\n', ': the column "Pair ID" would not be read. Rename it to'),
-    ('{"pair_id": "p1", "label": [3]}\n', ":1: the label a list is not a number"),
-    ('{"pair_id": "p1", "label": true}\n', ':1: the label "True" is not a number'),
-    ('{"pair_id": null, "label": 3}\n', ":1: the pair_id is null"),
-    ('{"label": 3}\n', ":1: the pair_id is null"),
-    ('{"pair_id": "p1", "label": 3\n', ":1: "),
-    ('{"pair_id": "p1", "labl": 3}\n', f"{NO_LABEL}labl."),
-    ('{"pair_id": "\\u001b[2Jx", "label": 3}\n', ':1: no pair of the run is called "\\x1b[2Jx"'),
-]
-OF_TWO = [
-    ("pair_id,label\np1,3\n", f": {NAMELESS}. Give it a column attribute, or columns"),
-    ("pair_id,attribute,label\np1,,3\n", f":2: {NAMELESS}"),
-    ("pair_id,attribute,label\np1,style,7\n", ":2: the label 7 is off the scale of style, 0-4"),
-    ("pair_id,attribute,label\np1,stars,0\n", ":2: the label 0 is off the scale of stars, 1-10"),
-    (
-        "pair_id,note\np1,3\n",
-        ': no column "label", nor one called style or stars; found pair_id, note',
-    ),
+REFUSED = r"""
+pair_id,label¶p1,3¶p2,five → :3: the label "five" is not a number. Write one
+pair_id,label¶p1,"3,5" → :2: the label "3,5" is not a number
+pair_id,label¶p1,1e999 → :2: the label "1e999" is not a number
+pair_id,label¶p1,5 → :2: the label 5 is off the scale of style, 0-4. Correct it
+pair_id,label¶p1,-0.5 → :2: the label -0.5 is off the scale
+pair_id,label¶p1,3¶x,3¶y,1¶p2, → :3: no pair of the run is called "x" (2 of 3 labels are of
+pair_id,label¶,3 → :2: the pair_id is empty
+pair_id,label¶p1,3¶p2,1¶p1,2 → :4: the pair "p1" has the label 2 here, and 3 in {file}:2. Keep one of the
+pair_id,label,probability¶p1,3,0.1¶p1,3,0.2 → :3: the pair "p1" has the probability 0.2 here, and 0.1 in {file}:2
+pair_id,label,probability¶p1,3,0 → :2: the probability "0" is not above 0 and at most 1
+pair_id,label,probability¶p1,3,1.5 → :2: the probability "1.5" is not above 0
+pair_id,label,probability¶p1,3,often → :2: the probability "often" is not above 0
+pair_id,label,probability¶p1,3,0.5¶p2,3, → :3: the label has no probability, and that in {file}:2 has one
+pair_id,stars¶p1,3 → : no column "label", nor one called style; found pair_id, stars. Labels are rows
+id,label¶p1,3 → : no column "pair_id"; found id, label. Labels are rows
+pair_id,label¶p1,3,4 → :2: the row has 3 cells, the header 2. Correct the row.
+pair_id,attribute,label¶p1,stile,3 → :2: the run has no attribute "stile"; did you mean "style"?
+pair_id,label,rating¶p1,3,2 → : the columns "label" and "rating" both hold labels.
+pair_id,label,style¶p1,3,2 → : the columns "label" and "style" both hold labels.
+pair_id,label,Annotator¶p1,3,x → : the column "Annotator" would not be read. Rename
+pair_id,label,Labelled At¶p1,3,x → : the column "Labelled At" would not be read. Rename
+pair_id,label,label_2¶p1,3,2 → : the column "label_2" would not be read. Write a row
+pair_id,rater1,rater2¶p1,3,2 → : the column "rater1" would not be read. Write a row
+pair_id,style,style_bob¶p1,3,2 → : the column "style_bob" would not be read. Write
+pair_id,Style¶p1,3 → : the column "Style" would not be read. Rename it to style
+pair_id,preference_strength¶p1,-3 → : the column "preference_strength" would not be read. Write a row
+{"Pair ID": "p1", "label": 3} → : the column "Pair ID" would not be read. Rename it to
+{"pair_id": "p1", "label": [3]} → :1: the label a list is not a number
+{"pair_id": "p1", "label": true} → :1: the label "True" is not a number
+{"pair_id": null, "label": 3} → :1: the pair_id is null
+{"label": 3} → :1: the pair_id is null
+{"pair_id": "p1", "label": 3 → :1: not valid JSON
+{"pair_id": "p1", "labl": 3} → : no column "label", nor one called style; found pair_id, labl.
+{"pair_id": "\u001b[2Jx", "label": 3} → :1: no pair of the run is called "\x1b[2Jx"
+"""
+OF_TWO = r"""
+pair_id,label¶p1,3 → : does not name the attribute of its labels. Give it a column attribute, or columns
+pair_id,attribute,label¶p1,,3 → :2: does not name the attribute of its labels
+pair_id,attribute,label¶p1,style,7 → :2: the label 7 is off the scale of style, 0-4
+pair_id,attribute,label¶p1,stars,0 → :2: the label 0 is off the scale of stars, 1-10
+pair_id,note¶p1,3 → : no column "label", nor one called style or stars; found pair_id, note
+"""
+TABLES = [
+    (*line.split(" → "), scales)
+    for table, scales in ((REFUSED, ONE), (OF_TWO, TWO))
+    for line in table.strip().splitlines()
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "scales"),
-    [
-        *((*each, ONE) for each in REFUSED),
-        *((*each, TWO) for each in OF_TWO),
-        ("", ": the file is empty", ONE),
-    ],
-)
+@pytest.mark.parametrize(("text", "said", "scales"), [*TABLES, ("", ": the file is empty", ONE)])
 def test_refuses_labels_that_cannot_be_used_and_says_where(
     tmp_path: Path, text: str, said: str, scales: dict[str, Scale]
 ) -> None:
     name = "labels.csv" if text.startswith(("pair_id", "id")) else "l.jsonl"
     with pytest.raises(InputError) as raised:
-        read(tmp_path, text, scales, name=name)
+        read(tmp_path, text.replace("¶", "\n"), scales, name=name)
     place = str(tmp_path / name)
     assert str(raised.value).startswith(place + said.format(file=place))
 

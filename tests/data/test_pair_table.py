@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -84,6 +85,24 @@ def test_takes_the_human_ratings_of_another_name() -> None:
     assert table.human("z")[[0, 2]].tolist() == [1.0, 4.0]
     both = table.table.select(["w", "z"]).to_pydict()
     assert both == {"w": [2.0, 3.0, None], "z": [1.0, None, 4.0]}
+
+
+@pytest.mark.parametrize(
+    ("values", "joined"),
+    [
+        ([1, 0.5], [1.0, 0.5]),
+        ([2**60, 0.5], [str(2**60), "0.5"]),
+        ([1, "x"], ["1", "x"]),
+        ([True, None, 1], ["true", None, "1"]),
+        ([None, 7], [None, 7]),
+    ],
+)
+def test_joins_further_columns_whose_type_changes(values: list[Any], joined: list[Any]) -> None:
+    growing = GrowingTable()
+    for at, value in enumerate(values):
+        columns = {} if value is None else {"x": value}
+        growing.add_pairs([Pair(str(at), "p", "r", columns=columns)])
+    assert growing.table().column("x") == joined
 
 
 def test_leaves_nothing_where_texts_lay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

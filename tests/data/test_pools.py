@@ -70,55 +70,38 @@ def test_keeps_ids_in_csv_as_they_are_written(tmp_path: Path) -> None:
     assert next(iter(load_pools(tmp_path / "p.CSV").values())).pair_ids == ("007", "1e5")
 
 
+WRONG = """
+p.jsonl → {"attribute": null, "pair_id": "a", "rating": 1}¶ → 1 ratings have no attribute
+p.csv → pair,rating¶a,1¶ → no column "pair_id"
+p.csv → pair_id,rating¶a,1.5¶ → p.csv:2: the rating in field .* is 1.5. Pools hold whole numbers
+p.csv → pair_id,rating¶a,x¶ → whole numbers
+p.csv → pair_id,rating¶ → holds no ratings
+p.csv → pair_id,rating¶a,¶ → holds no ratings
+p.csv →  → the file is empty
+p.jsonl → {"pair_id": "a", "rating":  → p.jsonl:1: not valid JSON: .* Correct or remove the row
+p.jsonl → {"pair_id": "a", "rating": 1}¶{"attribute": "x", "pair_id": "a", "rating": 1}¶ → 1 ratings have no
+p.jsonl → {"pair_id": null, "rating": 1}¶{"pair_id": "a", "rating": 1}¶ → 1 rows have no pair_id
+p.csv → pair_id,answer¶a,1¶ → no column "rating"; found pair_id, answer
+p.txt →  → the format is not known by this name. Rename or convert the file
+p.parquet → no parquet → not a Parquet file that can be read
+p.csv → pair_id,rating,rating¶a,1,2¶ → two columns are called "rating". Rename or remove
+"""
+NO_UTF8 = (b'{"pair_id": "a", "\xd0": 1, "rating": 1}', b'{"pair_id": "\xd0", "rating": 1}')
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        (
-            "p.jsonl",
-            '{"attribute": null, "pair_id": "a", "rating": 1}\n',
-            "1 ratings have no attribute",
-        ),
-        ("p.csv", "pair,rating\na,1\n", 'no column "pair_id"'),
-        (
-            "p.csv",
-            "pair_id,rating\na,1.5\n",
-            "p.csv:2: the rating in field .* is 1.5. Pools hold whole numbers",
-        ),
-        ("p.csv", "pair_id,rating\na,x\n", "whole numbers"),
-        ("p.csv", "pair_id,rating\n", "holds no ratings"),
-        ("p.csv", "pair_id,rating\na,\n", "holds no ratings"),
-        ("p.csv", "", "the file is empty"),
-        (
-            "p.jsonl",
-            '{"pair_id": "a", "rating": ',
-            "p.jsonl:1: not valid JSON: .* Correct or remove the row",
-        ),
-        (
-            "p.jsonl",
-            '{"pair_id": "a", "rating": 1}\n{"attribute": "x", "pair_id": "a", "rating": 1}\n',
-            "1 ratings have no",
-        ),
-        (
-            "p.jsonl",
-            '{"pair_id": null, "rating": 1}\n{"pair_id": "a", "rating": 1}\n',
-            "1 rows have no pair_id",
-        ),
-        ("p.csv", "pair_id,answer\na,1\n", 'no column "rating"; found pair_id, answer'),
-        ("p.txt", "", "the format is not known by this name. Rename or convert the file"),
-        ("p.parquet", "no parquet", "not a Parquet file that can be read"),
-        ("p.jsonl", b'{"pair_id": "a", "\xd0": 1, "rating": 1}\n', "not UTF-8"),
-        ("p.jsonl", b'{"pair_id": "\xd0", "rating": 1}\n', "not UTF-8"),
-        (
-            "p.csv",
-            "pair_id,rating,rating\na,1,2\n",
-            'two columns are called "rating". Rename or remove',
-        ),
+        *(line.split(" → ") for line in WRONG.strip().splitlines()),
+        *(("p.jsonl", each, "not UTF-8") for each in NO_UTF8),
     ],
 )
 def test_says_what_is_wrong_with_a_pool(
     tmp_path: Path, name: str, text: str | bytes, said: str
 ) -> None:
-    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / name).write_bytes(
+        text if isinstance(text, bytes) else text.replace("¶", "\n").encode()
+    )
     refuses(InputError, said, load_pools, tmp_path / name)
     refuses(InputError, "no such file", load_pools, tmp_path / "nothing.csv")
 

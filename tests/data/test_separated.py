@@ -260,6 +260,8 @@ def test_reads_quotes_of_tsv_that_do_not_pair_up_as_they_are(tmp_path: Path) -> 
     path = written(tmp_path, "pairs.tsv", b'prompt\tresponse\n"Hi\tb\nc\t5" pipe\n')
     with pytest.warns(ReadAs, match="quotes are read as they are"):
         assert [pair.prompt for pair in load_pairs(path).pairs] == ['"Hi', "c"]
+    path = written(tmp_path, "broken.tsv", b'prompt\tresponse\n"a ""b"""\tc\n"d\te\n')
+    assert complaint(path).startswith("broken.tsv:3: a quote opened in this row is never closed")
     rows = b'prompt\tresponse\n"a\tb"\t"c ""d"""\n'
     assert load_pairs(written(tmp_path, "quoted.tsv", rows)).pairs[0].response == 'c "d"'
 

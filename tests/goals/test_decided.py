@@ -21,11 +21,11 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.policies.base import Policy
+from robin_cli.policies.milestones import looks_at
 from robin_cli.run.fold import Spending
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.store import RunStore
 from robin_cli.session.looking_again import look_again
-from robin_cli.session.stopping import last_look
 from robin_cli.show.files import export
 from robin_cli.show.live import LiveView
 from robin_cli.show.progress import progress_line
@@ -350,7 +350,7 @@ def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) ->
         assert watch.verdicts is not None
         looked = look_again(store, fold, goal, watch.verdicts)
 
-    assert looked == last_look(360, 60) < 360
+    assert looked == looks_at(60).until(360) < 360
     counts = np.zeros((60, 5))
     for pair, rating in by_time[:looked]:
         if rating is not None:

@@ -53,7 +53,7 @@ def test_refuses_to_limit_money_without_a_price_and_wants_both_prices_or_neither
 
 
 def test_counts_what_the_endpoint_says_of_tokens_and_of_the_cost() -> None:
-    priced = Meter(Price(given=(1.0, 2.0)))
+    priced = Meter(Price(rates=(1.0, 2.0)))
     usage = priced.measured(MESSAGES, [ANSWER], Usage(100, 20))
     assert (usage.prompt_tokens, usage.completion_tokens, usage.estimated) == (100, 20, False)
     assert usage.cost_usd == pytest.approx(140e-6)
@@ -63,7 +63,7 @@ def test_counts_what_the_endpoint_says_of_tokens_and_of_the_cost() -> None:
 
 
 def test_estimates_what_is_missing_by_what_was_counted_before_and_says_so() -> None:
-    meter = Meter(Price(given=(1.0, 1.0)))
+    meter = Meter(Price(rates=(1.0, 1.0)))
     first = meter.measured(MESSAGES, [ANSWER], Usage())
     assert (first.prompt_tokens, first.completion_tokens, first.estimated) == (100, 10, True)
     meter.measured(MESSAGES, [ANSWER], Usage(200, 20))  # two characters a token, it turns out
@@ -75,7 +75,7 @@ def test_estimates_what_is_missing_by_what_was_counted_before_and_says_so() -> N
 def test_never_reckons_a_call_below_what_it_can_cost(
     text: str, max_tokens: int, samples: int
 ) -> None:
-    meter = Meter(Price(given=(1.0, 2.0)))
+    meter = Meter(Price(rates=(1.0, 2.0)))
     at_most = meter.most([{"role": "user", "content": text}], max_tokens, samples)
     assert at_most >= (len(text.encode()) + 2.0 * max_tokens * samples) / 1e6
 

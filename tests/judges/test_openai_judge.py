@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from robin_cli.judges import sdk
+from robin_cli.judges import sdk, transport
 from robin_cli.judges.limiter import MAX_HOLD_S
+from robin_cli.judges.openai_decisions import DecisionsJudge
+from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from tests.conftest import free_port, refuses
@@ -488,6 +491,30 @@ def test_says_that_a_server_does_not_speak_https() -> None:
     with serving(lambda *_: completion()) as wire:
         address = wire.url.replace("http:", "https:")
         refuses(EndpointError, "does not speak https; write http://", ask, address)
+
+
+def test_a_decision_model_that_takes_no_images_refuses_the_request() -> None:
+    async def talk(url: str) -> Reply | Failure:
+        endpoint = Endpoint(model="m", base_url=url, api_key="none", decisions=True)
+        judge = DecisionsJudge(endpoint, notify=lambda _: None)
+        try:
+            return await judge.ask(Question(QUESTION.messages, structure={"questions": []}))
+        finally:
+            await judge.aclose()
+
+    with serving(lambda *_: error(400, "image input is not supported by this model")) as wire:
+        outcome = failure(asyncio.run(talk(wire.url)))
+    assert (outcome.reason, outcome.adapted, len(wire.bodies)) == ("bad_request", False, 1)
+
+
+def test_asks_whether_a_server_speaks_https_that_never_greets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "_CONNECT_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        (outcome,) = ask(f"https://127.0.0.1:{port}/v1", max_retries=0).outcomes
+    assert "does it speak https? If not, write http:// in --base-url" in failure(outcome).detail
 
 
 def test_follows_a_redirect_at_the_same_host_but_to_no_other() -> None:

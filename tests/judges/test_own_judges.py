@@ -297,7 +297,7 @@ def test_says_that_an_answer_is_text() -> None:
 
 def test_keeps_no_more_answers_than_were_asked_for_and_counts_all_of_them() -> None:
     three = Reply((Answer("Rating: 3\ud800"),) * 3, "m", Usage(prompt_tokens=10), "id", 0.0)
-    outcome = ask(lambda _: three, price=Price(given=(1e6, 0.0)))
+    outcome = ask(lambda _: three, price=Price(rates=(1e6, 0.0)))
     assert isinstance(outcome, Reply)
     assert [answer.text for answer in outcome.answers] == ["Rating: 3?"]
     assert outcome.usage.cost_usd == 10.0

@@ -123,19 +123,19 @@ def test_reads_the_wait_that_a_body_asks_for_unless_a_header_does(
 def test_tells_the_key_the_model_the_pair_and_the_parameter_apart() -> None:
     for status, message, fields, meaning in (
         # the key and the account: every call would fail
-        (400, "API key not valid. Please pass a valid API key.", {"code": 400}, "Stop"),  # Gemini
-        (400, "Your credit balance is too low to access the Anthropic API.", {}, "Stop"),
+        (400, "API key not valid. Please pass a valid API key.", {"code": 400}, "Fatal"),  # Gemini
+        (400, "Your credit balance is too low to access the Anthropic API.", {}, "Fatal"),
         (429, "Limit 500 requests per min; credits refresh; 2,000 per day", {}, "throttled"),
-        (429, "Rate limit reached for model x on tokens per day (TPD): Limit 5, Used 5", {}, "Stop"),  # Groq
-        (429, "Rate limit exceeded: free-models-per-day", {"code": 429}, "Stop"),  # OpenRouter
+        (429, "Rate limit reached for model x on tokens per day (TPD): Limit 5, Used 5", {}, "Fatal"),  # Groq
+        (429, "Rate limit exceeded: free-models-per-day", {"code": 429}, "Fatal"),  # OpenRouter
         (429, "Rate limit reached on tokens per min (TPM): Limit 30000. Try again in 2s.", {}, "throttled"),
         (429, "Resource has been exhausted (e.g. check quota).", {"status": "RESOURCE_EXHAUSTED"}, "throttled"),
         # the model
-        (400, "invalid model ID", {}, "Stop"),
-        (400, "x/y is not a valid model ID", {"code": 400}, "Stop"),
-        (400, "no", {"code": "model_not_found"}, "Stop"),
-        (400, "Invalid model name passed in model=x", {"code": "400"}, "Stop"),  # litellm
-        (403, "Project does not have access to model `x`", {}, "Stop"),
+        (400, "invalid model ID", {}, "Fatal"),
+        (400, "x/y is not a valid model ID", {"code": 400}, "Fatal"),
+        (400, "no", {"code": "model_not_found"}, "Fatal"),
+        (400, "Invalid model name passed in model=x", {"code": "400"}, "Fatal"),  # litellm
+        (403, "Project does not have access to model `x`", {}, "Fatal"),
         # one pair
         (403, "Your chosen model requires moderation and your input was flagged", {"code": 403}, "filtered"),
         (400, "The response was filtered due to Azure OpenAI's content management policy", {}, "filtered"),
@@ -203,7 +203,7 @@ def test_knows_geminis_daily_quota_from_the_one_a_minute() -> None:
             [{"error": {"code": 429, "message": message, "details": [violation]}}]
         ).encode()
 
-    assert outcome(classify(429, body("PerDay"), {})) == "Stop"
+    assert outcome(classify(429, body("PerDay"), {})) == "Fatal"
     assert outcome(classify(429, body("PerMinute"), {})) == "throttled"
 
 
@@ -212,9 +212,9 @@ def test_sees_the_error_in_a_200() -> None:
         ({"error": {"message": "busy", "code": 429}}, "throttled"),
         ({"error": {"message": "busy", "code": "429"}}, "throttled"),
         ({"error": {"message": "busy", "code": "rate_limit_exceeded"}}, "throttled"),
-        ({"error": {"message": "x", "code": "insufficient_quota"}}, "Stop"),
-        ({"error": {"message": "x", "type": "insufficient_quota"}}, "Stop"),
-        ({"error": {"message": "x", "code": 401}}, "Stop"),
+        ({"error": {"message": "x", "code": "insufficient_quota"}}, "Fatal"),
+        ({"error": {"message": "x", "type": "insufficient_quota"}}, "Fatal"),
+        ({"error": {"message": "x", "code": 401}}, "Fatal"),
         ({"error": {"message": "x", "code": "context_length_exceeded"}}, "context_length"),
         ({"error": {"message": "Provider returned error", "code": 502}}, "http_502"),
         ({"error": "a string"}, "bad_request"),

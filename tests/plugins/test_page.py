@@ -33,7 +33,7 @@ PAIRS = DEMO / "pairs.jsonl"
 CARRIER = """
 from functools import partial
 
-from robin_cli.session.carrying import Carrying
+from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.engine import Engine
 

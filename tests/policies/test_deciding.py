@@ -20,7 +20,7 @@ from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.policies.task import Task
 from robin_cli.session import planner
 from robin_cli.session.planner import Planner, Ticket
-from tests.session.played import play
+from tests.session.played import next_of, plans, play
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -165,7 +165,7 @@ def test_the_first_judge_rates_everything_and_all_judges_a_sample_before_any_cho
     planner = Planner(WritableArms(60), policy_for(task), judge=task.space.judge, budget=300)
     asked = []
     for _ in range(50):
-        (ticket,) = planner.plan()
+        ticket = next_of(planner)
         asked.append(ticket.arm)
         planner.tell(ticket, (3.0,))
 
@@ -180,8 +180,7 @@ def test_a_quick_second_judge_takes_no_call_that_the_first_one_needs() -> None:
     planner = Planner(WritableArms(120), policy_for(task), judge=task.space.judge, budget=80)
     asked, waiting = list[Ticket](), list[Ticket]()
     while planner.budget.available:
-        # the first one is slow, and full at times
-        tickets = planner.plan(16, held={0} if waiting and len(asked) % 3 else ())
+        tickets = plans(planner, 16)  # the first one is slow
         asked += tickets
         waiting += [ticket for ticket in tickets if not ticket.arm % 2]
         at_once = [ticket for ticket in tickets if ticket.arm % 2]

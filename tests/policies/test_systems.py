@@ -133,10 +133,10 @@ def test_leaves_whole_prompts_whenever_it_stops(budget: int) -> None:
 def test_goes_back_to_a_prompt_whose_answer_held_no_rating_before_the_next_one() -> None:
     systems = systems_for(each_answered_all(10))
     planner = Planner(WritableArms(20), policy_for(systems), budget=15)
-    (first,) = planner.plan()
+    first = next_of(planner)
     planner.tell(first, (None,))
     planner.tell(next_of(planner, arm=first.arm), Unanswered.UNREACHED)
-    (following,) = planner.plan()
+    following = next_of(planner)
     assert systems.prompt[following.arm] == systems.prompt[first.arm]
     planner.tell(following, (1.0,))
     next_of(planner, arm=first.arm)

@@ -46,7 +46,7 @@ from robin_cli.model.errors import DiskFull
 from robin_cli.model.exchange import Answer, Question, Reply
 from robin_cli.model.records import Judgment, Usage
 from robin_cli.run import group_commit, journal, store
-from robin_cli.session import carrying
+from robin_cli.session import here
 from robin_cli.settings.resolve import Resolved
 from tests.starting import load_robin
 
@@ -215,7 +215,7 @@ def child(
     store.RunStore.write = written  # type: ignore[method-assign]
     store.RunStore.sync = synced  # type: ignore[method-assign]
     store.SEGMENT_ROWS = SEGMENT_ROWS if full is None else BUDGET
-    setattr(carrying, "endpoints_of", lambda *given: _endpoints(told, calls, *given))  # noqa: B010  # mypy: no name of its own
+    setattr(here, "endpoints_of", lambda *given: _endpoints(told, calls, *given))  # noqa: B010  # mypy: no name of its own
     if full is not None and at is not None:
         fill(full)
     sys.argv = ["robin", *arguments]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -18,30 +17,6 @@ from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.store import RunStore
 from robin_cli.stats.scores import score
 from tests.run.test_store import PAIRS, SETTINGS, judgment, manifest
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-NAMES = (
-    "pair_id",
-    "attribute",
-    "rating",
-    "status",
-    "reason",
-    "draw",
-    "received_at",
-    "text",
-    "cost_usd",
-    "latency_s",
-)
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +66,6 @@ def test_meets_any_damage(run: Path, at: int, damage: bytes) -> None:
     at %= len(sound)
     assert read_with(run, sound[:at] + damage + sound[at + len(damage) :]) in {None, *range(8)}
     assert read_with(run, sound) == 6
-
-
-@given(st.dictionaries(st.sampled_from(NAMES), values, min_size=1, max_size=4), st.booleans())
-@anything
-def test_meets_any_values_in_a_line(run: Path, change: dict[str, Any], drop: bool) -> None:
-    row = orjson.loads(orjson.dumps(judgment(7)))
-    row = (
-        {name: value for name, value in row.items() if name not in change} if drop else row | change
-    )
-    assert read_with(run, (run / "journal.jsonl").read_bytes() + lines_of([row])) in {6, 7, None}
 
 
 @given(at=st.integers(0), bit=st.integers(0, 7))

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.model.arms import IntArray, WritableArms
-from robin_cli.model.errors import StorageError
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import Fold
-from robin_cli.run.lookup import ArmLookup
 from robin_cli.run.schema import judgments_table
-from robin_cli.stats.intervals import mean_intervals
-from robin_cli.stats.level_counts import counts_by_scale, level_counts
-from tests.conftest import refuses
 from tests.run.test_store import judgment
 
 FIVE = Scale(0, 4)
@@ -36,33 +28,6 @@ def folded(arm: IntArray, judgments: pa.Table, scale: Scale = FIVE) -> Fold:
     fold = Fold(replace(SPACE, scales=[scale]))
     fold.add(arm, judgments)
     return fold
-
-
-@pytest.mark.parametrize("lowest", [0, 1, -2, 10])
-@given(values=VALUES)
-def test_counts_of_expected_ratings_keep_mean_and_number(
-    lowest: int, values: list[tuple[int, int | None]]
-) -> None:
-    rows = []
-    for number, (pair, expected) in enumerate(values):
-        value = None if expected is None else lowest + expected / 4096
-        rows.append(
-            replace(judgment(number, pair=pair), rating=lowest + number % 5, expected_rating=value)
-        )
-    arm = np.array([each for each, _ in values])
-    table = judgments_table(rows)
-
-    counts = level_counts(arm, table, 3, Scale(lowest, lowest + 4))
-    arms = folded(arm, table, Scale(lowest, lowest + 4)).arms
-
-    levels = np.linspace(lowest, lowest + 4, counts.shape[1])
-    np.testing.assert_allclose(counts.sum(axis=1), arms.n)
-    np.testing.assert_allclose(counts @ levels, arms.total)
-    low, high = mean_intervals(counts, lowest, lowest + 4)
-    rated = arms.n > 0
-    means = arms.total[rated] / arms.n[rated]
-    assert (low[rated] <= means + 1e-9).all()
-    assert (means <= high[rated] + 1e-9).all()
 
 
 @given(VALUES)
@@ -83,116 +48,6 @@ def test_sums_are_the_same_in_every_order(values: list[tuple[int, int | None]]) 
 
     assert together.total.tolist() == list(one_by_one.total)
     assert together.total_sq.tolist() == list(one_by_one.total_sq)
-
-
-@pytest.mark.parametrize("lowest", [0, 1, -2, 10])
-def test_ratings_that_are_integers_have_the_levels_of_the_scale(lowest: int) -> None:
-    rows = [replace(judgment(k, pair=0), rating=lowest + min(k, 3)) for k in range(5)]
-    counts = level_counts(
-        np.zeros(5, dtype=np.int64), judgments_table(rows), 1, Scale(lowest, lowest + 4)
-    )
-    assert counts.tolist() == [[1, 1, 1, 2, 0]]
-
-
-def test_a_rating_off_the_scale_is_said() -> None:
-    values: list[dict[str, float]] = [{"rating": 0}, {"rating": 6}]
-    values += [
-        {"rating": 3, "expected_rating": value}
-        for value in (math.nan, math.inf, -math.inf, 1e200, 0.5)
-    ]
-    for changed in values:
-        table = judgments_table([replace(judgment(0), **changed)])  # type: ignore[arg-type]  # no float is a rating
-        arm, scale = np.zeros(1, np.int64), Scale(1, 5)
-        refuses(StorageError, "outside the scale 1-5", level_counts, arm, table, 1, scale)
-
-
-def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:
-    rng = np.random.default_rng(8)
-    arms, looks = 400, (5, 15, 40)
-    true = rng.uniform(0.5, 3.5, arms)
-    width = np.minimum(true, 4 - true) * rng.uniform(0.1, 1, arms)
-    values = (
-        np.round((true[:, None] + width[:, None] * rng.uniform(-1, 1, (arms, looks[-1]))) * 4096)
-        / 4096
-    )
-    missed, widths = np.zeros(arms, dtype=bool), np.zeros(arms)
-    for look in looks:
-        rows = [
-            replace(judgment(0, pair=k), expected_rating=float(value))
-            for k in range(arms)
-            for value in values[k, :look]
-        ]
-        counts = level_counts(np.repeat(np.arange(arms), look), judgments_table(rows), arms, FIVE)
-        low, high = mean_intervals(counts, 0, 4)
-        missed |= (true < low) | (true > high)
-        widths = high - low
-    assert missed.sum() <= 30  # of 400, at 5 % each: 20, and their noise
-    assert widths.mean() < 1.5
-
-
-def test_an_arm_is_a_pair_an_attribute_and_a_judge() -> None:
-    space = ArmSpace(["p0", "p1", "p2"], ["helpfulness", "tone"], ["a", "b", "c"], [FIVE, FIVE])
-    rows = [
-        replace(
-            judgment(0, pair=space.pair[arm]),
-            attribute=space.attribute_of(arm),
-            judge=space.judge_of(arm),
-        )
-        for arm in range(len(space))
-    ]
-    assert ArmLookup(space).arms_of(judgments_table(rows)).tolist() == list(range(18))
-    assert space.name(7) == "p1 · helpfulness · b"
-
-
-@pytest.mark.parametrize(
-    "scales", [[(0, 4)], [(0, 4), (1, 10)], [(0, 4), (1, 10), (-1, 1)], [(0, 4), (1, 10), (0, 4)]]
-)
-def test_counts_the_ratings_of_each_scale_however_many_there_are(
-    scales: list[tuple[int, int]],
-) -> None:
-    each_scale = [Scale(low, high) for low, high in scales]
-    space = ArmSpace(["p0", "p1"], [f"a{k}" for k in range(len(scales))], ["m"], each_scale)
-    rng = np.random.default_rng(4)
-    arm = rng.integers(0, len(space), 200)
-    ends = [scales[space.attribute[each]] for each in arm]
-    ratings = [int(rng.integers(low, high + 1)) for low, high in ends]
-    table = judgments_table([replace(judgment(0), rating=rating) for rating in ratings])
-
-    told = {}
-    for scale, arms, counts in counts_by_scale(space, arm, table):
-        for place, each in enumerate(arms.tolist()):
-            told[each] = {
-                scale.low + level: n for level, n in enumerate(counts[place].tolist()) if n
-            }
-
-    assert told == {
-        each: dict(Counter(rating for at, rating in zip(arm, ratings, strict=True) if at == each))
-        for each in range(len(space))
-    }
-
-
-@pytest.mark.parametrize("by_logprobs", [False, True])
-def test_counts_more_ratings_than_it_takes_at_a_time(*, by_logprobs: bool) -> None:
-    space = ArmSpace([f"p{k}" for k in range(7)], ["a", "b"], ["m"], [FIVE, Scale(1, 3)])
-    rng, rows = np.random.default_rng(4), 2**19 + 1000
-    arm = rng.integers(0, len(space), rows)
-    low, high = space.ends
-    rating = rng.integers(low[arm].astype(int), high[arm].astype(int) + 1)
-    said = pa.array(rating, pa.int32(), mask=rng.random(rows) < 0.1)
-    expected = pa.array(rating.astype(float), pa.float64(), mask=np.full(rows, not by_logprobs))
-
-    for scale, arms, counts in counts_by_scale(
-        space, arm, pa.table({"rating": said, "expected_rating": expected})
-    ):
-        # with log probabilities there are finer ones
-        of_level = counts[:, :: (counts.shape[1] - 1) // (scale.levels - 1)]
-        assert counts.sum() == of_level.sum()
-        for level in range(scale.levels):
-            there = said.is_valid().to_numpy(zero_copy_only=False) & (rating == scale.low + level)
-            assert (
-                of_level[:, level].tolist()
-                == np.bincount(arm[there], minlength=len(space))[arms].tolist()
-            )
 
 
 def test_says_why_each_arm_was_given_up_and_of_no_other() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -195,7 +194,7 @@ def test_notices_every_bit_of_a_table_that_is_not_as_it_was_written(
 
     def read() -> list[object]:
         data = read_run(run, JUDGMENTS.names)
-        return [data.judgments, data.fold.arms.total.tolist(), list(data.pairs), data.columns]
+        return [data.judgments, data.fold.arms.total.tolist(), list(data.pairs), data.pairs.columns]
 
     good, data, noticed = read(), (run / name).read_bytes(), 0
     for _ in range(60):
@@ -376,58 +375,21 @@ def test_says_of_any_damaged_ledger_which_file_it_is_and_what_to_do(tmp_path: Pa
     run, rng = made(tmp_path / "r"), random.Random(3)
     (run / "batches").mkdir()
     ledger = run / "batches" / "00001.json"
-    good = msgspec.structs.asdict(
-        Submission(
-            1, "m", 1, 3, "submitted", "http://127.0.0.1:9/v1", "file-1", "batch-1", 2, "2026"
-        )
-    )
-    odd: list[object] = [
-        None,
-        -1,
-        0,
-        2**63,
-        10**400,
-        1.5,
-        "",
-        "\x00",
-        "a" * 9999,
-        [],
-        {},
-        True,
-        "\ud800",
-    ]
-    sound = json.dumps(good).encode()
-    damaged = [json.dumps({**good, name: value}).encode() for name in good for value in odd]
-    damaged += [rng.randbytes(rng.randrange(99)) for _ in range(50)] + [
-        sound[:at] for at in range(len(sound))
-    ]
-    damaged += [
-        sound[:at] + bytes([rng.randrange(256)]) + sound[at + 1 :] for at in range(len(sound))
-    ]
-    refused = 0
+    sound = msgspec.json.encode(Submission(1, "m", 1, 3, "submitted", "http://127.0.0.1:9/v1"))
+    damaged = [rng.randbytes(rng.randrange(99)) for _ in range(50)]
+    damaged += [sound[:at] for at in range(len(sound))]
+    damaged += [sound.replace(b"3", odd) for odd in (b"null", b"1.5", b'""', b"[]", b"1e99")]
     for data in damaged:
         ledger.write_bytes(data)
-        try:
-            read_batches(run)
-        except StorageError as error:
-            said, refused = str(error), refused + 1
-        else:
-            said = ""
-        assert not said or re.fullmatch(
-            rf"{re.escape(str(ledger))}: .*; restore it from a copy", said, re.DOTALL
-        )
-    assert refused > len(damaged) / 2
-    for data in (
-        b"\xff",
-        json.dumps({**good, "answered": -1}).encode(),
-        json.dumps({**good, "url": "\x00"}).encode(),
-    ):
-        ledger.write_bytes(data)
-        for read in (status_of, lambda run: Batches(run, "0" * 16, 3)):
-            refuses(
-                StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run
-            )
-        assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
+        refuses(StorageError, rf"{re.escape(str(ledger))}: .*restore it", read_batches, run)
+    for read in (status_of, lambda run: Batches(run, "0" * 16, 3)):
+        refuses(StorageError, "00001.json: cannot be read .*; restore it from a copy", read, run)
+    assert "restore it from a copy" in runs_in(tmp_path)[0]["error"]
+    ledger.unlink()
+    ledger.mkdir()
+    refuses(StorageError, rf"{ledger}: cannot be read \([^\[\]]+\); restore it", read_batches, run)
+    (run / "pairs.parquet").write_bytes(b"damaged")
+    refuses(StorageError, r"r/pairs\.parquet: .*[Rr]estore it from a copy", read_columns, run)
 
 
 def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(
@@ -441,17 +403,3 @@ def test_says_in_the_manifest_how_many_answers_there_were_as_a_session_ended(
     refused = robin("gate", run, "--require", "mean(helpfulness)>=0", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "holds 0 judgments, but 6 were there when the last session ended" in refused.stderr
-
-
-def test_says_plainly_why_a_ledger_or_its_pairs_cannot_be_read(tmp_path: Path) -> None:
-    run = made(tmp_path / "r")
-    (run / "batches").mkdir()
-    ledger = run / "batches/00001.json"
-    ledger.mkdir()
-    with pytest.raises(StorageError) as found:
-        read_batches(run)
-    assert re.fullmatch(
-        rf"{ledger}: cannot be read \([^\[\]]+\); restore it from a copy", str(found.value)
-    )
-    (run / "pairs.parquet").write_bytes(b"damaged")
-    refuses(StorageError, r"r/pairs\.parquet: .*[Rr]estore it from a copy", read_columns, run)

@@ -8,7 +8,7 @@ import resource
 import stat
 import threading
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from robin_cli.run.journal import Journal, read_journal
 from robin_cli.run.manifest import Manifest, differences, ends_of, read_manifest
 from robin_cli.run.reader import read_run
 from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import write_segment
 from robin_cli.run.store import RunStore
 from tests.conftest import refuses, robin
 
@@ -95,6 +96,10 @@ def judgment(
 def ids(path: Path) -> list[str]:
     found: list[str] = read_run(path, JUDGMENTS.names).judgments["request_id"].to_pylist()
     return found
+
+
+def test_has_a_column_for_each_field_of_a_judgment() -> None:
+    assert {field.name for field in fields(Judgment)} == set(JUDGMENTS.names)
 
 
 def test_keeps_what_it_was_given_in_order(tmp_path: Path) -> None:
@@ -280,6 +285,29 @@ def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path:
     assert ids(tmp_path / "r") == ["r0", "r1", "r2", "r3"]
 
 
+def test_writes_again_what_the_journal_refused_while_a_segment_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+
+    def refuse(_: object) -> None:
+        raise StorageError("full")
+
+    def seal(*args: Any) -> None:
+        write_segment(*args)
+        with monkeypatch.context() as patch:
+            patch.setattr(store._journal, "write", refuse)
+            store.write([judgment(2)])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "SEGMENT_ROWS", 2)
+        patch.setattr(store_module, "write_segment", seal)
+        store.append([judgment(0), judgment(1)])
+    store.sync()
+    assert ids(tmp_path / "r") == ["r0", "r1", "r2"]
+    store.close()
+
+
 def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
     with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
         store.append([judgment(0)])
@@ -345,6 +373,22 @@ def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -
     with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
         store.append([judgment(0)])
     assert ids(tmp_path / "r") == ["r0"]
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_writes_no_new_run_over_answers_whose_manifest_is_lost(
+    tmp_path: Path, *, is_sealed: bool
+) -> None:
+    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    store.append([judgment(0)])
+    if is_sealed:
+        store.close()
+    else:  # as a crash does
+        store._journal.close()
+        store._lock.release()
+    (tmp_path / "r" / "manifest.json").unlink()
+    lost = r"holds answers, and no manifest\.json; restore it from a copy"
+    refuses(RunError, lost, RunStore.create, tmp_path / "r", manifest(), PAIRS)
 
 
 def test_lists_what_differs_between_two_runs_of_which_one_may_go_on_elsewhere() -> None:

@@ -77,7 +77,7 @@ def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
     for use in (
         lambda: data.pairs[0].columns["system"],
         lambda: data.column_names,
-        lambda: data.columns,
+        lambda: data.pairs.columns,
     ):
         refuses(StorageError, r"columns.parquet", use)
 

@@ -14,7 +14,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner
-from robin_cli.session.stopping import Verdicts
+from robin_cli.stats.decisions import RunVerdicts
 from tests.session.played import work
 
 VOTES = Scale(0, 2)
@@ -46,7 +46,7 @@ def planner_of(
     policy: Policy,
     arms: WritableArms,
     budget: int | None = None,
-    verdicts: Verdicts | None = None,
+    verdicts: RunVerdicts | None = None,
 ) -> Planner:
     space = matches.space
     return Planner(
@@ -87,7 +87,7 @@ def play(
     arms: WritableArms,
     rating: Callable[[int], float],
     budget: int,
-    verdicts: Verdicts | None = None,
+    verdicts: RunVerdicts | None = None,
 ) -> Iterator[int]:
     """The arms asked, one call after another, until the run is over; those of an earlier part are in ``arms``."""
     planner = planner_of(matches, policy, arms, budget, verdicts)

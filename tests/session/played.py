@@ -29,14 +29,19 @@ def work(
     """Yield each ticket as it is planned, until the run is over; ``at_once`` are under way, answered in turn or by ``luck``."""
     under_way: list[Ticket] = []
     while True:
-        while len(under_way) < at_once and (planned := planner.plan(1, samples)):
-            under_way += planned
-            yield from planned
+        while len(under_way) < at_once and (planned := planner.plan(samples)):
+            under_way.append(planned)
+            yield planned
         if not under_way:
             assert planner.is_over
             return
         told = under_way.pop(0 if luck is None else int(luck.integers(len(under_way))))
         planner.tell(told, answer(told))
+
+
+def plans(planner: Planner, count: int) -> list[Ticket]:
+    """The tickets of up to ``count`` single calls, none of them answered."""
+    return list(islice(iter(planner.plan, None), count))
 
 
 def by_turns(ratings: Sequence[Sequence[float]]) -> Callable[[Ticket], Outcome]:
@@ -95,8 +100,9 @@ def rated(*of_each: Sequence[float]) -> WritableArms:
     return arms
 
 
-def next_of(planner: Planner, *, arm: int, calls: int = 1) -> Ticket:
-    """The next ticket, which is to be this one."""
-    (ticket,) = planner.plan(1, calls)
-    assert (ticket.arm, ticket.calls) == (arm, calls)
+def next_of(planner: Planner, *, arm: int | None = None, calls: int = 1) -> Ticket:
+    """The next ticket, which is to be of this arm."""
+    ticket = planner.plan(calls)
+    assert ticket is not None
+    assert (ticket.arm, ticket.calls) == (ticket.arm if arm is None else arm, calls)
     return ticket

@@ -11,27 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robin_cli.goals.stopping import Progress, reached
 from robin_cli.model.arms import Arms, FloatArray, WritableArms
 from robin_cli.policies.base import WARM_UP
+from robin_cli.policies.milestones import Milestones, fits_from
 from robin_cli.policies.own.robin import Robin
-from robin_cli.policies.refits import last_refit, next_refit
 from robin_cli.session.asking import (
     most_in_a_round,
     most_under_way,
-    overtaking,
     reopen_arms,
     visit_of,
 )
 from robin_cli.session.budget import CallBudget
 from robin_cli.session.planner import Planner
-from robin_cli.session.stopping import Standing, next_test, reached
 from robin_cli.session.urgency import (
     IN_WARM_UP,
     NEVER,
-    Front,
     by_turns,
     most_urgent,
-    shared,
+    most_urgent_of_runs,
+    turns_of_runs,
     urgency_by,
 )
 
@@ -48,10 +47,10 @@ def test_finds_the_most_urgent_ties_to_the_lower_index(
     urgencies: list[list[float]], count: int
 ) -> None:
     expected = [sorted(range(7), key=lambda arm: (-row[arm], arm))[:count] for row in urgencies]
-    assert most_urgent(np.array(urgencies), count).tolist() == expected
-    front = Front()
-    for row, found in zip(urgencies, expected, strict=True):  # whatever was there before
-        assert front.of(np.array(row), count).tolist() == [arm for arm in found if row[arm] > NEVER]
+    assert most_urgent_of_runs(np.array(urgencies), count).tolist() == expected
+    for row, found in zip(urgencies, expected, strict=True):
+        asked = most_urgent(np.array(row), count).tolist()
+        assert asked == [arm for arm in found if row[arm] > NEVER]
 
 
 def test_lets_so_many_calls_of_an_arm_be_under_way() -> None:
@@ -121,41 +120,7 @@ def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_var
     assert (every > IN_WARM_UP).tolist() == [True, True, False, False]
 
 
-JUDGE = np.array([0, 1, 0, 1], dtype=np.int32)
-
-
-@pytest.mark.parametrize(
-    ("arm", "urgency", "calls", "waiting", "is_ahead"),
-    [
-        (0, 0.3, 20, {}, False),
-        (0, 0.3, 20, {2: 9.0}, False),  # the same judge's
-        (0, 0.3, 20, {1: 0.3}, False),
-        (0, 0.3, 20, {1: 0.2, 3: 0.1}, False),
-        (0, 0.3, 20, {1: 0.2, 3: 0.9}, True),
-        # a quarter of its calls ago it was just as urgent: 0.375 · 8 / 6
-        (0, 0.375, 8, {1: 0.5}, False),
-        (0, 0.375, 8, {1: 0.5625}, True),
-        (0, 0.3, 1, {1: 1e9}, False),  # one call may always be ahead
-        (0, 0.3, 2, {1: 0.61}, True),
-        # nobody adapts while an arm of another judge waits in its warm-up
-        (0, 1e9, 1, {1: WARM_UP - 7}, True),
-        (0, WARM_UP - 9, 3, {1: WARM_UP - 7}, False),
-        (2, 1.0, 20, {0: WARM_UP - 7}, False),
-        # without a warm-up, an arm without a call: one of another judge is twice as urgent
-        (0, 0.3, 0, {1: 0.59}, False),
-        (0, 0.3, 0, {1: 0.61}, True),
-    ],
-)
-def test_overtakes_only_arms_of_another_judge_that_wait_and_are_more_urgent(
-    arm: int, urgency: float, calls: int, waiting: dict[int, float], is_ahead: bool
-) -> None:
-    waits = np.full(4, NEVER)
-    waits[list(waiting)] = list(waiting.values())
-    found = overtaking(np.array([urgency]), np.array([calls]), JUDGE[[arm]], waits, JUDGE)
-    assert found.tolist() == [is_ahead]
-
-
-def at(budget: CallBudget) -> Standing:
+def at(budget: CallBudget) -> Progress:
     """A run, as a stopping rule sees it."""
     return SimpleNamespace(arms=WritableArms(1), budget=budget)
 
@@ -187,7 +152,7 @@ def test_is_over_when_its_goal_is_reached_and_looks_whenever_the_calls_have_grow
 
 
 def test_looks_again_when_the_calls_under_way_are_in() -> None:
-    budget, holds = CallBudget(2000, next_test(1000, 1, 1.01)), True
+    budget, holds = CallBudget(2000, Milestones(1, 1.01).after(1000)), True
     looks: list[int] = []
 
     def goal(_: Arms) -> bool:
@@ -209,10 +174,11 @@ def test_looks_again_when_the_calls_under_way_are_in() -> None:
 
 @given(st.integers(1, 40), st.integers(0, 3000))
 def test_fits_again_when_the_ratings_have_grown_by_a_tenth(arms: int, rated: int) -> None:
-    last, coming = last_refit(rated, arms), next_refit(rated, arms)
+    fits = fits_from(arms)
+    last, coming = fits.until(rated), fits.after(rated)
     assert last <= rated < coming
-    assert last_refit(int(coming) - 1, arms) == last
-    assert last_refit(int(coming), arms) == next_refit(last, arms) == coming
+    assert fits.until(coming - 1) == last
+    assert fits.until(coming) == fits.after(last) == coming
     if rated < arms:
         assert (last, coming) == (0, arms)
     else:
@@ -245,26 +211,21 @@ def test_asks_by_turns_the_most_urgent_and_the_nearest_to_certain(
         [arm for arm in np.argsort(-column, kind="stable").tolist() if column[arm] > NEVER][:count]
         for column in (urgency, nearness)
     ]
-    left, taken = [list(order) for order in orders], []
+    left, expected = [list(order) for order in orders], list[int]()
     for turn in itertools.count(made):
         if not any(left):
             break
         is_near = math.floor((turn + 1) * part) > math.floor(turn * part)
-        taken += [(arm, is_near) for arm in left[is_near][:1]]
+        expected += left[is_near][:1]
         del left[is_near][:1]
-    expected = dict(reversed(taken))
+    expected = list(dict.fromkeys(expected))
 
-    fronts = [(Front(), Front())]
-    chosen = shared(
-        fronts, urgency[None], nearness[None], count, np.array([made]), np.array([[part]])
+    urgent, near = (np.array(order, np.int64) for order in orders)
+    runs = turns_of_runs(
+        urgency[None], nearness[None], count, np.array([made]), np.array([[part]])
     )[0].tolist()
-    found = by_turns(
-        np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, len(columns)
-    )
-    few = by_turns(np.array(orders[0], np.int64), np.array(orders[1], np.int64), made, part, count)
 
-    assert found == expected
-    assert list(few.items()) == list(found.items())[:count]
-    assert list(found) == list(dict.fromkeys(arm for arm, _ in taken))
-    assert chosen[: len(expected)] == list(found)[:count]
-    assert len(set(chosen)) == count
+    assert by_turns(urgent, near, made, part, len(columns)).tolist() == expected
+    assert by_turns(urgent, near, made, part, count).tolist() == expected[:count]
+    assert runs[: len(expected)] == expected[:count]
+    assert len(set(runs)) == count

@@ -23,7 +23,7 @@ from tests.session.comparing import (
     policy_for,
     system_numbers,
 )
-from tests.session.played import work
+from tests.session.played import plans, work
 
 
 @pytest.mark.parametrize(("name", "wants_best"), POLICIES.values(), ids=POLICIES)
@@ -146,7 +146,7 @@ def test_chooses_a_first_round_of_comparisons_by_the_policy() -> None:
     planner = Planner(arms, policy, budget=budget, round_depth=depth, first_fit=first)
     rating = by_strength(matches, [0, 1, 2, 3], 1)
     for end in round_ends(budget, len(arms), 3, depth=0):
-        tickets = planner.plan(end - planner.budget.spent)
+        tickets = plans(planner, end - planner.budget.spent)
         assert len(tickets) == end - planner.budget.spent
         for ticket in tickets:
             planner.tell(ticket, (rating(ticket.arm),))

@@ -15,7 +15,7 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.refits import last_refit
+from robin_cli.policies.milestones import fits_from
 from robin_cli.policies.task import Task
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.simulate.runs import Ratings
@@ -123,7 +123,7 @@ def test_goes_on_after_an_interruption_as_if_never_stopped(name: str) -> None:
         for number, arm in enumerate(whole[:at], 1):
             arms.add_rating(arm, float(ratings[arm][arms.next_draw[arm] % len(ratings[arm])]))
             arms.next_draw[arm] += 1
-            if number == last_refit(at, first):
+            if number == fits_from(first).until(at):
                 policy = policy.fitted(
                     arms.columns.n.astype(np.float64), arms.columns.total, arms.columns.total_sq
                 )
@@ -208,14 +208,11 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
             planner.budget.spent,
         )
         if call % 40 == 0:
-            planner._ahead.clear()
             planner._choose()
-            known = planner._urgency.copy(), planner._waiting.copy()
-            planner._ahead.clear()
-            planner._stale = None
+            known = planner._urgency.copy()
+            planner._is_stale[:] = planner._has_changed = True
             planner._choose()
-            np.testing.assert_array_equal(known[0], planner._urgency)
-            np.testing.assert_array_equal(known[1], planner._waiting)
+            np.testing.assert_array_equal(known, planner._urgency)
     assert arms.columns.spent == BUDGET
     assert not any(arms.pending)
 

@@ -23,7 +23,7 @@ def told(
         temperature=temperature, arms=arms, notify=lines.append, run=Path("runs/a b")
     )
     for arm, each in answers:
-        diagnostics.look(arm, each)
+        diagnostics.look(arm, [each])
     return lines
 
 

@@ -24,10 +24,10 @@ from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
 from robin_cli.policies.base import Policy
 from robin_cli.policies.own.uniform import Uniform
 from robin_cli.session import stop as stopping
-from robin_cli.session.books import Books
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk
 from robin_cli.session.engine import Engine
+from robin_cli.session.ledger import Ledger
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.stop import Stop
 from tests.conftest import refuses
@@ -99,9 +99,9 @@ class Desk(RunDesk):
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
-        books = Books(self, self.planner, self.money, self.stop, longest=self.samples)
-        working = Engine(books, [limited(self.judge, self._concurrency)])
-        self.stats = books.stats
+        ledger = Ledger(self, self.planner, self.money, self.stop, longest=self.samples)
+        working = Engine(ledger, [limited(self.judge, self._concurrency)])
+        self.stats = ledger.stats
         if during is not None:
             asyncio.get_running_loop().call_later(0.05, during, self)
         await working.run()
@@ -147,21 +147,26 @@ def good(arm: int, number: int) -> Outcome:
     return GOOD
 
 
+@pytest.mark.parametrize("samples", [1, 4])
 @pytest.mark.parametrize(("budget", "concurrency"), [(5, 1), (5, 512), (133, 1), (133, 64)])
 def test_spends_exactly_the_budget_with_answers_of_every_kind(
-    concurrency: int, budget: int
+    concurrency: int, budget: int, samples: int
 ) -> None:
     def any_kind(arm: int, number: int) -> Outcome:
         if number % 9 == 0:
             return Failure("http_500", "oops", 0.0)
-        return Reply((Answer("" if number % 7 == 0 else "Rating: 3"),), "m", Usage(), None, 0.0)
+        text, count = "" if number % 7 == 0 else "Rating: 3", min(judge.samples[-1], 1 + number % 4)
+        return Reply((Answer(text),) * count, "m", Usage(), None, 0.0)
 
-    desk = Desk(MemoryJudge(any_kind), budget=budget, concurrency=concurrency)
+    judge = MemoryJudge(any_kind)
+    desk = Desk(judge, budget=budget, concurrency=concurrency)
+    desk.samples = samples
     desk.run()
 
     assert sum(each.counts for each in desk.kept) == budget == desk.budget.spent
     assert desk.budget.reserved == 0
     assert desk.judge.most <= concurrency
+    assert max(judge.samples) <= samples
     assert sum(desk.arms.pending) == 0
 
 
@@ -247,26 +252,6 @@ def test_passes_on_that_answers_cannot_be_kept() -> None:
 def several(count: int, cost_usd: float = 0.0) -> Outcome:
     """A reply with so many ratings."""
     return Reply((Answer("Rating: 3"),) * count, "m", Usage(cost_usd=cost_usd), None, 0.0)
-
-
-@pytest.mark.parametrize(("budget", "concurrency"), [(5, 64), (8, 1), (133, 1), (133, 64)])
-def test_spends_exactly_the_budget_with_several_ratings_a_request(
-    concurrency: int, budget: int
-) -> None:
-    def fewer_now_and_then(arm: int, number: int) -> Outcome:
-        if number % 9 == 0:
-            return Failure("http_500", "oops", 0.0)
-        return several(min(judge.samples[-1], 1 + number % 4))
-
-    judge = MemoryJudge(fewer_now_and_then)
-    desk = Desk(judge, budget=budget, concurrency=concurrency)
-    desk.samples = 4
-    desk.run()
-
-    assert sum(each.counts for each in desk.kept) == budget == desk.budget.spent
-    assert desk.budget.reserved == 0
-    assert max(judge.samples) <= 4
-    assert sum(desk.arms.pending) == 0
 
 
 def test_asks_for_no_more_ratings_than_an_arm_or_the_budget_has_room_for() -> None:
@@ -401,8 +386,8 @@ def test_leaks_no_permit_and_no_call_when_asked_to_stop_while_it_waits_for_one()
         desk = Desk(MemoryJudge(good, delay_s=5.0), budget=100_000)
         judge = limited(desk.judge, 3)
         desk.stop = Stop()
-        books = Books(desk, desk.planner, desk.money, desk.stop)
-        working = asyncio.create_task(Engine(books, [judge]).run())
+        ledger = Ledger(desk, desk.planner, desk.money, desk.stop)
+        working = asyncio.create_task(Engine(ledger, [judge]).run())
         await asyncio.sleep(1.0)  # three calls are under way, and the next waits for its permit
         assert judge.under_way == 3
         desk.stop.request()

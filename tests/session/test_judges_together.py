@@ -17,10 +17,10 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session import health
-from robin_cli.session.books import Books
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk
 from robin_cli.session.engine import Engine
+from robin_cli.session.ledger import Ledger
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.stop import Stop
 from tests.conftest import refuses
@@ -61,9 +61,9 @@ class Room(RunDesk):
 
     async def _run(self, stop_after_s: float | None) -> None:
         self.stop = Stop()
-        books = Books(self, self.planner, self.money, self.stop, longest=self.samples)
-        engine = Engine(books, [limited(each, self._concurrency) for each in self.judges])
-        self.stats = books.stats
+        ledger = Ledger(self, self.planner, self.money, self.stop, longest=self.samples)
+        engine = Engine(ledger, [limited(each, self._concurrency) for each in self.judges])
+        self.stats = ledger.stats
         if stop_after_s is not None:
             asyncio.get_running_loop().call_later(stop_after_s, self.stop.request)
         await engine.run()

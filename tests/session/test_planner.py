@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robin_cli.goals.stopping import reached
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.space import ArmSpace, Coordinates
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Policy, Setup, rounded
+from robin_cli.policies.milestones import fits_from
 from robin_cli.policies.own.robin import Robin
 from robin_cli.policies.own.robin_hood import RobinHood
 from robin_cli.policies.own.uniform import Uniform
-from robin_cli.policies.refits import last_refit
 from robin_cli.policies.registry import make_policy
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.stopping import reached
 from robin_cli.session.urgency import block_of
 from robin_cli.simulate.runs import Ratings, simulate
-from tests.session.played import SCALE, by_turns, next_of, play, rated, work
+from tests.session.played import SCALE, by_turns, next_of, plans, play, rated, work
 
 some_ratings = st.lists(
     st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8
@@ -69,11 +69,8 @@ def scanned(
     for call in range(calls):
         arm = call % len(ratings)
         if call >= warm_up * len(ratings):  # arms that never vary: the one with the fewest calls
-            arm = int(
-                np.argmax(
-                    [worth(each, mine) + 1e-300 / len(mine) for each, mine in enumerate(seen)]
-                )
-            )
+            values = [worth(each, mine) + 1e-300 / len(mine) for each, mine in enumerate(seen)]
+            arm = int(rounded(np.array(values)).argmax())
         seen[arm].append(ratings[arm][len(seen[arm]) % len(ratings[arm])])
         asked.append(arm)
     return asked
@@ -132,10 +129,10 @@ def test_chooses_a_sixty_fourth_of_the_arms_at_once_the_most_urgent_and_each_onc
     assert [block_of(arms) for arms in (1, 64, 65, 1_000, 10_000_000)] == [1, 1, 2, 16, 156_250]
     variances = np.random.default_rng(1).random(640)
     planner = Planner(WritableArms(640), Robin(variances))
-    for ticket in planner.plan(640):
+    for ticket in plans(planner, 640):
         planner.tell(ticket, [3.0])
-    assert [each.arm for each in planner.plan(10)] == np.argsort(-variances)[:10].tolist()
-    assert planner.plan(1)[0].arm == np.argsort(-variances)[10], (
+    assert [each.arm for each in plans(planner, 10)] == np.argsort(-variances)[:10].tolist()
+    assert next_of(planner).arm == np.argsort(-variances)[10], (
         "those of the first block are under way"
     )
 
@@ -156,11 +153,11 @@ def test_has_the_error_of_one_by_one_in_blocks() -> None:
 
 def test_passes_over_an_arm_of_a_block_that_was_given_up_or_failed_meanwhile() -> None:
     planner = Planner(WritableArms(256), Uniform())  # blocks of four
-    first = planner.plan(2)
+    first = plans(planner, 2)
     planner.tell(first[0], Unanswered.TRANSIENT)
     for arm in (2, 3):
-        planner.tell(planner.plan(1)[0], Unanswered.PERMANENT if arm == 2 else [3.0])
-    assert [each.arm for each in planner.plan(4)] == [0, 4, 5, 6], (
+        planner.tell(next_of(planner), Unanswered.PERMANENT if arm == 2 else [3.0])
+    assert [each.arm for each in plans(planner, 4)] == [0, 4, 5, 6], (
         "0 failed, and others were rated since"
     )
     assert planner.arms.is_retired[2]
@@ -169,13 +166,14 @@ def test_passes_over_an_arm_of_a_block_that_was_given_up_or_failed_meanwhile() -
 def test_chooses_and_fits_elsewhere_where_there_are_many_arms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planner_module, "_FEW_ARMS", 0)
+    monkeypatch.setattr(planner_module, "FEW_ARMS", 0)
     planner = Planner(WritableArms(6), make_policy("two-priors", Setup(6, 200, SCALE)), budget=200)
     begun: list[Callable[[], None]] = []
     planner.elsewhere = lambda work, then: begun.append(lambda: then(work()))
     rng, under_way, works = np.random.default_rng(0), list[Ticket](), 0
     while not planner.is_over:
-        under_way += planner.plan(1)
+        if (planned := planner.plan()) is not None:
+            under_way.append(planned)
         if begun and (rng.random() < 0.3 or not under_way):
             begun.pop(0)()
             works += 1
@@ -194,7 +192,7 @@ def test_chooses_and_fits_elsewhere_where_there_are_many_arms(
 
 def test_counts_calls_under_way() -> None:
     planner = Planner(rated([0, 4] * 20, [1, 3] * 20), RobinHood.of(Setup(2, 1000, SCALE)))
-    asked = [each.arm for each in planner.plan(21)]
+    asked = [each.arm for each in plans(planner, 21)]
     assert asked == [0] * 10 + [1] * 10  # a quarter of its ratings each, the more urgent arm first
     assert not planner.is_over
 
@@ -230,7 +228,7 @@ def by_the_clock(
     now, under_way = 0.0, list[tuple[float, Ticket]]()
     while not planner.budget.exhausted:
         while len(under_way) < places and (planned := planner.plan()):
-            heapq.heappush(under_way, (now + took(planned[0]), planned[0]))
+            heapq.heappush(under_way, (now + took(planned), planned))
         now, told = heapq.heappop(under_way)
         planner.tell(told, [float(rng.integers(0, 5))])
 
@@ -262,16 +260,16 @@ def test_keeps_an_even_share_for_arms_whose_first_answers_are_slow(name: str) ->
 
 def test_waits_for_a_warm_up_that_is_all_under_way() -> None:
     planner = Planner(rated([0, 4] * 8), RobinHood(c=19.85, warm_up=20))
-    assert [each.arm for each in planner.plan(5)] == [0] * 4
+    assert [each.arm for each in plans(planner, 5)] == [0] * 4
 
 
 def test_gives_an_arm_that_nobody_can_rate_a_few_calls_only() -> None:
     planner = Planner(WritableArms(2), Uniform())
-    tickets = planner.plan(50)
+    tickets = plans(planner, 50)
     assert [each.arm for each in tickets] == [0, 1] * RETIRE_AFTER  # nothing is known yet of either
     for each in tickets:
         planner.tell(each, [None if each.arm == 0 else 3.0])
-    assert {each.arm for each in planner.plan(20)} == {1}
+    assert {each.arm for each in plans(planner, 20)} == {1}
 
 
 def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
@@ -397,7 +395,7 @@ def test_counts_calls_that_were_planned_before_as_under_way() -> None:
     arms = WritableArms(2)
     planner = Planner(arms, Uniform(), budget=6)
     planner.take_up([Ticket(0, 0, 3)], np.array([0, 7]))
-    assert [(each.arm, each.draw) for each in planner.plan(9)] == [(1, 7), (1, 8), (1, 9)]
+    assert [(each.arm, each.draw) for each in plans(planner, 9)] == [(1, 7), (1, 8), (1, 9)]
     with pytest.raises(ValueError, match="cannot reserve"):
         planner.take_up([Ticket(0, 9, 1)])
 
@@ -423,25 +421,38 @@ def test_a_quick_judge_does_not_take_what_belongs_to_a_slow_one(
     assert calls[1] > 0.85 * calls[0]
 
 
-def test_asks_another_arm_of_the_judge_whose_arm_failed_before_others_run_ahead() -> None:
-    # arms 0 and 2 are one judge's; of the other's, arm 1 varies most and arm 3 never
-    arms = rated([1, 3] * 10, [0, 4] * 10, [1, 3] * 10, [2] * 20)
-    planner = Planner(
-        arms, make_policy("two-priors", Setup(4, 1000, SCALE)), budget=1000, judge=beside(2, 2)
-    )
+def test_judges_take_turns_and_wait_for_one_whose_arms_all_wait_for_answers() -> None:
+    policy = Robin(np.array([9.0, 1.0, 9.0, 1.0]))  # the first judge's ratings vary most
+    planner = Planner(rated(*[[2.0] * 8] * 4), policy, judge=beside(2, 2))
+    first = plans(planner, 20)
+    assert [ticket.arm % 2 for ticket in first] == [0, 1] * 4  # a quarter of each arm's ratings
+    for ticket in first:
+        if ticket.arm % 2:
+            planner.tell(ticket, [2.0])
+    ahead = plans(planner, 20)
+    assert {ticket.arm % 2 for ticket in ahead} == {1}
+    assert len(ahead) == 4, "the other judge has 20 calls, and answers to come"
 
-    planner.tell(next_of(planner, arm=1), Unanswered.TRANSIENT)
-    planner.tell(next_of(planner, arm=3), Unanswered.TRANSIENT)  # whose fault was it?
-    planner.tell(next_of(planner, arm=1), [4.0])  # nobody else could tell: it is asked again
+
+def test_calls_taken_up_belong_to_their_judges_turns() -> None:
+    planner = Planner(WritableArms(8), Uniform(), budget=40, judge=beside(4, 2), round_depth=5)
+    before = [Ticket(arm, 0, 4) for arm in (0, 2)]  # of the first judge
+    planner.take_up(before)
+    assert {ticket.arm % 2 for ticket in plans(planner, 8)} == {1}
+    for ticket in before:
+        planner.tell(ticket, [2.0] * 4)
+    assert planner._calls == [8, 8]
+    assert planner._pending == [0, 8]
 
 
-def test_may_run_ahead_of_another_judges_arm_by_a_quarter_of_its_calls_with_those_under_way() -> (
-    None
-):
-    # Two of arm 0's ten calls are under way: 9 - 9 // 4 = 7 calls ago it was as urgent as 1/7, which is more than 0.6778/5.
-    policy = Robin(np.array([1.0, 0.6778]))
-    planner = Planner(rated([2] * 8, [2] * 4), policy, budget=1000, judge=beside(1, 2))
-    assert [each.arm for each in planner.plan(4)] == [1, 0, 0]
+def test_a_judge_that_is_away_gets_its_turn_again_before_the_other_runs_ahead() -> None:
+    arms = rated(*[[1.0, 3.0] * 10] * 4)
+    planner = Planner(arms, make_policy("two-priors", Setup(4, 1000, SCALE)), judge=beside(2, 2))
+    for _ in range(50):
+        ticket = next_of(planner)
+        planner.tell(ticket, [2.0] if ticket.arm % 2 else Unanswered.UNREACHED)
+    first, second = arms.columns.n[::2].sum(), arms.columns.n[1::2].sum()
+    assert (first, second <= 1.25 * first + 1) == (40, True)
 
 
 # ── the end, and what a policy may do ─────────────────────────────────────────────────────────────────────────────────
@@ -457,15 +468,14 @@ def test_stops_a_run_by_a_rule_of_its_own() -> None:
 def test_asks_nothing_and_is_not_over_while_calls_under_way_may_undo_what_is_reached() -> None:
     stop = reached(lambda each: sum(each.total) == 6.0)
     planner = Planner(WritableArms(4), Robin(np.ones(4)), budget=50, stop=stop)
-    first, second, third, fourth = planner.plan(4)
+    first, second, third, fourth = plans(planner, 4)
     planner.tell(first, [3.0])
     planner.tell(second, [3.0])
     for told, outcome in ((third, Unanswered.TRANSIENT), (fourth, [1.0])):
         assert not planner.plan()
         assert not planner.is_over
         planner.tell(told, outcome)
-    (again,) = planner.plan()  # 7 is not 6: it goes on
-    planner.tell(again, [-1.0])
+    planner.tell(next_of(planner), [-1.0])  # 7 is not 6: it goes on
     assert not planner.plan()
     assert planner.is_over
 
@@ -491,8 +501,10 @@ def test_fits_a_policy_whenever_the_ratings_have_grown_by_a_tenth(before: int) -
     list(
         itertools.islice(work(planner, lambda _: [None] if next(numbers) % 7 == 3 else [1.0]), 151)
     )
-    points = {last_refit(rated, 4) for rated in range(before + 1, int(arms.columns.n.sum()) + 1)}
-    assert policy.seen == sorted(points - {0, last_refit(before, 4)})
+    points = {
+        fits_from(4).until(rated) for rated in range(before + 1, int(arms.columns.n.sum()) + 1)
+    }
+    assert policy.seen == sorted(points - {0, fits_from(4).until(before)})
 
 
 class Odd(Policy):
@@ -536,11 +548,11 @@ def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
     under_way: list[list[Ticket]] = []
     asked: list[tuple[int, int]] = []
     while True:
-        while len(under_way) < at_once and (planned := planner.plan(1, longest)):
-            first = planned[0].arm - planned[0].arm % attributes
-            tickets = planner.along(planned[0], range(first, first + attributes))
-            assert planned[0] in tickets
-            assert max(each.calls for each in tickets) == planned[0].calls
+        while len(under_way) < at_once and (planned := planner.plan(longest)):
+            first = planned.arm - planned.arm % attributes
+            tickets = planner.along(planned, range(first, first + attributes))
+            assert planned in tickets
+            assert max(each.calls for each in tickets) == planned.calls
             assert [each.arm for each in tickets] == sorted({each.arm for each in tickets})
             under_way.append(tickets)
             assert planner.budget.spent + planner.budget.reserved <= budget

@@ -15,7 +15,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.repeats import FEWEST, Repeats
+from robin_cli.stats.repeats import FEWEST, Repeats
 from tests.session.played import SCALE, work
 
 

@@ -13,6 +13,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.round_sizes import first_depth, round_ends
+from tests.session.played import plans
 
 SCALE = Scale(0, 4)
 
@@ -78,7 +79,7 @@ def in_rounds(policy: Policy, arms: int, budget: int, rounds: int) -> Planner:
 
 
 def chosen(planner: Planner, end: int) -> list[Ticket]:
-    return planner.plan(end - planner.budget.spent - planner.budget.reserved)
+    return plans(planner, end - planner.budget.spent - planner.budget.reserved)
 
 
 def calls_of(tickets: list[Ticket], arms: int) -> IntArray:

@@ -15,15 +15,14 @@ from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.refits import last_refit
+from robin_cli.policies.milestones import fits_from, looks_at
 from robin_cli.policies.registry import chosen
 from robin_cli.policies.task import Task
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.stopping import last_look, next_look
 from robin_cli.stats.decisions import Evidence, RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts
-from tests.session.played import by_turns, work
+from tests.session.played import by_turns, next_of, work
 
 SHORT, LONG = Scale(0, 4), Scale(0, 10)
 
@@ -111,18 +110,18 @@ def test_asks_nothing_on_which_no_open_decision_hangs_and_ends_when_all_are_made
 
 
 def test_decides_elsewhere_where_there_are_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner_module, "_FEW_ARMS", 0)
+    monkeypatch.setattr(planner_module, "FEW_ARMS", 0)
     task = task_over([3, 3], best=True, judges=1, attributes=1)
     _, planner = planner_for(task, 100, "uniform", each=3)
     begun: list[Callable[[], None]] = []
     planner.elsewhere = lambda work, then: begun.append(lambda: then(work()))
 
-    assert planner.plan() == []  # what was rated before is not looked at in the event loop
+    assert planner.plan() is None  # what was rated before is not looked at in the event loop
     assert not planner.is_over
     begun.pop()()
-    assert planner.plan() == []
+    assert planner.plan() is None
     begun.pop()()  # nor is a block chosen there
-    (ticket,) = planner.plan()
+    ticket = next_of(planner)
     planner.tell(ticket, [3.0])  # few calls as there are, the next look is due
     assert len(begun) == 1
 
@@ -148,9 +147,10 @@ def test_takes_turns_between_the_least_clear_and_the_nearest_to_certain_whatever
 
 
 def test_looks_at_few_changes_at_a_time_however_many_calls_are_spent() -> None:
-    assert next_look(0, 100) == 200  # two a pair
-    assert next_look(1_000, 100) == 1_010
-    assert next_look(10_000_000, 200_000) == 10_004_000
+    looks = looks_at(200_000)
+    assert [looks.after(0), looks.after(400_000)] == [400_000, 404_000]  # two a pair first
+    assert looks.after(10_000_000) - looks.until(10_000_000) == 4_000
+    assert looks_at(100).after(200) == 202
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
         )
         found = [[answers[arm][history[:place].count(arm)]] for place, arm in enumerate(history)]
         ratings = [[each for each in one if each is not None] for one in found]
-        fit = last_refit(sum(map(len, ratings)), space.first_fit)
+        fit = fits_from(space.first_fit).until(sum(map(len, ratings)))
         for arm, one, rated in zip(history, found, ratings, strict=True):
             arms.add(arm, one)
             arms.next_draw[arm] += 1
@@ -200,7 +200,7 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
 
     def gone_on(history: list[int], calls: int | None = None) -> list[int]:
         arms, _, policy, ratings = told(history)
-        looked = last_look(len(history), len(space))
+        looked = looks_at(len(space)).until(len(history))
         then, counted, fitted, _ = told(history[:looked])
         verdicts = RunVerdicts(Evidence(task), LevelCounts(space))
         if looked:

@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any, BinaryIO, Literal
 
 from robin_cli.data.cells import HEADER_WITHIN, SPREADSHEET_ERRORS, Notes, RowOf, table_of
-from robin_cli.data.encodings import Text, called, or_name_it, text_of, wrong_byte
+from robin_cli.data.encodings import WRONG_BYTES, Text, called, or_name_it, text_of
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
 from robin_cli.model.errors import InputError, shown
 
-_LONGEST_CELL = 2**25
 _HEAD = 2**16
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "strokes"}
 _QUOTES = (
@@ -44,11 +43,10 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") ->
     names; ``usual`` wins a tie.
 
     Raises:
-        InputError: the header cannot be used; a quote does not close, so that the rows after it
-            are unknown.
+        InputError: the header cannot be used, or a quote does not close: what follows is unknown.
     """
     # The module's own limit is 128 KiB. It is one for the process, so it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    csv.field_size_limit(max(csv.field_size_limit(), 2**25))
     text, encoding = text_of(stream, source, wanted.encoding)
     head = text.read(_HEAD)
     separator, is_stated = _separator(head, usual, wanted)
@@ -91,15 +89,17 @@ def _separator(head: str, usual: str, wanted: Wanted) -> tuple[str, bool]:
 
 
 def _quoting(text: Text, separator: str) -> Literal[0, 3]:
-    """Return whether cells are quoted: in TSV a quote may be a character like any other."""
-    if separator != "\t":
-        return csv.QUOTE_MINIMAL
+    """Return whether cells are quoted: in TSV a quote may be a character like any other.
+
+    It is one if quotes do not pair up, and none is doubled.
+    """
     text.seek(0)
     try:
-        for _ in csv.reader(text, delimiter=separator, strict=True):
+        for _ in csv.reader(text, delimiter=separator, strict=True) if separator == "\t" else ():
             pass
     except csv.Error:
-        return csv.QUOTE_NONE
+        text.seek(0)
+        return csv.QUOTE_MINIMAL if any('""' in line for line in text) else csv.QUOTE_NONE
     return csv.QUOTE_MINIMAL
 
 
@@ -112,9 +112,8 @@ def _records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as error:
-        is_endless = "end of data" in str(error) or "field limit" in str(error)
         fact = f"not valid CSV: {error}"
-        if is_endless:
+        if re.search("end of data|field limit", fact):
             fact = "a quote opened in this row is never closed"
         raise InputError(f"{source}:{line}: {fact}. {_QUOTES}") from None
 
@@ -164,9 +163,9 @@ def _uneven(cells: int, names: int, separator: str) -> BadRow:
 def _check_bytes(row: Row, encoding: str, choice: str | None) -> None:
     """Raise BadRow if a cell, or a column's name, has a byte that is not in the file's encoding."""
     for name, cell in row.items():
-        if (byte := wrong_byte(f"{name}{cell}")) is not None:
+        if wrong := re.search(f"[{WRONG_BYTES}]", f"{name}{cell}"):
             raise BadRow(
-                f'byte 0x{byte:02X} in column "{shown(name)}" is not {called(encoding)}. Save the '
+                f'byte 0x{ord(wrong[0]) - 0xDC00:02X} in column "{shown(name)}" is not {called(encoding)}. Save the '
                 f"whole file as UTF-8{or_name_it(choice)}.",
                 "not UTF-8",
             )

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import orjson
 
-from robin_cli.data.encodings import utf8_of
+from robin_cli.data.encodings import or_name_it, utf8_of
 from robin_cli.data.logs import arrays
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, kind
 from robin_cli.model.errors import InputError
@@ -30,7 +30,8 @@ class NotJSON(Exception):
 
 def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     """Return one row per line that is not blank, each a JSON object."""
-    return Table(None, "line", _line_rows(utf8_of(stream, source, wanted.encoding)))
+    stream = utf8_of(stream, source, wanted.encoding)
+    return Table(None, "line", _line_rows(stream, or_name_it(wanted.encoding)))
 
 
 def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
@@ -38,17 +39,17 @@ def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
 
     Summarize From Feedback's .json files are JSON lines. InputError for anything else.
     """
-    stream = utf8_of(stream, source, wanted.encoding)
+    stream, advice = utf8_of(stream, source, wanted.encoding), or_name_it(wanted.encoding)
     data = stream.read().removeprefix(codecs.BOM_UTF8)
     if not data or data.isspace():
         return Table(None, "row", iter(()))
     try:
-        value = parse(data)
+        value = parse(data, advice)
     except NotJSON as error:
         first, _, others = data.lstrip().partition(b"\n")
-        if others.strip() and isinstance(_line_row(first), dict):
+        if others.strip() and isinstance(_line_row(first, advice), dict):
             stream.seek(0)
-            return Table(None, "line", _line_rows(stream))
+            return Table(None, "line", _line_rows(stream, advice))
         raise InputError(f"{source}:{error.line}: {error}") from None
     rows: Iterator[Row | BadRow] | None = None
     if isinstance(value, list):
@@ -77,7 +78,7 @@ def _samples(value: Row, source: str) -> Iterator[Row | BadRow] | None:
     return None
 
 
-def _line_rows(stream: BinaryIO) -> Iterator[tuple[int, Row | BadRow]]:
+def _line_rows(stream: BinaryIO, advice: str) -> Iterator[tuple[int, Row | BadRow]]:
     for number, line in enumerate(stream, 1):
         data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         try:
@@ -87,12 +88,12 @@ def _line_rows(stream: BinaryIO) -> Iterator[tuple[int, Row | BadRow]]:
         if type(row) is dict:
             yield number, row
         elif not data.isspace():
-            yield number, _line_row(data.rstrip())
+            yield number, _line_row(data.rstrip(), advice)
 
 
-def _line_row(line: bytes) -> Row | BadRow:
+def _line_row(line: bytes, advice: str) -> Row | BadRow:
     try:
-        return _object(parse(line))
+        return _object(parse(line, advice))
     except NotJSON as error:
         fact = f"{error} Correct the line, or leave such rows out with --skip-bad-rows."
         return BadRow(fact + _NAMED_JSON * line.lstrip().startswith(b"["), "not JSON")
@@ -105,11 +106,14 @@ def _object(value: object) -> Row | BadRow:
     return BadRow(fact + _NAMED_JSON * isinstance(value, list), "not an object")
 
 
-def parse(data: bytes | bytearray) -> object:
+def parse(data: bytes | bytearray, advice: str = "") -> object:
     """Return the value of a JSON text. NotJSON if it is none.
 
     orjson goes first, for speed. The standard library then also takes the NaN that pandas and
     json.dumps write for a missing rating, and half surrogate pairs, so that only their row is bad.
+
+    Args:
+        advice: the end of the error for bytes that are not UTF-8.
     """
     try:
         return orjson.loads(data)
@@ -119,7 +123,7 @@ def parse(data: bytes | bytearray) -> object:
         return json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         fact = f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8. Save the "
-        fact += "whole file as UTF-8, or name its encoding: --encoding NAME."
+        fact += f"whole file as UTF-8{advice}."
         raise NotJSON(fact, data.count(b"\n", 0, error.start) + 1) from None
     except json.JSONDecodeError as error:
         fact = f"not valid JSON: {error.msg} at column {error.colno}."

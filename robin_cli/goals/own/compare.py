@@ -12,7 +12,7 @@ from robin_cli.goals.differences import better_lines, each_of, letters_of, next_
 from robin_cli.goals.found import Found, View
 from robin_cli.goals.rating import Rated, Rating
 from robin_cli.goals.watching import Counts, SystemsWatch, Watch
-from robin_cli.model.decision import SYSTEM
+from robin_cli.model.decision import SYSTEM, is_of_systems
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.model.space import ArmSpace
@@ -111,7 +111,11 @@ class Compare(Rating):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if systems are to be compared by ratings."""
-        return cls(source.space, source.systems) if source.compares_systems else None
+        return (
+            cls(source.space, source.systems)
+            if is_of_systems(source.run_settings["decide"])
+            else None
+        )
 
     @property
     def recorded(self) -> Mapping[str, Any]:

@@ -30,7 +30,7 @@ class Prefer(Preferring):
         """Return the goal if comparisons are not of three systems or more."""
         if (
             not source.is_pairwise
-            or source.own["decide"] is not None
+            or source.run_settings["decide"] is not None
             or source.matches.ranks_systems
         ):
             return None
@@ -54,7 +54,7 @@ class Preferred(Preferring):
     @classmethod
     def of(cls, source: Inquiry) -> Self | None:
         """Return the goal if the run looks for the best response to each prompt."""
-        own = source.own
+        own = source.run_settings
         if not source.is_pairwise or own["decide"] is None:
             return None
         margin = own["margin"] or DEFAULT_MARGIN
@@ -106,7 +106,7 @@ class Rank(Preferring):
         """Return the goal if three systems or more are compared."""
         if (
             not source.is_pairwise
-            or source.own["decide"] is not None
+            or source.run_settings["decide"] is not None
             or not source.matches.ranks_systems
         ):
             return None

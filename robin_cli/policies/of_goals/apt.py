@@ -42,17 +42,17 @@ class Apt(Deciding):
             priority = variance / (made * square)
             growth = () if look is None else _growth(look, look.n, made, variance, square)
             return Course(priority, *growth)
-        found = self.responses(arms)
-        distance = np.abs(found.mean - threshold[..., 0]) + margin[..., 0]
-        most = np.maximum(found.most[..., None], np.finfo(float).tiny)
-        part = found.gain / most
-        priority = np.asarray((found.error / distance**2)[..., None] * part)
+        responses = self.responses(arms)
+        distance = np.abs(responses.mean - threshold[..., 0]) + margin[..., 0]
+        most = np.maximum(responses.most[..., None], np.finfo(float).tiny)
+        part = responses.gain / most
+        priority = np.asarray((responses.error / distance**2)[..., None] * part)
         if look is None:
             return Course(priority)
-        calls, then = (each.sum(axis=(-2, -1)) for each in (made, look.n))
+        calls, then = (column.sum(axis=(-2, -1)) for column in (made, look.n))
         return Course(
             priority,
-            *_growth(look, then, calls, found.error[..., 0] * calls, distance[..., 0] ** 2),
+            *_growth(look, then, calls, responses.error[..., 0] * calls, distance[..., 0] ** 2),
             part=part,
         )
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.policies.base import (
     WARM_UP,
+    Number,
     Policy,
     Seen,
     Setup,
@@ -119,42 +120,31 @@ class Deciding(Policy):
         raise NotImplementedError
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the priority of :meth:`course`."""
-        own = arm % len(self.low)
-        found = self.course(Columns(n, pending, total, total_sq, own)).priority
+        arm_of_world = arm % len(self.low)
+        worth = self.course(Columns(n, pending, total, total_sq, arm_of_world)).priority
         if self.warm_up:
-            return found
-        return np.where(self.task.starts[own] & (n + pending < 1), _FIRST, found)
+            return worth
+        return np.where(self.task.starts[arm_of_world] & (n + pending < 1), _FIRST, worth)
 
     def priorities(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
-        seen: Seen,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray, seen: Seen
     ) -> tuple[FloatArray, FloatArray]:
         """Return the priority, and 1 / calls left until a decision is settled; −inf if by its course it is."""
-        own = arm if seen.log.ndim == 1 else arm % len(self.low)
+        arm_of_world = arm if seen.log.ndim == 1 else arm % len(self.low)
         is_alone = self.contests is None
-        contest = self.task.contest[own if is_alone else own[..., 0, 0]]
-        look = Look(of_arms(seen.log, contest), of_arms(seen.n, own))
-        found = self.course(Columns(n, pending, total, total_sq, own), look)
-        log = found.log + found.pace * found.since
+        contest = self.task.contest[arm_of_world if is_alone else arm_of_world[..., 0, 0]]
+        look = Look(of_arms(seen.log, contest), of_arms(seen.n, arm_of_world))
+        course = self.course(Columns(n, pending, total, total_sq, arm_of_world), look)
+        log = course.log + course.pace * course.since
         near = np.where(
-            log < seen.level, found.pace / np.maximum(seen.level - log, _NEAREST), -np.inf
+            log < seen.level, course.pace / np.maximum(seen.level - log, _NEAREST), -np.inf
         )
         if not is_alone:
-            near = np.where(found.part > 0, near[..., None, None] * found.part, -np.inf)
-        return found.priority, near
+            near = np.where(course.part > 0, near[..., None, None] * course.part, -np.inf)
+        return course.priority, near
 
     def sight(
         self,
@@ -179,17 +169,20 @@ class Deciding(Policy):
         arms = np.arange(len(self.low)) if self.contests is None else self.contests
         if before is not None and before.by is self:
             is_asked, is_new = (
-                each.reshape(-1, each.shape[-1]).any(axis=0)
-                for each in (sums[0] != before.n, log != before.log)
+                column.reshape(-1, column.shape[-1]).any(axis=0)
+                for column in (sums[0] != before.n, log != before.log)
             )
             is_new[self.task.contest[is_asked]] = True
-            which, (logs, paces) = np.flatnonzero(is_new), (each.copy() for each in before.courses)
+            which, (logs, paces) = (
+                np.flatnonzero(is_new),
+                (column.copy() for column in before.courses),
+            )
         else:
             which, (logs, paces) = np.arange(len(arms)), (np.empty(log.shape) for _ in range(2))
         for start in range(0, len(which), _AT_ONCE):
             some = which[start : start + _AT_ONCE]
-            there, arm = arms[some] >= 0, np.maximum(arms[some], 0)
-            n, total, total_sq = (np.where(there, each[..., arm], 0.0) for each in sums)
+            is_there, arm = arms[some] >= 0, np.maximum(arms[some], 0)
+            n, total, total_sq = (np.where(is_there, column[..., arm], 0.0) for column in sums)
             columns = Columns(n, np.zeros(n.shape), total, total_sq, np.broadcast_to(arm, n.shape))
             with np.errstate(invalid="ignore", divide="ignore"):
                 course = self.course(columns, Look(log[..., some], n))
@@ -218,13 +211,17 @@ class Deciding(Policy):
         """Return the ends of the scale, and the parameters of g, for these arms: as numbers if all share them (faster)."""
         if self.pooled.shape[-1] == 1:
             pooled = self.pooled[..., 0]
-            of_all = pooled.tolist() if pooled.ndim == 1 else [per_arm(each, n) for each in pooled]
+            of_all = (
+                pooled.tolist()
+                if pooled.ndim == 1
+                else [per_arm(parameter, n) for parameter in pooled]
+            )
             return self.low.item(0), self.high.item(0), of_all
-        own = arm % len(self.low)
+        arm_of_world = arm % len(self.low)
         return (
-            self.low[own],
-            self.high[own],
-            [of_arms(each, self.task.space.kind[own]) for each in self.pooled],
+            self.low[arm_of_world],
+            self.high[arm_of_world],
+            [of_arms(parameter, self.task.space.kind[arm_of_world]) for parameter in self.pooled],
         )
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
@@ -232,18 +229,20 @@ class Deciding(Policy):
         before = _before(self.task, self.warm_up)
         place = (2.0 * total / np.maximum(n, 1.0) - (self.low + self.high)) / (self.high - self.low)
         columns = (np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq), place)
-        found = []
+        by_kind = []
         for kind, first in enumerate(before):
-            mine = self.task.space.kind == kind
+            is_of_kind = self.task.space.kind == kind
             # np.compress, as x[..., mine] may have another memory order, and sums in another order differ in their last bits.
-            freedom, squares, where = (np.compress(mine, each, axis=-1) for each in columns)
+            freedom, squares, where = (
+                np.compress(is_of_kind, column, axis=-1) for column in columns
+            )
             if self.warm_up > 1:
-                found.append(
+                by_kind.append(
                     np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None]
                 )
             else:
-                found.append(_by_mean(freedom, squares, where, first))
-        fitted = replace(self, pooled=rounded(np.stack(found, axis=-1)))
+                by_kind.append(_by_mean(freedom, squares, where, first))
+        fitted = replace(self, pooled=rounded(np.stack(by_kind, axis=-1)))
         if self.warm_up:
             return fitted
         count = np.maximum(n, 1.0)
@@ -257,32 +256,32 @@ class Deciding(Policy):
         n, pending, total, total_sq, arm = arms
         if n.shape[-1] > 1:
             return self._pooled(arms)
-        there, count = n > 0, n
+        is_rated, count = n > 0, n
         is_whole = np.count_nonzero(n) == n.size
         if not is_whole:
             count = np.maximum(n, 1.0)
         variance, made = self.variance(count, total, total_sq, arm), count + pending
         if not is_whole:
-            variance = np.where(there, variance, 0.0)
+            variance = np.where(is_rated, variance, 0.0)
         mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
-        return Responses(there[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
+        return Responses(is_rated[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
 
     def _pooled(self, arms: Columns) -> Responses:
         """Return the responses by several judges. One without a rating is taken to vary as its mean by the others says."""
         n, pending, total, total_sq, arm = arms
         is_rated, count = n > 0, np.maximum(n, 1.0)
-        offset, between = (of_arms(each, self.task.space.kind[arm]) for each in self.opinions)
+        offset, between = (of_arms(column, self.task.space.kind[arm]) for column in self.opinions)
         by_others = total.sum(axis=-1, keepdims=True) / np.maximum(n.sum(axis=-1), 1.0)[..., None]
         usual = np.where(is_rated, total, by_others), np.where(is_rated, total_sq, by_others**2)
         variance, made = self.variance(count, *usual, arm), n + pending
         with np.errstate(divide="ignore"):
             errors = np.where(is_rated, variance / made, np.inf)
-        found = pooled(total / count - offset, errors, between)
+        scores = pooled(total / count - offset, errors, between)
         gain = gain_of_call(errors, variance / (made + 1.0), between) / self.prices
-        there = np.asarray(is_rated.any(axis=-1))
-        gain = np.where(there[..., None], gain, 0.0)
-        mean, error = (np.where(there, each, 0.0) for each in (found.score, found.error))
-        return Responses(there, mean, error, gain, gain.max(axis=-1))
+        has_rating = np.asarray(is_rated.any(axis=-1))
+        gain = np.where(has_rating[..., None], gain, 0.0)
+        mean, error = (np.where(has_rating, column, 0.0) for column in (scores.score, scores.error))
+        return Responses(has_rating, mean, error, gain, gain.max(axis=-1))
 
 
 class Columns(NamedTuple):
@@ -372,8 +371,8 @@ def _part(share: FloatArray) -> FloatArray:
 def _before(task: Task, warm_up: int) -> FloatArray:
     """Return g before the first fit, by ``task.space.kind``; see :class:`Deciding`."""
     scales = task.space.scales
-    each = [scale.even_variance if warm_up > 1 else scale.usual_variance for scale in scales]
-    return np.repeat(each, task.space.raters)
+    variances = [scale.even_variance if warm_up > 1 else scale.usual_variance for scale in scales]
+    return np.repeat(variances, task.space.raters)
 
 
 def _by_mean(
@@ -387,6 +386,6 @@ def _by_mean(
     left[..., 0, 0] = np.maximum(left[..., 0, 0], 1.0)
     parabola = np.linalg.solve(left, right[..., None])[..., 0]
     least = _LEAST * np.maximum(right[..., 0] / left[..., 0, 0], _LEAST * before)
-    found = np.stack([*np.moveaxis(parabola, -1, 0), least])
+    coefficients = np.stack([*np.moveaxis(parabola, -1, 0), least])
     constant = np.multiply.outer([before, 0.0, 0.0, 0.0], np.ones(least.shape))
-    return np.where((freedom > 0).sum(axis=-1) < _ENOUGH_ARMS, constant, found)
+    return np.where((freedom > 0).sum(axis=-1) < _ENOUGH_ARMS, constant, coefficients)

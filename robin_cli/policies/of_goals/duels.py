@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.base import (
+    Number,
     Policy,
     Setup,
     flat_variance,
@@ -86,25 +87,20 @@ class Duels(Policy):
         return self.rivals.members
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        total: FloatArray,
-        total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return error / ahead² of the leader's comparisons, shared among arms by the gain of a call."""
         made = n + pending
         prompt = self.rivals.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
         side = self.rivals.side[prompt]
-        there = side[..., 0] >= 0
+        is_there = side[..., 0] >= 0
         seen = self._seen(n, made, total, total_sq)
         lead = self._leader(prompt, side, seen)[..., None]
         ahead = np.where(side[..., 0] == lead, seen.mean, -seen.mean) + self.margin
         uncertainty = seen.error / np.maximum(ahead, _NEAREST) ** 2
-        uncertainty = np.where(there & (side == lead[..., None]).any(axis=-1), uncertainty, 0.0)
+        uncertainty = np.where(is_there & (side == lead[..., None]).any(axis=-1), uncertainty, 0.0)
         of_call = uncertainty[..., None] / (1.0 + made)
-        is_begun = there & ~seen.whole & (made > 0).any(axis=-1)
+        is_begun = is_there & ~seen.whole & (made > 0).any(axis=-1)
         most = 1.0 / (4.0 * _NEAREST**2)  # more than any other
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
 
@@ -133,7 +129,7 @@ class Duels(Policy):
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """Return it with g from these ratings."""
         pooled = pooled_variance(n, total, total_sq, self.matches.space.scales[0].even_variance)
-        return replace(self, pooled=pooled if n.ndim > 1 else float(pooled))
+        return replace(self, pooled=pooled)
 
     def _seen(
         self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray
@@ -150,12 +146,12 @@ class Duels(Policy):
     def _leader(self, prompt: IntArray, side: IntArray, seen: _Seen) -> IntArray:
         """Return the likeliest best response of each prompt, the first among equals."""
         z = _LOGISTIC * seen.mean / np.sqrt(seen.error)
-        there = side[..., 0] >= 0
-        chances = (np.where(there, -np.logaddexp(0.0, -sign * z), 0.0) for sign in (1.0, -1.0))
+        is_there = side[..., 0] >= 0
+        chances = (np.where(is_there, -np.logaddexp(0.0, -sign * z), 0.0) for sign in (1.0, -1.0))
         responses = np.arange(self.rivals.missing.shape[-1])
-        found = -np.log(2.0) * self.rivals.missing[prompt]
+        log_chance = -np.log(2.0) * self.rivals.missing[prompt]
         for which, chance in enumerate(chances):
-            found = found + np.where(
+            log_chance = log_chance + np.where(
                 side[..., which, None] == responses, chance[..., None], 0.0
             ).sum(axis=-2)
-        return np.asarray(rounded(found).argmax(axis=-1))
+        return np.asarray(rounded(log_chance).argmax(axis=-1))

@@ -40,34 +40,36 @@ class Lucb(Deciding):
         Without evidence, .35 z² − 2.5 stands for ℓ. 1/z² is shared among the two responses and their judges by the gain of a
         call; the leader has the largest of its values with the rivals.
         """
-        found = self.responses(arms)
-        mean, most = np.where(found.there, found.mean, -np.inf), found.most
+        responses = self.responses(arms)
+        mean, most = np.where(responses.there, responses.mean, -np.inf), responses.most
         # take and put count through all responses
         starts = np.arange(0, mean.size, mean.shape[-1]).reshape(mean.shape[:-1])
         lead = starts + mean.argmax(axis=-1)
-        best, error, gain = (each.take(lead)[..., None] for each in (mean, found.error, most))
-        ahead = best - found.mean + self.task.margin[arms.arm[..., :1, 0]]
-        urgency = found.there * (error + found.error) / (ahead * ahead)
+        best, error, gain = (
+            column.take(lead)[..., None] for column in (mean, responses.error, most)
+        )
+        ahead = best - responses.mean + self.task.margin[arms.arm[..., :1, 0]]
+        urgency = responses.there * (error + responses.error) / (ahead * ahead)
         urgency.put(lead, 0.0)
         largest = np.maximum(np.maximum(gain, most), _TINY)
         share = urgency / largest
         share.put(lead, share.max(axis=-1))
-        priority = np.asarray(share[..., None] * found.gain)
+        priority = np.asarray(share[..., None] * responses.gain)
         if look is None:
             return Course(priority)
         rival = starts + urgency.argmax(axis=-1)
         has_rival = rival != lead
         both = np.array((lead, rival))
-        calls, of_look = (each[..., 0].take(both) for each in (arms.n + arms.pending, look.n))
-        made, then = (each[0] + has_rival * each[1] for each in (calls, of_look))
+        calls, of_look = (column[..., 0].take(both) for column in (arms.n + arms.pending, look.n))
+        made, then = (column[0] + has_rival * column[1] for column in (calls, of_look))
         by_z = _OF_SQUARE / np.maximum(urgency.take(rival), _TINY)
         log = np.where(look.log > -np.inf, look.log, by_z - _AT_FIRST)
         pace = 0.5 * (
             by_z / (made + PRIOR_CALLS) + np.maximum(log + _AT_FIRST, 0.0) / (then + PRIOR_CALLS)
         )
         part, of_responses = (
-            np.zeros(found.gain.shape),
-            found.gain.reshape(-1, found.gain.shape[-1]),
+            np.zeros(responses.gain.shape),
+            responses.gain.reshape(-1, responses.gain.shape[-1]),
         )
         part.reshape(of_responses.shape)[both] = of_responses[both] / largest.take(rival)[..., None]
         return Course(priority, log, pace, made - then, part)

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.policies.base import Policy, Setup, of_arms, pooled_variance
+from robin_cli.policies.base import Number, Policy, Setup, of_arms, pooled_variance
 from robin_cli.policies.bradley_terry import (
     PRIOR,
     fit,
@@ -79,23 +79,22 @@ class Tournament(Policy):
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        _total: FloatArray,
-        _total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, _total: Number, _total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return the priority of the last fit, falling with the calls of the arm."""
         made = n + pending
-        fresh, again = (of_arms(each, arm % each.shape[-1]) for each in (self.fresh, self.again))
+        fresh, again = (
+            of_arms(column, arm % column.shape[-1]) for column in (self.fresh, self.again)
+        )
         return np.where(made < 1, fresh, again / np.maximum(made * (made + 1.0), 1.0))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Tournament:
         """Return it with the gains by these ratings."""
         if n.ndim > 1:
-            of_runs = [_gains(self.matches, *each) for each in zip(n, total, total_sq, strict=True)]
-            fresh, again = (np.stack(each) for each in zip(*of_runs, strict=True))
+            of_runs = [
+                _gains(self.matches, *columns) for columns in zip(n, total, total_sq, strict=True)
+            ]
+            fresh, again = (np.stack(columns) for columns in zip(*of_runs, strict=True))
             return replace(self, fresh=fresh, again=again)
         fresh, again = _gains(self.matches, n, total, total_sq)
         return replace(self, fresh=fresh, again=again)
@@ -107,22 +106,22 @@ def _gains(
     """Return ``fresh`` and ``again`` of all arms, shape (K,) each."""
     space, (couples, couple) = matches.space, matches.opponents
     scale = space.scales[0]
-    width, each = float(scale.high - scale.low), space.arms_per_pair
+    width, arms_of_one = float(scale.high - scale.low), space.arms_per_pair
     rated = space.by_pair(n > 0)
     points = (space.by_pair(np.where(n > 0, total / np.maximum(n, 1.0), 0.0)) - scale.low) / width
     is_whole, is_begun = np.asarray(rated.all(axis=1)), np.asarray(rated.any(axis=1))
     preference = points.mean(axis=1)[is_whole]
     gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
     # V/2 of a preference
-    within = pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / each
+    within = pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / arms_of_one
     i, j = couples.T
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]
     # Before each comparison of a couple come this many of its comparisons without, and with, a preference.
     order, starts = matches.by_opponents
     left, done = np.empty(len(matches)), np.empty(len(matches))
-    for into, there in ((left, ~is_whole), (done, is_whole)):
-        before: FloatArray = np.cumsum(there[order], dtype=np.float64) - there[order]
+    for into, counted in ((left, ~is_whole), (done, is_whole)):
+        before: FloatArray = np.cumsum(counted[order], dtype=np.float64) - counted[order]
         into[order] = before - before[starts][couple[order]]
     all_left = np.bincount(couple, ~is_whole, len(couples))[couple]
     fresh = gain / (1.0 + falls * left) ** 2
@@ -130,7 +129,7 @@ def _gains(
     # half a comparison has no preference
     fresh = np.where(is_begun & ~is_whole, 2.0 * fresh.max(initial=0.0), fresh)
     in_turn = 1.0 - _TIE * matches.turn / len(space)
-    return np.repeat(fresh, each) * in_turn, np.repeat(again, each) * in_turn
+    return np.repeat(fresh, arms_of_one) * in_turn, np.repeat(again, arms_of_one) * in_turn
 
 
 def _of_couples(

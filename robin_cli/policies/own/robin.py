@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Number, Policy, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,7 @@ class Robin(Policy):
         return cls(setup.variances)
 
     def priority(
-        self,
-        n: FloatArray,
-        pending: FloatArray,
-        _total: FloatArray,
-        _total_sq: FloatArray,
-        arm: IntArray,
+        self, n: Number, pending: Number, _total: Number, _total_sq: Number, arm: IntArray
     ) -> FloatArray:
         """Return σ² / (n + pending), whatever the ratings."""
         return self.variances[arm] / (n + pending)

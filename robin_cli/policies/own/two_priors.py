@@ -58,7 +58,7 @@ class TwoPriors(Estimating):
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         """Return (1 − h) √(E[σ²] · σ²_{0.9}) + h g."""
         fit = (self.pooled, self.alike, self.first, self.second)
-        pooled, alike, first, second = (per_arm(each, n) for each in fit)
+        pooled, alike, first, second = (per_arm(parameter, n) for parameter in fit)
         freedom = n - 1.0 + _PRIOR_WEIGHT
         spread = 2.0 / (9.0 * freedom)
         cube = 1.0 - spread - _UPPER_TENTH * root(spread)
@@ -95,16 +95,8 @@ class TwoPriors(Estimating):
         )
         rated = (n > 0).sum(axis=-1) + e
         first, second = (
-            ((each / np.maximum(n, 1.0)).sum(axis=-1) + e * of_even) / rated
-            for each, of_even in zip((total, total_sq), self.scale.even_moments, strict=True)
+            ((column / np.maximum(n, 1.0)).sum(axis=-1) + e * of_even) / rated
+            for column, of_even in zip((total, total_sq), self.scale.even_moments, strict=True)
         )
         second = np.maximum(second, first * first + _SMALLEST_POOLED * even)
-        if pooled.ndim == 0:
-            return replace(
-                self,
-                pooled=float(pooled),
-                alike=float(alike),
-                first=float(first),
-                second=float(second),
-            )
         return replace(self, pooled=pooled, alike=alike, first=first, second=second)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_batch.lines import Line, line_of, read_lines
-from robin_cli.judges.problems import Stop, Unread
+from robin_cli.judges.problems import Fatal, Unread
 from robin_cli.judges.replies import Completion
 from robin_cli.model.exchange import Failure
 
@@ -99,7 +99,7 @@ QUOTA = {"error": {"message": "You exceeded your current quota.", "code": "insuf
     ],
 )
 def test_a_quota_that_is_used_up_ends_the_run(tmp_path: Path, text: bytes) -> None:
-    assert isinstance(outcome(tmp_path, text), Stop)
+    assert isinstance(outcome(tmp_path, text), Fatal)
 
 
 def test_a_parameter_refused_in_a_line_is_learnt_from(tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.own.two_priors import TwoPriors
 from robin_cli.run.batches import Submission, read_batches
-from robin_cli.session.books import Books
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk
+from robin_cli.session.ledger import Ledger
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.round_sizes import first_depth
 from robin_cli.session.stop import Stop
@@ -194,11 +194,13 @@ def session(
     )
     money = MoneyBudget(None, first_alone=False)
     return Rounds(
-        Books(desk, scheduler, money, Stop(), longest=samples, calls=budget),
+        Ledger(desk, scheduler, money, Stop(), longest=samples),
         {"m": OpenAIJudge(endpoint, notify=lambda _: None)},
         Batches(run, RUN_ID, PAIRS),
         carrier,
         is_judged=lambda arm, draw: (arm, draw) in judged,
+        calls=budget,
+        least=1,
         rounds=number,
         notify=lambda _: None,
     )
@@ -233,7 +235,7 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
         draws = Counter((each.pair_id, each.draw) for each in kept)
         assert max(draws.values()) == 1
         assert len(counted) <= budget
-        over = work.books.planner
+        over = work.ledger.planner
         assert over.budget.reserved == 0
         assert len(counted) == over.budget.spent
         assert len(counted) == budget or all(over.arms.is_retired)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray.crew import Cluster, Hand, Hired, Lost, Node
 from robin_ray.wire import Group, Posed, Run
 from robin_ray.worker import Worker
@@ -23,20 +23,16 @@ class Plan:
         nodes: names of those that are there now.
         lacks: by node, what it lacks.
         fails: by node, why no worker can be begun there.
-        shares_storage: whether workers can read the run's files.
         most: calls at a time that a worker can make; as many as are asked for, if None.
         hands: all workers there were, with their nodes.
-        had_texts: whether each of them had the texts of pairs.
         silent: workers that say nothing any more.
     """
 
     nodes: list[str] = field(default_factory=lambda: ["one", "two"])
     lacks: dict[str, str] = field(default_factory=dict)
     fails: dict[str, str] = field(default_factory=dict)
-    shares_storage: bool = True
     most: int | None = None
     hands: list[tuple[str, _Here]] = field(default_factory=list)
-    had_texts: list[bool] = field(default_factory=list)
     is_closed: bool = False
 
     def cluster(self, *_: object, texts: Callable[[], Any] | None, **__: object) -> Cluster:
@@ -109,13 +105,11 @@ class _Nodes(Cluster):
         if why := plan.fails.get(node.node_id):
             raise Lost(why)
         worker = Worker()
-        there = run if plan.shares_storage else replace(run, path=f"{run.path}-elsewhere")
-        has_texts = await worker.set_up(there, self._texts() if self._texts is not None else None)
+        await worker.set_up(run, self._texts() if self._texts is not None else None)
         most = await worker.point_at(targets, keys)
         hand = _Here(worker)
         plan.hands.append((node.node_id, hand))
-        plan.had_texts.append(has_texts)
-        return Hired(hand, plan.most or most, has_texts)
+        return Hired(hand, plan.most or most)
 
     async def close(self, *, is_lost: bool) -> None:
         for _, hand in self._plan.hands:

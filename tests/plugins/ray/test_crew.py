@@ -20,7 +20,7 @@ from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Pair, Scale
 from robin_cli.run.store import RunStore
 from robin_cli.session import engine
-from robin_cli.session.elsewhere import Target
+from robin_cli.session.targets import Target
 from robin_ray import crew as crews
 from robin_ray import groups, on_cluster
 from robin_ray.crew import shared_out
@@ -76,19 +76,18 @@ def messages(asked: Asked) -> Counter[str]:
     return Counter(str(body["messages"]) for body in asked.bodies)
 
 
-@pytest.mark.parametrize("way", ["by shared storage", "with each call"])
+@pytest.mark.parametrize("at_once", [True, False])
 def test_asks_the_same_however_texts_come(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
 ) -> None:
-    monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
-    plan.shares_storage = way == "by shared storage"
+    monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 2**28 * at_once)
     with judge() as asked, judge() as alone:
         judged(asked.url, tmp_path / "run")
         judged(alone.url, tmp_path / "alone", ray=None)
     # How often each pair is asked depends on which answers come first.
     assert messages(asked).keys() == messages(alone).keys()
     assert len(asked.bodies) == len(alone.bodies) == 48
-    assert set(plan.had_texts) == {way != "with each call"}
+    assert {posed.texts is None for _, hand in plan.hands for posed in hand.posed} == {at_once}
     assert plan.is_closed
 
 
@@ -115,7 +114,6 @@ def test_makes_comparisons_however_responses_come(
     with judge() as asked:
         for name, most in (("at-once", 2**28), ("each", 0)):
             monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", most)
-            plan.shares_storage = False
             with pytest.raises(EndpointError, match="24 missing a verdict"):
                 judged(asked.url, tmp_path / name, 24, rows, pairwise=True, attribute=None)
     texts = [str(body["messages"]) for body in asked.bodies]
@@ -216,7 +214,6 @@ def test_ends_and_asks_nothing_twice_of_a_lost_text(
 ) -> None:
     monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
     monkeypatch.setattr(engine, "GRACE_S", 0.5)
-    plan.shares_storage = False
     texts, left = on_cluster._texts, iter(range(30))
 
     def failing_once(store: RunStore, pair: int) -> Texts:

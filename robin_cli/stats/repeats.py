@@ -112,7 +112,7 @@ class Repeats:
         waits = is_kept & (n < np.where(self._is_expected, 1, 2))
         if not self._asks_all:
             waits &= calls > 0
-        made, sent = ((np.maximum(each - 1, 0) * is_kept).sum(axis=0) for each in (n, calls))
+        made, sent = ((np.maximum(column - 1, 0) * is_kept).sum(axis=0) for column in (n, calls))
         return Repeated(
             np.asarray(~differs.any(axis=(0, 2))),
             np.asarray(waits.any(axis=(0, 2))),
@@ -122,13 +122,13 @@ class Repeats:
 
     def limits(self, arms: Arms) -> Limits | None:
         """Return the limits of calls as things stand; None if the repeats of every judge differ."""
-        found = self.repeated(arms)
-        if not found.agree.any():
+        repeated = self.repeated(arms)
+        if not repeated.agree.any():
             return None
         agree, waits, certain = (
-            each[:, None] for each in (found.agree, found.waits, found.is_certain)
+            column[:, None] for column in (repeated.agree, repeated.waits, repeated.is_certain)
         )
-        made, sent = (each[:, None] for each in (found.made, found.sent))
+        made, sent = (column[:, None] for column in (repeated.made, repeated.sent))
         is_second = waits & ~self._is_expected
         counted = np.where(is_second, sent - made, sent)
         is_limited = agree & (~is_second | self._ends)

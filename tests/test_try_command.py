@@ -1,0 +1,207 @@
+"""``robin try``: judges and wordings on the same pairs, held against people or against one another."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robin_cli.goals.trial import Configuration
+from tests.conftest import has, robin
+from tests.judges.wire import Answer, Wire, completion, serving
+
+ERRORS = {"gpt-good": 0.4, "gpt-bad": 3.0, "claude-good": 0.7, "llama-constant": 0.0}
+"""The judges, and the standard deviations of their errors."""
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    """Judges that rate the quality that a response says it has; with the wording criteria without an error."""
+    rng = random.Random(1)
+
+    def answer(_: int, body: Mapping[str, Any]) -> Answer:
+        said = json.dumps(body["messages"])
+        quality = re.search(r"quality (\d)", said)
+        assert quality is not None
+        error = 0.0 if "###Criteria" in said else rng.gauss(0, ERRORS[body["model"]])
+        rating = 2 if body["model"] == "llama-constant" else round(int(quality[1]) + error)
+        return completion(f"Feedback: fine.\nRating: {min(4, max(0, rating))}")
+
+    with serving(answer) as served:
+        yield served
+
+
+def write_data(folder: Path, prompts: int, labelled: int) -> None:
+    rng = random.Random(2)
+    rows = [
+        (f"p{number}-{at}", number, rng.randrange(5))
+        for number in range(prompts)
+        for at in range(3)
+    ]
+    with (folder / "pairs.jsonl").open("w") as file:
+        for pair_id, number, quality in rows:
+            response = f"answer {pair_id} of quality {quality}"
+            row = {"id": pair_id, "prompt": f"question {number}", "response": response}
+            file.write(json.dumps(row) + "\n")
+    last = [
+        f"{pair_id},{quality}" for pair_id, number, quality in rows if number >= prompts - labelled
+    ]
+    (folder / "labels.csv").write_text("\n".join(["pair_id,label", *last]) + "\n")
+
+
+def command(wire: Wire, *models: str) -> list[str]:
+    return [
+        *("try", "pairs.jsonl", "-a", "helpfulness", "--base-url", wire.url),
+        *(part for model in models for part in ("--model", model)),
+    ]
+
+
+def rows_of(text: str) -> dict[tuple[str, str], dict[str, str]]:
+    return {
+        (row["judge"], row.get("template", "")): row for row in csv.DictReader(io.StringIO(text))
+    }
+
+
+def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
+    tmp_path: Path, wire: Wire
+) -> None:
+    write_data(tmp_path, 60, 45)
+    before = len(wire.bodies)
+    done = robin(
+        *command(wire, "gpt-good", "gpt-bad", "claude-good"),
+        *(
+            "--labels",
+            "labels.csv",
+            "--limit",
+            "150",
+            "--run",
+            "t",
+            "--price-in",
+            "1",
+            "--price-out",
+            "2",
+        ),
+        cwd=tmp_path,
+        exits=0,
+    )
+    rows = rows_of(done.stdout)
+    good, bad = (rows[name, ""] for name in ("gpt-good", "gpt-bad"))
+    assert (good["n_pairs"], bad["n_pairs"]) == ("150", "90")
+    assert float(good["agreement"]) > 0.9 > float(bad["agreement"]) + 0.3
+    assert float(bad["difference_high"]) < 0 == float(good["difference"])
+    assert float(good["agreement_low"]) < float(good["agreement"]) < float(good["agreement_high"])
+    assert float(good["right"]) > float(bad["right"])
+    assert 0.2 < float(good["noise"]) < 0.8
+    assert float(good["usd_per_1000"]) > 0
+    has(
+        done.stderr,
+        "dropped: gpt-bad agrees less with people than gpt-good",
+        "gpt-good and claude-good",
+    )
+    has(done.stderr, "--model gpt-good --model claude-good")
+    # 30 labelled prompts come first: 90 pairs and 40 of them twice, by three judges; then 60 by those that are left
+    ratings = len(wire.bodies) - before
+    assert ratings in {3 * 130 + 60, 3 * 130 + 2 * 60}
+    again = robin(
+        *command(wire, "gpt-good", "gpt-bad", "claude-good"),
+        *(
+            "--labels",
+            "labels.csv",
+            "--limit",
+            "150",
+            "--run",
+            "t",
+            "--price-in",
+            "1",
+            "--price-out",
+            "2",
+        ),
+        cwd=tmp_path,
+        exits=0,
+    )
+    assert again.stdout == done.stdout
+    assert len(wire.bodies) - before == ratings  # nothing is asked again
+
+
+def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 25, 0)
+    models = ("gpt-good", "gpt-bad", "claude-good")
+    done = robin(*command(wire, *models), cwd=tmp_path, exits=0)
+    rows = rows_of(done.stdout)
+    assert list(rows)[-1] == ("gpt-bad", "")
+    assert {row["n_pairs"] for row in rows.values()} == {"75"}
+    assert "right" not in next(iter(rows.values())) or not next(iter(rows.values()))["right"]
+    has(done.stderr, "with the judges of other families", "for a second opinion take")
+
+
+def test_wordings_are_tried_with_every_judge(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 30, 30)
+    done = robin(
+        *command(wire, "gpt-bad"),
+        *("--template", "absolute-judge", "--template", "criteria", "--labels", "labels.csv"),
+        cwd=tmp_path,
+        exits=0,
+    )
+    first, second = rows_of(done.stdout)
+    assert (first, second) == (("gpt-bad", "criteria"), ("gpt-bad", "absolute-judge"))
+    has(
+        done.stderr, "take gpt-bad with criteria: it agrees best with people (1.00 over 30 prompts)"
+    )
+    has(done.stderr, "for a second opinion, add a judge of another family")
+
+
+def test_a_budget_bounds_the_calls_and_says_nothing_where_no_ratings_vary(
+    tmp_path: Path, wire: Wire
+) -> None:
+    write_data(tmp_path, 20, 20)
+    before = len(wire.bodies)
+    done = robin(
+        *command(wire, "llama-constant"),
+        *("--template", "absolute-judge", "--template", "rubric-first", "--labels", "labels.csv"),
+        *("--budget", "160"),
+        cwd=tmp_path,
+        exits=0,
+    )
+    assert len(wire.bodies) - before <= 160
+    has(done.stderr, "no judge can be suggested")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--model", "gpt-good"), "there is nothing to choose"),
+        (("--model", "gpt-good", "--model", "gpt-bad"), "all judges are of one family (gpt)"),
+        (("--model", "gpt-good", "--model", "claude-good", "-b", "3"), "is too small for 2 judges"),
+        (("--model", "gpt-good", "--model", "x", "-a", "helpfulness,verbosity"), "name the one"),
+    ],
+)
+def test_refuses_what_it_cannot_choose_between_before_a_call(
+    tmp_path: Path, wire: Wire, flags: tuple[str, ...], message: str
+) -> None:
+    write_data(tmp_path, 4, 0)
+    before = len(wire.bodies)
+    done = robin(*command(wire), *flags, cwd=tmp_path, exits=2)
+    has(done.stderr, message)
+    assert len(wire.bodies) == before
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("openai/gpt-5.4-mini", "gpt"),
+        ("o3-mini", "gpt"),
+        ("anthropic.claude-haiku-4-5", "claude"),
+        ("meta-llama/Llama-3.3-70B", "llama"),
+        ("google/gemma-3-27b", "gemini"),
+        ("my-judge", "my"),
+    ],
+)
+def test_a_model_belongs_to_the_family_of_its_name(model: str, family: str) -> None:
+    assert Configuration(model).family == family
