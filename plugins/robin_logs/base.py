@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-
-import orjson
 
 from robin_cli.data.chats import prompt_of, turns_of
 from robin_cli.data.remote import scheme_of
@@ -32,7 +31,9 @@ def as_json(value: object) -> str:
     """Return a text as it is, nothing as an empty text, and any other value as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
 
 
 def scalars(prefix: str, found: object) -> Row:

@@ -19,7 +19,7 @@ def _is_result(row: Row) -> bool:
 
 
 def _rows(result: Row) -> Iterator[Row]:
-    called = f"test {name_of(result.get('testIdx'))} of {shown(_system(result))}"
+    called = f"test {shown(name_of(result.get('testIdx')))} of {shown(_system(result))}"
     if not as_object(result.get("response")).get("output"):
         error = result.get("error") or "without a message"
         raise BadRow(

@@ -55,7 +55,7 @@ def test_reads_promptfoo_s_results_of_other_kinds(tmp_path: Path) -> None:
         "r.json:row 1: test 0 of wren:wren-small: has no output (429). Run it again"
     )
     data = load_pairs(path, skip_bad_rows=True)
-    assert [pair.response for pair in data.pairs] == ['{"city":"Paris"}', "Paris."]
+    assert [pair.response for pair in data.pairs] == ['{"city": "Paris"}', "Paris."]
     assert data.pairs[1].columns["system"] == "openai:gpt"
     assert data.left_out == {"no response": 1}
 
