@@ -91,7 +91,8 @@ def add_sheet(parts: Parts, name: str, cells: Cells) -> None:
 def _add_two_decimals(parts: Parts) -> str:
     """Add the format 0.00 to the styles; return the attribute of a cell that has it."""
     styles = parts["xl/styles.xml"].decode()
-    number = styles.partition("<cellXfs")[2].partition("</cellXfs>")[0].count("<xf ")
+    formats = styles.partition("<cellXfs")[2].partition("</cellXfs>")[0]
+    number = len(re.findall(r"<xf\b", formats))
     style = '<xf numFmtId="2" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>'
     _insert(parts, "xl/styles.xml", "cellXfs", style)
     return f' s="{number}"'
