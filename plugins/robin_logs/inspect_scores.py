@@ -32,6 +32,9 @@ def write_scores(
                 "task": task,
             }
         )
+    if judged and len(judged[0].points) > 1:
+        metrics = ", ".join(f"{name!r}: [mean()]" for name in judged[0].points)
+        notify(f"several scores a line: in Python precomputed_scores(FILE, metrics={{{metrics}}})")
     logs = {f"{line['model']} {line['task']}": None for line in lines}
     if len(logs) > 1:
         notify(

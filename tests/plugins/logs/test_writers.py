@@ -48,6 +48,7 @@ def test_writes_several_attributes_and_names_several_logs(replay_url: str, tmp_p
     text, said = exported(tmp_path, "inspect")
     lines = list(map(orjson.loads, text.splitlines()))
     assert {tuple(line["value"]) for line in lines} == {("helpfulness", "verbosity")}
+    assert "metrics={'helpfulness': [mean()], 'verbosity': [mean()]}" in said
     assert "lines of 2 logs (openai-api/wren/wren-small facts, openai-api/" in said
     assert {line["model"].rpartition("/")[2] for line in lines} == {"wren-small", "wren-large"}
 
