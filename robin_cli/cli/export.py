@@ -119,10 +119,8 @@ def export(
     """Write results for spreadsheets and notebooks; CSV on standard output by default."""
     from robin_cli.model.errors import InputError
     from robin_cli.session.inputs import files_read_by
-    from robin_cli.show.files import write_to
     from robin_cli.show.messages import messages_for
     from robin_cli.show.outputs import FORMATS, PAGES
-    from robin_cli.show.tool_scores import scores_for
 
     (run,) = opt.scored(ctx, [run] if run else [], by)
     reads = [*files_read_by(run), *filter(None, [labels])]
@@ -146,10 +144,7 @@ def export(
             )
     notify = messages_for().note
     if format_of_tool:
-        data = scores_for(what, run, notify)
-        write_to("-o", given.output or "-", lambda stream: stream.write(data))
-        if file is not None:
-            notify(f"wrote {file}")
+        _write_for_tool(run, what, file, notify)
         return
     if is_page:
         _write_page(run, given, labels)
@@ -171,6 +166,16 @@ def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
     (run,) = opt.scored(ctx, [run] if run else [])
     for_people = given.format in {None, "table"} and given.output is None
     show([results_of(run, What)], given, messages_for().note, for_people=for_people, run=run)
+
+
+def _write_for_tool(run: Path, what: What, file: str | None, notify: Callable[[str], None]) -> None:
+    from robin_cli.show.files import write_to
+    from robin_cli.show.tool_scores import scores_for
+
+    data = scores_for(what, run, notify)
+    write_to("-o", file or "-", lambda stream: stream.write(data))
+    if file is not None:
+        notify(f"wrote {file}")
 
 
 def _write_page(run: Path, given: Settings, labels: str | None) -> None:
