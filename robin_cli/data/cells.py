@@ -104,7 +104,7 @@ def table_of(
             except BadRow as bad:
                 yield number, bad
 
-    return Table(names, unit, rows(), notes.texts)
+    return Table(names, unit, rows(), notes.texts, number)
 
 
 def header_at(head: Sequence[Sequence[Any]], names: Collection[str]) -> int:

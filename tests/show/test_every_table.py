@@ -313,5 +313,5 @@ def test_docs_and_help_say_what_the_columns_say() -> None:
     # what robin export writes
     titles = dict.fromkeys(table.name for table in TABLES if ":" not in table.says)
     (what,) = (each for each in get_command(app).commands["export"].params if each.name == "what")  # type: ignore[attr-defined]
-    assert what.help.split(". ")[0].split(", ") == [*titles, "methods"]
-    assert [each.value for each in What] == [*titles, "methods"]
+    assert what.help.split(". ")[0].split(", ") == [*titles, "methods", "inspect", "promptfoo"]
+    assert [each.value for each in What] == [*titles, "methods", "inspect", "promptfoo"]
