@@ -59,14 +59,14 @@ _WITH = OF_SCORES | {"agree", "confidence"}
 _What = Annotated[
     What,
     typer.Option(
-        help=f"{', '.join(What)}. robin results says which of them a run has.", metavar="WHAT"
+        help="What to write, as scores, summary or ranking; robin results lists what a run has.",
+        metavar="WHAT",
     ),
 ]
 _By = Annotated[
     str | None,
     typer.Option(
-        help="Summary: a mean for each value of this column of the data, as system. Labels wanted: whole prompts, for "
-        "differences between these. Systems: the column of their names.",
+        help="Column of the data: a summary of each value; for labels wanted, whole prompts.",
         metavar="COLUMN",
         show_default=False,
     ),
@@ -116,7 +116,10 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write results for spreadsheets and notebooks; CSV on standard output by default."""
+    """Write results for spreadsheets and notebooks.
+
+    CSV on standard output is the default.
+    """
     from robin_cli.model.errors import InputError
     from robin_cli.session.inputs import files_read_by
     from robin_cli.show.messages import messages_for
@@ -158,7 +161,7 @@ def export(
     epilog="Example: robin results runs/20261120T101500Z-helpfulness",
 )
 def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
-    """List what robin export --what can write of a run, and how many rows each has."""
+    """List what robin export --what can write of a run."""
     from robin_cli.goals.making import results_of
     from robin_cli.show.messages import messages_for
 
