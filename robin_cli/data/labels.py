@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cached_property
 from io import BytesIO
 from math import isinf, isnan
@@ -43,6 +44,8 @@ _HOW = (
     "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 )
 _PEOPLE = r"(?:annotator|rater|labell?er|coder|reviewer|evaluator|worker)s?"
+_MISSPELT = 0.8
+"""How alike a column of labels and its misspelt name are, as :mod:`difflib` counts."""
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
 
@@ -254,6 +257,9 @@ def _check_unread(source: str, names: Sequence[str], scales: Mapping[str, Scale]
                 f"Write a row for each label, with {_ID}, {_LABEL} (on the scale of the attribute; A, B or tie for "
                 f"comparisons) and {_LABELLER}, or remove the column"
             )
+        absent = {_LABEL, _RATING, *scales} - {*names}
+        if not step and (near := get_close_matches(name.lower(), absent, 1, _MISSPELT)):
+            step = f"Rename it to {near[0]}, or remove it"
         if step:
             raise InputError(f'{source}: the column "{shown(name)}" would not be read. {step}')
     holding = [name for name in (_LABEL, _RATING, *scales) if name in names]

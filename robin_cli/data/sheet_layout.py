@@ -6,6 +6,7 @@ That is hidden rows and columns, merged cells, and formulas without a value.
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from typing import BinaryIO, NamedTuple
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
@@ -21,6 +22,7 @@ _FORMULA = re.compile(
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]+)(\d+):[A-Z]+(\d+)"')
 _ZERO = re.compile(rb"(?<=</f>)<v>0</v>")
 """XlsxWriter's value of all formulas, in workbooks that Excel is to compute when it opens them."""
+_TAB, _LINE_BREAK = (re.compile(rb"<text:%b\b[^>]*/>" % name) for name in (b"tab", b"line-break"))
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE_TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 _LAST_ROW, _LAST_COLUMN = 2**20, 2**14
@@ -55,6 +57,30 @@ def layout_of(stream: BinaryIO, sheet: str) -> Layout:
         return Layout([], [], [], [])
     finally:
         stream.seek(0)
+
+
+def with_tabs(stream: BinaryIO) -> BinaryIO:
+    """Return a workbook at its beginning, the tabs and line breaks of an .ods file as characters.
+
+    calamine leaves their elements out, so that words on both sides would become one.
+    """
+    try:
+        with ZipFile(stream) as archive:
+            names = archive.namelist()
+            xml = archive.read("content.xml") if "content.xml" in names else b""
+            written = _LINE_BREAK.sub(b"\n", _TAB.sub(b"\t", xml))
+            if written != xml:
+                copy = BytesIO()
+                with ZipFile(copy, "w") as plain:
+                    for name in names:
+                        plain.writestr(
+                            name, written if name == "content.xml" else archive.read(name)
+                        )
+                stream = copy
+    except (BadZipFile, KeyError):  # calamine reads more than this does
+        pass
+    stream.seek(0)
+    return stream
 
 
 def path_in(archive: ZipFile, sheet: str) -> str:

@@ -80,15 +80,14 @@ def _samples(value: Row, source: str) -> Iterator[Row | BadRow] | None:
 
 def _line_rows(stream: BinaryIO, advice: str) -> Iterator[tuple[int, Row | BadRow]]:
     for number, line in enumerate(stream, 1):
-        data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         try:
-            row = orjson.loads(data)
+            row = orjson.loads(line)
         except orjson.JSONDecodeError:
             row = None
         if type(row) is dict:
             yield number, row
-        elif not data.isspace():
-            yield number, _line_row(data.rstrip(), advice)
+        elif text := line.removeprefix(codecs.BOM_UTF8).rstrip():  # joined files have one each
+            yield number, _line_row(text, advice)
 
 
 def _line_row(line: bytes, advice: str) -> Row | BadRow:
