@@ -28,7 +28,7 @@ from robin_cli.show.words import about, finite
 from robin_cli.stats.gate import State, Verdict, judged, measured, measured_difference, together
 from robin_cli.stats.requirement import Requirement, requirement_of
 from robin_cli.stats.run_compare import Compared, compared
-from robin_cli.stats.scores import told_scores
+from robin_cli.stats.scores import score
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
@@ -96,7 +96,7 @@ def gated(
         requirement_of(text, manifest.attributes, manifest.known_ends, margin=margin)
         for text in dict.fromkeys(required)
     ]
-    scores = told_scores(run)
+    scores = score(run)
     verdicts, notes = [], list[str]()
     for each in requirements:
         if each.kind == "compare":

@@ -21,9 +21,8 @@ from robin_cli.run.store import RunStore
 from robin_cli.show.report.standings import warnings_on
 from robin_cli.stats.intervals import Part, sum_intervals
 from robin_cli.stats.moderated import skewed
-from robin_cli.stats.order_effect import order_effects
-from robin_cli.stats.pairwise import order_means, pairwise_scores, preferences_of, run_ranking
-from robin_cli.stats.ranking import ranking
+from robin_cli.stats.pairwise import order_means, pairwise_scores, preferences_of, ranked_systems
+from robin_cli.stats.ranking import order_effects, ranking
 from tests.run.test_store import SETTINGS, judgment, manifest
 
 Given = Sequence[float | None]
@@ -251,7 +250,8 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
     matches = found_in(run).matches
     numbers = np.array([[matches.names.index(name) for name in two] for two in systems.values()])
     preference = means.mean(axis=(1, 2))
-    found, expected = run_ranking(run), ranking(preference, numbers, prompt, 3)
+    found, expected = ranked_systems(run).ranking, ranking(preference, numbers, prompt, 3)
+    assert found is not None
     assert found.strength == pytest.approx(expected.strength)
     assert found.ci_low == pytest.approx(expected.ci_low)
     assert found.rank_high.tolist() == expected.rank_high.tolist()

@@ -16,7 +16,7 @@ from robin_cli.show import charts
 from robin_cli.show.charts import Axis, Chart, Panel, Series, chart
 from robin_cli.show.report.page import Tile, coefficient_tile
 from robin_cli.show.words import WORST_ERROR, share_text
-from robin_cli.stats.calibration import Level, bins_of
+from robin_cli.stats.agreement import Level, bins_of
 from robin_cli.stats.curve import error_curve, likely_wrong_curve
 from robin_cli.stats.decided import Decided
 from robin_cli.stats.run_agreement import Subject, subjects
@@ -136,7 +136,7 @@ def _calibration(levels: Sequence[Level], attribute: str, scale: Scale) -> Panel
 
 
 def _step(mine: Subject) -> str:
-    """Return a group of :func:`~robin_cli.stats.calibration.calibration`, in words."""
+    """Return a group of :func:`~robin_cli.stats.agreement.calibration`, in words."""
     starts, scale = bins_of(mine.scale), mine.scale
     if mine.of_two:
         return "quarter"
