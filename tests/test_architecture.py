@@ -58,7 +58,7 @@ ALLOWED = {
         "show",
         "simulate",
     },
-    "api": {"goals", "judges", "run", "session", "settings", "show"},
+    "api": {"goals", "judges", "policies", "run", "session", "settings", "show", "stats"},
     "__init__": {"api"},
     "__main__": {"cli"},
 }
