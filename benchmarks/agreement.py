@@ -22,8 +22,7 @@ import numpy as np
 from benchmarks.coverage import POOLS, Rated, played, sets_of
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.records import Scale
-from robin_cli.stats.agreement import COEFFICIENTS, SELF, agreement, reliability
-from robin_cli.stats.calibration import calibration
+from robin_cli.stats.agreement import COEFFICIENTS, SELF, agreement, calibration, reliability
 
 SCALE, ENDS = Scale(0, 4), (0, 4)
 RESPONSES, RATINGS, RESAMPLES = 4, 10, 400

@@ -19,8 +19,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.bradley_terry import NotConnected, chance, fit
 from robin_cli.stats.clustered import clusters_of
 from robin_cli.stats.moderated import likely_half_widths
-from robin_cli.stats.order_effect import effects_of, order_effects
-from robin_cli.stats.ranking import ranking
+from robin_cli.stats.ranking import effects_of, order_effects, ranking
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 

@@ -42,8 +42,7 @@ from robin_cli.policies.milestones import fits_from
 from robin_cli.policies.of_goals import tournament
 from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.session.planner import Planner
-from robin_cli.stats.order_effect import order_effects
-from robin_cli.stats.ranking import ranking
+from robin_cli.stats.ranking import order_effects, ranking
 
 SHAPES = ("even", "normal", "close-top", "near-ties", "outlier")
 VOTES = Scale(0, 2)

@@ -1,6 +1,6 @@
 """robin: spends a fixed budget of LLM-judge calls where the ratings vary most.
 
-From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run` and :func:`compare`; every
+From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run`, :class:`Settled` and :func:`compare`; every
 error a user can cause or meet is a :class:`RobinError`. ``docs/python.md`` shows them at work.
 """
 
@@ -10,13 +10,23 @@ if (
 ):  # nothing is imported here: with ``python -m`` the working folder is still before all else
     from typing import Any
 
-    from robin_cli.api import Run, compare, judge, load_pairs, open_run
+    from robin_cli.api import Run, Settled, compare, judge, load_pairs, open_run
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair
 
 __version__ = "0.2.0"
 
-__all__ = ["Pair", "RobinError", "Run", "__version__", "compare", "judge", "load_pairs", "open_run"]
+__all__ = [
+    "Pair",
+    "RobinError",
+    "Run",
+    "Settled",
+    "__version__",
+    "compare",
+    "judge",
+    "load_pairs",
+    "open_run",
+]
 
 
 def __getattr__(name: str) -> "Any":

@@ -58,7 +58,7 @@ ALLOWED = {
         "show",
         "simulate",
     },
-    "api": {"goals", "judges", "run", "session", "settings", "show"},
+    "api": {"goals", "judges", "policies", "run", "session", "settings", "show", "stats"},
     "__init__": {"api"},
     "__main__": {"cli"},
 }
@@ -379,7 +379,7 @@ STILL_SEES_SETTINGS = {
     "session/scheduling.py",
     "show/plan.py",
     "show/plan_calls.py",
-    "show/spent.py",
+    "show/status.py",
 }
 
 

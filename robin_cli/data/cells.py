@@ -106,7 +106,7 @@ def table_of(
             except BadRow as bad:
                 yield number, bad
 
-    return Table(names, unit, rows(), notes.texts)
+    return Table(names, unit, rows(), notes.texts, number)
 
 
 def _names(cells: Sequence[Any]) -> list[str]:

@@ -8,7 +8,6 @@ row per group, with ``group`` and ``best``: the id of the group's best response.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 from types import NoneType
 
 from robin_cli.data.fields import WORKERS
-from robin_cli.data.given_labels import GivenLabels, Label, NamedBest
+from robin_cli.data.given_labels import GivenLabels, Label, NamedBest, opaque_id
 from robin_cli.data.hints import list_names
 from robin_cli.data.human_ratings import as_number, as_share, mean
 from robin_cli.data.read import opened, sound_rows
@@ -49,11 +48,6 @@ _MISSPELT = 0.8
 """How alike a column of labels and its misspelt name are, as :mod:`difflib` counts."""
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
-
-
-def opaque_id(pair_id: str) -> str:
-    """Return the id to show to people who label: it does not reveal the system."""
-    return "L" + hashlib.sha256(f"label\0{pair_id}".encode()).hexdigest()[:12]
 
 
 def load_labels(

@@ -62,6 +62,8 @@ class Dataset:
         notes: further lines for the user.
         repeated: the number of rows that repeat an earlier one, if they may.
         images: the folder that holds all image files; "" if there are no images.
+        numbers: the line or row of each pair in its file.
+        sheet: the sheet of the last workbook, and its row of the columns' names; "" and 0 without one.
     """
 
     pairs: PairTable
@@ -76,6 +78,8 @@ class Dataset:
     notes: tuple[str, ...] = ()
     repeated: int = 0
     images: str = ""
+    numbers: Sequence[int] = ()
+    sheet: tuple[str, int] = ("", 0)
 
 
 def load_pairs(
@@ -339,6 +343,8 @@ class Gathering:
             (*images.notes(), *thinking.notes()),
             repeated=self._repeated,
             images=images.folder,
+            numbers=self._numbers,
+            sheet=(self._sources[-1].table.sheet, self._sources[-1].table.header),
         )
 
     def _with_means(self, place: int, pair: Pair) -> Pair:

@@ -51,7 +51,7 @@ def layout_of(stream: BinaryIO, sheet: str) -> Layout:
             if "content.xml" in archive.namelist():
                 return _of_ods(archive, sheet)
             has_placeholders = b'fullCalcOnLoad="1"' in archive.read("xl/workbook.xml")
-            xml = archive.read(_path_in(archive, sheet))
+            xml = archive.read(path_in(archive, sheet))
             return _of_xlsx(_ZERO.sub(b"", xml) if has_placeholders else xml)
     except (BadZipFile, KeyError, ElementTree.ParseError):  # calamine reads more than this does
         return Layout([], [], [], [])
@@ -83,8 +83,8 @@ def with_tabs(stream: BinaryIO) -> BinaryIO:
     return stream
 
 
-def _path_in(archive: ZipFile, sheet: str) -> str:
-    """Return the path of a sheet's XML. KeyError if there is none."""
+def path_in(archive: ZipFile, sheet: str) -> str:
+    """Return the path of a sheet's XML in an .xlsx file. KeyError if there is none."""
     book = ElementTree.fromstring(archive.read("xl/workbook.xml"))  # noqa: S314  # see docs/security.md
     links = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))  # noqa: S314
     ids = {
@@ -111,14 +111,15 @@ def _of_xlsx(xml: bytes) -> Layout:
     for cell in _FORMULA.findall(xml) if b"<f" in xml or b":f" in xml else ():
         name = re.search(rb'\br="([A-Z]+)(\d+)"', cell)
         if name and b't="str"' not in cell:  # the text "" is a value
-            layout.unsaved.append((int(name[2]), _column(name[1])))
+            layout.unsaved.append((int(name[2]), column_number(name[1])))
     for letters, first, last in _MERGED.findall(xml):
         if int(last) > int(first):
-            layout.merged.append((int(first), int(last), _column(letters)))
+            layout.merged.append((int(first), int(last), column_number(letters)))
     return layout
 
 
-def _column(letters: bytes) -> int:
+def column_number(letters: bytes) -> int:
+    """Return the number of a column, from 1."""
     number = 0
     for each in letters:
         number = 26 * number + each - ord("A") + 1

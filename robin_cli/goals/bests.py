@@ -61,11 +61,11 @@ class DuelsWatch(DecidingWatch):
     ) -> None:
         self._rivals = Rivals(matches)
         self._margin = own["margin"] or DEFAULT_MARGIN
-        self._duels = DuelEvidence(matches, error_rate=own["error_rate"], margin=self._margin)
+        self._error_rate = own["error_rate"]
         prompts = len(self._rivals.rows)
         super().__init__(
             number_of(prompts, "prompt"),
-            self._duels if own["certify"] else None,
+            self._evidence_of_none() if own["certify"] else None,
             counts,
             target,
             prompts * matches.space.arms_per_pair,
@@ -75,7 +75,11 @@ class DuelsWatch(DecidingWatch):
         return best_responses(self._rivals, arms, self._margin).share_wrong <= self._target
 
     def is_certified(self, arms: Arms, verdicts: RunVerdicts) -> bool:
-        return self._duels.outcome(arms, verdicts.counts).is_over
+        evidence = self._evidence_of_none().of_run(verdicts.counts, arms)
+        return best_responses(self._rivals, arms, self._margin, evidence).is_over
+
+    def _evidence_of_none(self) -> DuelEvidence:
+        return DuelEvidence(self._rivals, error_rate=self._error_rate, margin=self._margin)
 
     def decided(self, arms: Arms) -> tuple[str, FloatArray]:
         best = best_responses(self._rivals, arms, self._margin)

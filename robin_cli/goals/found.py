@@ -24,7 +24,7 @@ from robin_cli.run.reader import RunData
 from robin_cli.show.tables import Table
 from robin_cli.stats.agreed import Agreed
 from robin_cli.stats.run_agreement import all_scores
-from robin_cli.stats.scores import Scores, told_scores
+from robin_cli.stats.scores import Scores, score
 from robin_cli.stats.stances import Stances
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Found(ABC):
     @cached_property
     def scores(self) -> Scores:
         """A row for each pair and attribute."""
-        return told_scores(self.run)
+        return score(self.run)
 
     @cached_property
     def all_scores(self) -> Sequence[Scores]:

@@ -20,9 +20,9 @@ from robin_cli.policies.matches import Compared, Matches
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.show.words import MOST_LINES, compared_text, finite
-from robin_cli.stats.order_effect import OrderEffect, order_effects
 from robin_cli.stats.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.stats.pairwise_decisions import Best, run_best
+from robin_cli.stats.ranking import OrderEffect, order_effects
 from robin_cli.stats.scores import Scores
 
 _NOT_ASKED, _IN_PART, _IN_VAIN, _GIVEN_UP = (

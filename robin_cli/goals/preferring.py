@@ -20,7 +20,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches
 from robin_cli.run.reader import RunData
 from robin_cli.stats.court import Snapshot
-from robin_cli.stats.order_effect import effects_of
+from robin_cli.stats.ranking import effects_of
 
 _EQUAL = 1e-9
 

@@ -19,7 +19,7 @@ from robin_cli.run.reader import RunData
 from robin_cli.show.columns import DECISIONS, SCORES
 from robin_cli.show.tables import Column, Sort, Table
 from robin_cli.stats.decided import Decided
-from robin_cli.stats.scores import DECISION_COLUMNS, Scores, interval_widths, told_scores
+from robin_cli.stats.scores import DECISION_COLUMNS, Scores, interval_widths, score
 
 
 def score_table(
@@ -42,7 +42,6 @@ def score_table(
     table = SCORES.of(
         values,
         terminal=[name for name in SCORES.terminal if name not in hidden | of_panel],
-        html=[name for name in SCORES.html if name not in hidden],
         ids=run.space.pair[scores.arm] + 1,
         beside=beside(run, run.space.pair[scores.arm], view.show),
         bar=np.asarray(scores.columns["n"]),
@@ -77,7 +76,7 @@ def _with_prompts(table: pa.Table, run: RunData, pairs: NDArray[Any] | None) -> 
 
 def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
     """Return the scores with the options of ``view``, of all judges together or of each."""
-    scores = told_scores(found.run, by_judge=True) if by_judge else found.scores
+    scores = score(found.run, by_judge=True) if by_judge else found.scores
     agreed = None if by_judge else found.agreed_in(view)
     return score_table(scores, found.run, view, agreed)
 

@@ -179,8 +179,8 @@ class WritableArms:
         self.streak[arm] += RETIRE_AFTER if permanent else 1
 
 
-def mean(n: IntArray, total: FloatArray) -> FloatArray:
-    """Return the mean ratings, shape (K,); nan without a rating."""
+def mean(n: IntArray | FloatArray, total: FloatArray) -> FloatArray:
+    """Return the mean ratings, of any shape; nan without a rating."""
     with np.errstate(invalid="ignore"):
         return total / n
 

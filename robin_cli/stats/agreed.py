@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
-from robin_cli.stats.proportions import chance_of_so_few, design_effect
+from robin_cli.stats.judge_quality import chance_of_so_few, design_effect
 from robin_cli.stats.stances import Stances
 
 CONFIDENCE = 0.9
@@ -37,11 +37,8 @@ class Agreed:
     """The decisions that people agree with.
 
     Attributes:
-        promise: P, the least share of the agreed decisions that people agree with.
-        confidence: C, with which that holds.
         agreed: whether each decision is one of them, shape (decisions,).
-        labelled: decisions with a label.
-        disagreed: labelled decisions among them that people decide otherwise.
+        labelled: decisions with a label; ``disagreed``: those among the agreed ones that people decide otherwise.
         why: the reason that nothing is promised; "" with a promise.
     """
 
@@ -56,9 +53,7 @@ class Agreed:
 def agreed(stances: Stances, promise: float, confidence: float = CONFIDENCE) -> Agreed:
     """Return the decisions that people agree with, at least a share ``promise`` of them with probability ``confidence``.
 
-    Args:
-        promise: in (0, 1), ends left out.
-        confidence: likewise.
+    Both are in (0, 1), ends left out.
     """
     known, most = stances.labelled, 1.0 - promise
     found, labelled = np.zeros(len(known), dtype=np.bool_), int(known.sum())

@@ -3,19 +3,24 @@
 Responses to one prompt are alike. So a bootstrap over pairs overstates their number, and its intervals are too short. Prompts
 are resampled instead, each with all its pairs (a cluster bootstrap: Davison and Hinkley, "Bootstrap methods and their
 application", 1997, section 3.8). benchmarks/agreement.py measures the coverage.
+
+A judge that ranks well may still be a point too kind: :func:`calibration` has the human ratings of the pairs of each score.
+On a scale of many levels each would have one or two pairs, too few for an interval, so levels are grouped in bins, and
+preferences by quarters: 0, 0.25 and so on to 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import count
+from typing import Any
 
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Ends, Scale
-from robin_cli.stats.clustered import student_factor
+from robin_cli.stats.clustered import clusters_of, student_bounds, student_factor
 from robin_cli.stats.counting import distinct
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.moderated import WEIGHT
@@ -52,17 +57,15 @@ class Agreement:
     """One coefficient between scores and human ratings, among people or judges, or of the scores alone.
 
     Attributes:
-        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b, which takes ties into
-            account), kappa (Cohen's κ with quadratic weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of
-            values rounded to levels of the scale. Preferences have the levels B, neither and A, and ``same`` is the share of
-            comparisons with the same level. :func:`reliability` has others.
+        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b), kappa (Cohen's κ, quadratic
+            weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of values rounded to levels of the scale.
+            Preferences have the levels B, neither and A, and ``same`` is the share of comparisons with the same level.
+            :func:`reliability` has others.
         value: at most 1; nan with fewer than FEWEST_VALUED prompts, a constant side, or human ratings off the scale. A
             coefficient in ROUNDED is also nan if rounding decides more than MOST_HALVES of the pairs.
         ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, with fewer than
             FEWEST_PROMPTS prompts, or if most resamples leave it undefined.
-        n: pairs with a score and a human rating.
-        n_prompts: their prompts.
-        resamples: of the bootstrap.
+        n, n_prompts: pairs with a score and a human rating, and their prompts.
         why: the reason that there is no value, or no interval; '' with both.
         rounding: how values become levels; '' if they do not.
     """
@@ -80,13 +83,13 @@ class Agreement:
 
 def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
     """Return in words which human ratings, nan for absent, are off ``scale``; '' if all are on it."""
-    given = human[~np.isnan(human)]
+    known = human[~np.isnan(human)]
     scale = scale.ends if isinstance(scale, Scale) else scale
-    off = (given < scale.low) | (given > scale.high)
+    off = (known < scale.low) | (known > scale.high)
     if not off.any():
         return ""
-    ends = f"{given.min():g} to {given.max():g}"
-    return f"{off.sum():,} of {len(given):,} human ratings are off the scale {scale} (they go from {ends})"
+    ends = f"{known.min():g} to {known.max():g}"
+    return f"{off.sum():,} of {len(known):,} human ratings are off the scale {scale} (they go from {ends})"
 
 
 def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEWEST_PROMPTS) -> str:
@@ -99,8 +102,7 @@ def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEW
     )
 
 
-def refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
-    """Return coefficients of these names without a value, because of ``why``; of pairs of these prompts."""
+def _refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
     n, prompts = len(prompt), distinct(prompt)
     return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
 
@@ -125,7 +127,7 @@ def agreement(
         scale: the scale of the scores; human ratings off it are refused.
         of_two: whether both are preferences for the first of two responses, 0 to 1.
         rounds: whether κ and ordinal α are stated however many values are halves.
-        resamples: number of resamples; None for :func:`resamples_for`.
+        resamples: None for :func:`resamples_for`.
     """
     values = np.stack([scores, human], axis=1)
     both = ~np.isnan(values).any(axis=1)
@@ -133,11 +135,10 @@ def agreement(
     names = OF_PREFERENCES if of_two else COEFFICIENTS
     sides = dict(zip(("score", "human rating"), values.T, strict=True))
     if why := off_scale(human, scale) or refusal(prompt, sides, FEWEST_VALUED):
-        return refused(names, why, prompt)
-    levels = sides_of(values) if of_two else levels_of(values)
-    statistic = partial(coefficients, of_two=of_two)
-    found = estimated(names, statistic, (values, levels), prompt, seed=seed, resamples=resamples)
-    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+        return _refused(names, why, prompt)
+    columns = values, (sides_of if of_two else levels_of)(values)
+    found = _estimated(names, _coefficients, columns, prompt, seed=seed, resamples=resamples)
+    return found if of_two else _rounded(found, values, rounds=rounds)
 
 
 def among(
@@ -150,34 +151,43 @@ def among(
 ) -> list[Agreement]:
     """Return AMONG several people or judges, over the pairs that at least two of them rated.
 
-    Args:
-        values: shape (K, raters), nan for none.
-        prompt, of_two, rounds, resamples: as for :func:`agreement`.
+    ``values``: shape (K, raters), nan for none; the others are as for :func:`agreement`.
     """
     several = (~np.isnan(values)).sum(axis=1) >= 2
     values, prompt = values[several], prompt[several]
     if why := refusal(prompt, {"shared rating": values[~np.isnan(values)]}, FEWEST_VALUED):
-        return refused(AMONG, why, prompt)
-    levels = sides_of(values) if of_two else levels_of(values)
-    found = estimated(AMONG, _alphas, (values, levels), prompt, resamples=resamples)
-    return found if of_two else [_of_rounded(each, values, rounds=rounds) for each in found]
+        return _refused(AMONG, why, prompt)
+    columns = values, (sides_of if of_two else levels_of)(values)
+    found = _estimated(AMONG, _alphas, columns, prompt, resamples=resamples)
+    return found if of_two else _rounded(found, values, rounds=rounds)
 
 
 def _alphas(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
     return krippendorff(values), krippendorff_ordinal(levels)
 
 
-def _of_rounded(each: Agreement, values: FloatArray, *, rounds: bool) -> Agreement:
-    """Return a coefficient with its rounding; without a value where this decides too many pairs of ``values``."""
-    if each.coefficient not in ROUNDED:
-        return each
+def _coefficients(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
+    """Return OF_PREFERENCES of scores and human ratings, shape (K, 2), and of their levels; nan if undefined."""
+    x, y = levels.T
+    rounded = _kappa(x, y), krippendorff_ordinal(levels)
+    return krippendorff(values), *_correlations(*values.T), *rounded, float((x == y).mean())
+
+
+def _rounded(found: Sequence[Agreement], values: FloatArray, *, rounds: bool) -> list[Agreement]:
+    """Return ROUNDED with their rounding, and without a value where this decides too many pairs of ``values``; all others."""
     is_half = np.abs(values - np.floor(values) - 0.5) < _ROUNDING
     share = is_half.any(axis=1).mean()
-    if share <= MOST_HALVES or rounds:
-        why = _ONE_LEVEL if np.isnan(each.value) else each.why
-        return replace(each, why=why, rounding="half up")
-    why = f"{100 * share:.0f} % of the pairs have a value halfway between two levels; --what agreement --round rounds up"
-    return replace(each, value=np.nan, ci_low=np.nan, ci_high=np.nan, why=why, rounding="half up")
+    unsure: dict[str, Any] = {}
+    if share > MOST_HALVES and not rounds:
+        why = f"{100 * share:.0f} % of the pairs have a value halfway between two levels"
+        unsure = dict.fromkeys(("value", "ci_low", "ci_high"), np.nan)
+        unsure["why"] = f"{why}; --what agreement --round rounds up"
+
+    def rounded(each: Agreement) -> Agreement:
+        why = {"why": _ONE_LEVEL if np.isnan(each.value) else each.why}
+        return replace(each, rounding="half up", **(unsure or why))
+
+    return [rounded(each) if each.coefficient in ROUNDED else each for each in found]
 
 
 def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -198,7 +208,7 @@ def sides_of(preferences: FloatArray) -> FloatArray:
     return np.asarray(np.sign(np.round(preferences - 0.5, 9)) + 1.0)
 
 
-def estimated(
+def _estimated(
     names: Sequence[str],
     statistic: Statistic,
     columns: Sequence[FloatArray | IntArray],
@@ -216,8 +226,9 @@ def estimated(
     Args:
         columns: of K pairs, shape (K, …) each; the arguments of ``statistic``.
         known_by: number of prompts that show how the statistic varies, if it is fewer than all.
-        prompt, seed, resamples: as for :func:`agreement`.
     """
+    from scipy.special import ndtr
+
     n, prompts = len(prompt), distinct(prompt)
     values, rng = statistic(*columns), np.random.default_rng(seed)
     known, few = prompts if known_by is None else known_by, ""
@@ -225,28 +236,30 @@ def estimated(
         twice = " with a pair that was asked twice" if known < prompts else ""
         few = f"no interval below {FEWEST_PROMPTS} prompts{twice}; this run has {known}"
         resamples = 0
-    # then the ends are quantiles of the resamples themselves
-    middle, width = ((0.0,) * len(names), 0.0)
+    middle, shortened = values, 1.0
     if prompts > MOST_RESAMPLED:
-        some = np.flatnonzero(
-            np.isin(prompt, rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False))
-        )
+        chosen = rng.choice(np.unique(prompt), MOST_RESAMPLED, replace=False)
+        some = np.flatnonzero(np.isin(prompt, chosen))
         columns, prompt = [column[some] for column in columns], prompt[some]
-        middle, width = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
+        middle, shortened = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
     count = resamples_for(len(prompt)) if resamples is None else resamples
     picks = resampled(prompt, count, rng)
-    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks]).reshape(
-        count, len(names)
-    )
-    tail = _tail(max(2, known))
-    found = []
-    for position, (name, value) in enumerate(zip(names, values, strict=True)):
-        sample = drawn[~np.isnan(drawn[:, position]), position]
-        defined = len(sample) > count / 2
-        ends = np.quantile(sample, [tail, 1.0 - tail]) if defined else (np.nan, np.nan)
-        low, high = (value + width * (end - middle[position]) for end in ends) if width else ends
-        why, ends = few or ("" if defined else _ALIKE), (float(low), float(high))
-        found.append(Agreement(name, float(value), *ends, n, prompts, count, why))
+    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks])
+    # Plain percentiles are too narrow with few prompts, like z in place of t: the expanded percentile interval (Hesterberg,
+    # "What teachers should know about the bootstrap", Am. Stat. 69, 2015) ends at Φ(−√(P/(P − 1)) t), t of P − 1 degrees.
+    widened, found = max(2, known), list[Agreement]()
+    tail = float(ndtr(-np.sqrt(widened / (widened - 1)) * student_factor(widened, ALPHA)))
+    for position, name in enumerate(names):
+        value, why = float(values[position]), few or _ALIKE
+        low = high = np.nan
+        sample = drawn[:, position] if count else drawn
+        sample = sample[~np.isnan(sample)]
+        if len(sample) > count / 2:
+            low, high = np.quantile(sample, [tail, 1.0 - tail])
+            why = few
+            if shortened < 1.0:
+                low, high = (value + shortened * (end - middle[position]) for end in (low, high))
+        found.append(Agreement(name, value, float(low), float(high), n, prompts, count, why))
     return found
 
 
@@ -265,26 +278,6 @@ def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterato
         yield rows[
             np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])
         ]
-
-
-def _tail(prompts: int) -> float:
-    """Return the share of resamples beyond each end of an interval: Φ(−√(P/(P − 1)) t), t with P − 1 degrees of freedom.
-
-    Plain percentiles are too narrow with few prompts, like z in place of t (Hesterberg, "What teachers should know about the
-    bootstrap", Am. Stat. 69, 2015: the expanded percentile interval).
-    """
-    from scipy.special import ndtr
-
-    return float(ndtr(-np.sqrt(prompts / (prompts - 1)) * student_factor(prompts, ALPHA)))
-
-
-def coefficients(
-    values: FloatArray, levels: FloatArray, *, of_two: bool = False
-) -> tuple[float, ...]:
-    """Return the values of COEFFICIENTS, of scores and human ratings, shape (K, 2), and of their levels; nan if undefined."""
-    same = [float((levels[:, 0] == levels[:, 1]).mean())] * of_two
-    rounded = _kappa(*levels.T), krippendorff_ordinal(levels)
-    return krippendorff(values), *_correlations(*values.T), *rounded, *same
 
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -349,9 +342,7 @@ def krippendorff_ordinal(levels: FloatArray) -> float:
     is_known = ~np.isnan(levels)
     is_known &= (is_known.sum(axis=1) >= 2)[:, None]
     ranks = np.full(levels.shape, np.nan)
-    known = (levels[is_known] - levels[is_known].min()).astype(np.int64)
-    counts = np.bincount(known)
-    ranks[is_known] = (np.cumsum(counts) - 0.5 * (counts - 1))[known]
+    ranks[is_known] = _ranks(levels[is_known])
     return krippendorff(ranks)
 
 
@@ -380,31 +371,28 @@ def reliability(
     - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, "The proof and
       measurement of association between two things", Am. J. Psychol. 15, 1904);
     - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none,
-    as
-      its single ratings are not alike.
+      as its single ratings are not alike.
 
-    The noise comes from these ratings alone, anew in each resample. The error variance of a judge's mean rating of a pair is
-    V/n, V = (SS + 4 g) / (n + 3), SS being the pair's sum of squares and g the mean of the variances of all pairs that the
-    judge rated at least twice. If ratings decide where the next calls go, the variance pooled over all ratings gives pairs that
-    vary more weight, and a pair's own variance is too small if it was asked little because its first ratings agreed:
-    benchmarks/agreement.py measures both. If all pairs have as many ratings, e is that of the analysis of variance. The
-    intervals are those of :func:`agreement`, as wide as for the prompts with a pair that was asked twice. No human rating is
-    needed. The ceiling limits any agreement, as noise correlates with nothing.
+    The error variance of a judge's mean rating of a pair is V/n, V = (SS + 4 g) / (n + 3), SS being the pair's sum of squares
+    and g the mean of the variances of all pairs that the judge rated at least twice, anew in each resample. If ratings decide
+    where the next calls go, the variance pooled over all ratings gives pairs that vary more weight, and a pair's own variance
+    is too small if it was asked little because its first ratings agreed: benchmarks/agreement.py measures both. The intervals
+    are as wide as for the prompts with a pair that was asked twice.
 
     Args:
-        n: ratings of each of J judges, shape (K, J). The scores are the means of the judges' mean ratings.
-        variances: of these ratings (1/(n − 1)), shape (K, J); nan below two.
+        n, variances: number of ratings and their variance (1/(n − 1), nan below two) by pair and judge, shape (K, J). The
+            scores are the means of the judges' mean ratings.
         prompt, seed, resamples: as for ``agreement``.
     """
     rated = ~np.isnan(scores)
     scores, n, variances, prompt = scores[rated], n[rated], variances[rated], prompt[rated]
     names = SELF if n.shape[1] == 1 else SELF[:2]
     if why := refusal(prompt, {"score": scores}, FEWEST_VALUED) or _unknown_noise(n):
-        return refused(names, why, prompt)
+        return _refused(names, why, prompt)
     variances = np.where(n > 1, variances, 0.0)
     columns = (scores, n, variances)
-    known_by = min(_prompts_asked_twice(n, prompt))
-    found = estimated(
+    known_by = min(distinct(prompt[of_judge > 1]) for of_judge in n.T)
+    found = _estimated(
         names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples
     )
     if not variances.any():
@@ -416,11 +404,6 @@ def reliability(
     else:
         return found
     return [replace(each, ci_low=np.nan, ci_high=np.nan, why=why) for each in found]
-
-
-def _prompts_asked_twice(n: IntArray, prompt: IntArray) -> Sequence[int]:
-    """Return the number of prompts with a pair rated at least twice, for each judge."""
-    return [distinct(prompt[mine > 1]) for mine in n.T]
 
 
 def _unknown_noise(n: IntArray) -> str:
@@ -445,3 +428,84 @@ def _reliability(scores: FloatArray, n: IntArray, variances: FloatArray) -> tupl
     between = np.maximum(0.0, total - noise)
     of_scores = (between / total, np.sqrt(between / total))
     return of_scores if judges > 1 else (*of_scores, between / (between + within.mean()))
+
+
+MOST_LEVELS = 11
+"""A scale with more is grouped in at most this number of bins."""
+
+_QUARTERS: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The pairs whose scores are nearest to one level of the scale, or to those of one bin; halves go up.
+
+    Attributes:
+        level, to_level: the lowest and the highest of the bin; equal for a single level.
+        ci_low, ci_high: 95 % for ``mean_human`` over prompts like these; nan with one prompt, or if all human ratings are
+            equal, which does not prove that others would be.
+    """
+
+    level: float
+    to_level: float
+    n: int
+    n_prompts: int
+    mean_score: float
+    mean_human: float
+    ci_low: float
+    ci_high: float
+
+
+def calibration(
+    scores: FloatArray,
+    human: FloatArray,
+    prompt: IntArray,
+    scale: Scale,
+    *,
+    of_two: bool = False,
+    alpha: float = ALPHA,
+) -> list[Level]:
+    """Return the mean human rating of each level with pairs, or bin of :func:`bins_of`, rising.
+
+    Args:
+        scores, human: shape (K,), nan for absent.
+        prompt: number of each pair's prompt, shape (K,).
+        scale: limits of the intervals.
+        of_two: whether both are preferences for the first of two responses, 0 to 1.
+    """
+    both = ~(np.isnan(scores) | np.isnan(human))
+    scores, human, prompt = scores[both], human[both], prompt[both]
+    if of_two:
+        starts = stops = _QUARTERS
+        # halves to even, which is symmetric in A and B
+        place = np.rint(4 * scores).astype(np.int64)
+    else:
+        starts = bins_of(scale)
+        stops = [*(start - 1 for start in starts[1:]), scale.high]
+        place = np.searchsorted(starts, levels_of(scores), side="right") - 1
+    found = []
+    for each in np.unique(place).tolist():
+        rows = place == each
+        clusters = clusters_of(human[rows], prompt[rows])
+        low, high = np.nan, np.nan
+        if clusters.prompts > 1 and not clusters.are_alike(scale.high - scale.low):
+            low, high = student_bounds(clusters, *scale.ends, alpha=alpha)
+        counts, scored = (int(rows.sum()), int(clusters.prompts)), float(scores[rows].mean())
+        found.append(Level(starts[each], stops[each], *counts, scored, clusters.mean, low, high))
+    return found
+
+
+def bins_of(scale: Scale) -> Sequence[int]:
+    """Return the lowest level of each bin: all levels, if they are at most MOST_LEVELS.
+
+    Else bins of 2, 5, 10, 20, … levels that start at multiples of that, as small as MOST_LEVELS bins allow: 0-9, 10-19, … The
+    first bin starts with the scale. A highest level that would be alone joins the bin before: 90-100.
+    """
+    if scale.levels <= MOST_LEVELS:
+        return list(range(scale.low, scale.high + 1))
+    widths = (lead * 10**power for power in count() for lead in (2, 5, 10))
+    each_start = (
+        [scale.low, *range(scale.low // width * width + width, scale.high, width)]
+        for width in widths
+    )
+    return next(starts for starts in each_start if len(starts) <= MOST_LEVELS)

@@ -48,17 +48,15 @@ _STEPS_AT_A_TIME = 16
 _STEPS_AT_MOST = 400
 _NEGLIGIBLE = 1e-13
 _PRECISION = 1e-9
-_AT_A_TIME = 2**19
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Values by prompt; equal prompts share a row.
+    """Values by prompt; equal prompts share a row. All of shape (rows,).
 
     Attributes:
-        totals: sum of the values of a prompt's pairs, shape (rows,).
-        sizes: number of these pairs, shape (rows,).
-        times: number of prompts in the row, shape (rows,); may be fractional.
+        totals, sizes: sum of the values of a prompt's pairs, and their number.
+        times: number of prompts in the row; may be fractional.
     """
 
     totals: FloatArray
@@ -67,12 +65,10 @@ class Clusters:
 
     @property
     def mean(self) -> float:
-        """The mean over all pairs."""
         return float((self.totals @ self.times) / (self.sizes @ self.times))
 
     @property
     def prompts(self) -> float:
-        """Number of prompts."""
         return float(self.times.sum())
 
     @property
@@ -96,17 +92,8 @@ class Clusters:
 def clusters_of(values: FloatArray, prompt: IntArray | None = None) -> Clusters:
     """Return the ``values`` of pairs grouped by ``prompt``, any numbers; shape (K,) each. None: one value a prompt."""
     which = np.arange(len(values)) if prompt is None else renumbered(prompt)[1]
-    totals, sizes = np.bincount(which, values), np.bincount(which)
-    # One complex number holds both; in parts, as most prompts are equal.
-    parts = [
-        np.unique(
-            totals[start : start + _AT_A_TIME] + 1j * sizes[start : start + _AT_A_TIME],
-            return_counts=True,
-        )
-        for start in range(0, len(totals), _AT_A_TIME)
-    ]
-    kinds, of = np.unique(np.concatenate([[], *(part for part, _ in parts)]), return_inverse=True)
-    times = np.bincount(of, np.concatenate([[], *(counts for _, counts in parts)]))
+    both = np.bincount(which, values) + 1j * np.bincount(which)  # sums and sizes together
+    kinds, times = np.unique(both, return_counts=True)
     return Clusters(kinds.real.copy(), kinds.imag.copy(), times.astype(np.float64))
 
 
@@ -115,15 +102,13 @@ def mean_bounds(
 ) -> tuple[float, float]:
     """Return bounds for the mean in the population, each missed with probability at most ``alpha`` / 2.
 
-    Args:
-        low, high: ends of the scale; infinite without one, as the bounds then are.
-        alpha: in (0, 1).
+    ``low``, ``high``: ends of the scale; infinite without one, as the bounds then are.
     """
     if math.isinf(low):
         return low, high
-    return lower_bound(clusters, low, alpha=alpha / 2), low + high - lower_bound(
-        mirrored(clusters, low, high), low, alpha=alpha / 2
-    )
+    mirrored = _mirrored(clusters, low, high)
+    lower, upper = (lower_bound(each, low, alpha=alpha / 2) for each in (clusters, mirrored))
+    return lower, low + high - upper
 
 
 def quick_mean_bounds(
@@ -139,8 +124,7 @@ def student_bounds(
 ) -> tuple[float, float]:
     """Return Student's t interval for the mean over prompts, within ``low`` and ``high``.
 
-    It is right if prompts differ, or are many. If all are equal, its width would be 0, which does not prove that others are;
-    the interval is then :func:`mean_bounds`.
+    If all prompts are equal, its width would be 0, which does not prove that others are; it is then :func:`mean_bounds`.
     """
     if clusters.are_alike(high - low):
         return mean_bounds(clusters, low, high, alpha=alpha)
@@ -192,7 +176,7 @@ def student_factor(count: float, alpha: float) -> float:
     return float(stdtrit(count - 1.0, 1.0 - 0.5 * alpha))
 
 
-def mirrored(clusters: Clusters, low: float, high: float) -> Clusters:
+def _mirrored(clusters: Clusters, low: float, high: float) -> Clusters:
     """Return the clusters of low + high − value: a lower bound of these is an upper bound of the values."""
     return replace(clusters, totals=(low + high) * clusters.sizes - clusters.totals)
 
@@ -205,15 +189,10 @@ def lower_bound(clusters: Clusters, low: float, *, alpha: float) -> float:
         return mean
     from scipy.optimize import brentq  # takes a quarter of a second, too long for every start
 
-    return float(
-        brentq(
-            lambda m: _doubt(clusters, low, m) - alpha,
-            low,
-            mean,
-            xtol=_PRECISION * (mean - low),
-            rtol=1e-12,
-        )
-    )
+    def excess(m: float) -> float:
+        return _doubt(clusters, low, m) - alpha
+
+    return float(brentq(excess, low, mean, xtol=_PRECISION * (mean - low), rtol=1e-12))
 
 
 def is_above(clusters: Clusters, m: float, low: float, *, alpha: float) -> bool:
@@ -235,7 +214,7 @@ def least_times(is_enough: Callable[[float], bool], most: float = MOST_TIMES) ->
 def probability_beyond(clusters: Clusters, low: float, high: float, *, at: float) -> float:
     """Return the smallest α at which :func:`mean_bounds` leave ``at`` out; at most 1."""
     if clusters.mean < at:
-        clusters, at = mirrored(clusters, low, high), low + high - at
+        clusters, at = _mirrored(clusters, low, high), low + high - at
     return min(1.0, 2.0 * _doubt(clusters, low, at)) if clusters.mean > at else 1.0
 
 
@@ -262,11 +241,9 @@ def probability_above(scales: FloatArray, times: FloatArray) -> float:
     # Keep as far from both ends as their terms can grow: b/(1 − s b) ≤ Σ|b| times, 1/s likewise.
     least = 1.0 / (2.0 * float(times @ np.abs(scales)) + 2.0 / end)
     last = end * (1.0 - 1e-13)
-    s = (
-        float(brentq(slope, min(least, 0.5 * end), last, xtol=1e-15, rtol=1e-12))
-        if slope(last) > 0
-        else last
-    )
+    s = last
+    if slope(last) > 0:
+        s = float(brentq(slope, min(least, 0.5 * end), last, xtol=1e-15, rtol=1e-12))
     return _integral(scales, times, s)
 
 

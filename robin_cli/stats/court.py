@@ -10,13 +10,13 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray, Sums
+from robin_cli.model.arms import FloatArray, IntArray, Sums, mean
 from robin_cli.model.decision import RELATIONS
 from robin_cli.policies.base import Policy, Seen
 from robin_cli.policies.rivals import Rivals
 from robin_cli.policies.task import Task
 from robin_cli.stats.decided import rows_of_groups
-from robin_cli.stats.decisions import Evidence, all_decided
+from robin_cli.stats.decisions import Evidence, Ratings, all_decided
 from robin_cli.stats.evidence import certified
 from robin_cli.stats.likely_wrong import likely_wrong, share_of, share_to_test
 from robin_cli.stats.pairwise_decisions import likely_wrong_bests
@@ -30,10 +30,8 @@ class Snapshot:
     """All runs of one simulation after ``budget`` calls.
 
     Attributes:
-        budget: calls spent by each run.
         visits: of each run, shape (runs,).
-        n: ratings of each pair, shape (runs, K).
-        estimates: mean ratings, shape (runs, K); nan for an arm not asked yet.
+        n, estimates: ratings and mean ratings of each pair, shape (runs, K); nan for an arm not asked yet.
         scores: by which decisions go, shape (runs, rows); without any, the estimates.
         wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
         mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
@@ -76,19 +74,14 @@ class Court(ABC):
 
     def scores(self, sums: Sums) -> FloatArray:
         """Return the scores by which decisions go, shape (runs, rows)."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return sums.total / sums.n
+        return mean(sums.n, sums.total)
 
     def share_to_test(self, sums: Sums) -> float:
         """Return the share of the decisions of one run that is likely wrong; nan if it is too early to tell."""
         return share_of(self.chances(sums))
 
     def test(self, sums: Sums, *, skips: bool) -> None:
-        """End the runs in which few enough decisions are likely wrong.
-
-        Args:
-            skips: leaves out tests of runs that were far from their target at the last one.
-        """
+        """End the runs in which few enough decisions are likely wrong; ``skips``: skip runs that were far off last time."""
         spent = sums.n.sum(axis=1)
         for run in np.flatnonzero(~self.done & (spent >= self._again)):
             share = self.share_to_test(sums.by(itemgetter(run)))
@@ -102,10 +95,7 @@ class Court(ABC):
         """Return figures about the decisions of each run by name, shape (runs,) each.
 
         ``likely_wrong`` is the mean chance that a decision is wrong, as a run states it; ``calls`` were spent until the budget
-        was, the target was reached, or everything was certified.
-
-        Args:
-            truth: the true means of all arms, shape (runs, K).
+        was, the target was reached, or everything was certified. ``truth``: the true means of all arms, shape (runs, K).
         """
         del truth
         stated = [share_of(self.chances(Sums(*of_run))) for of_run in zip(*sums, strict=True)]
@@ -186,7 +176,11 @@ class DecisionCourt(Court):
         A pair within the margin of a threshold, or of the best, is never wrong. ``certified_wrong`` is a share of the
         certified decisions.
         """
-        side, found = _side_of(self._task, self.scores(sums)), super().measured(sums, truth)
+        task, scores, found = self._task, self.scores(sums), super().measured(sums, truth)
+        if task.group is not None:
+            side = _of_groups(task, scores).argmax(axis=2)
+        else:
+            side = _hold(task, scores, 0.0).all(axis=2).astype(np.int64)
         wrong_if = _wrong_sides(self._task, endless_scores(self._task, sums, truth))
         found["wrong"] = _of_side(wrong_if, side).mean(axis=1)
         if (evidence := self._updated(sums)) is not None:
@@ -201,7 +195,8 @@ class DecisionCourt(Court):
         if self._evidence is not None:
             run, contest = np.nonzero(self._changed)
             self._changed[:] = False
-            self._evidence.update(run, contest, self._counts_at, sums)
+            ratings = Ratings(self._counts_at, sums, np.zeros(sums.n.shape, dtype=np.bool_))
+            self._evidence.update(run, contest, ratings)
         return self._evidence
 
     def _counts_at(self, run: IntArray, arm: IntArray) -> FloatArray:
@@ -220,13 +215,6 @@ def _of_groups(task: Task, scores: FloatArray) -> FloatArray:
     return np.where((rows >= 0) & ~np.isnan(scores[:, rows]), scores[:, rows], -np.inf)
 
 
-def _side_of(task: Task, scores: FloatArray) -> IntArray:
-    """Return each decision by these scores, shape (runs, decisions): as :attr:`Evidence.side`."""
-    if task.group is not None:
-        return np.asarray(_of_groups(task, scores).argmax(axis=2))
-    return np.asarray(_hold(task, scores, 0.0).all(axis=2), dtype=np.int64)
-
-
 def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
     """Return whether each side is wrong, given the true scores, shape (runs, decisions, sides)."""
     if task.group is not None:
@@ -243,11 +231,10 @@ def _wrong_sides(task: Task, truth: FloatArray) -> NDArray[np.bool_]:
 def _hold(task: Task, scores: FloatArray, margins: float) -> NDArray[np.bool_]:
     """Return whether each threshold holds, shape (runs, pairs, criteria), by at least ``margins`` margins."""
     by_pair = scores.reshape(len(scores), task.decisions, -1)
-    names = list(task.space.attributes)
     found = []
     for each in task.decision.criteria:
-        place = names.index(each.attribute)
-        sign = 1.0 if each.above else -1.0
-        at = each.threshold + sign * margins * (task.decision.margins[place] + _ROUNDING)
+        place = list(task.space.attributes).index(each.attribute)
+        beyond = margins * (task.decision.margins[place] + _ROUNDING)
+        at = each.threshold + (beyond if each.above else -beyond)
         found.append(RELATIONS[each.relation](by_pair[:, :, place], at))
     return np.stack(found, axis=2)

@@ -21,9 +21,7 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A figure over ratings received.
-
-    For an even spread it is a projection: the first ratings of every arm, equally many, and more like these where it has fewer.
+    """A figure over ratings received; for an even spread of as many, projected where arms have fewer.
 
     Attributes:
         calls: ratings received, shape (points,), rising; empty if no arm has a rating.
@@ -53,7 +51,6 @@ def error_curve(run: RunData) -> Curve:
 
 
 def likely_wrong_curve(run: RunData, task: Task) -> Curve:
-    """Return the share of the decisions of ``task`` that is likely wrong."""
     arms = run.fold.arms
     gone, every = arms.is_retired, np.ones(len(run.space), dtype=np.bool_)
     return _curve(run, every, 1, lambda sums: share_of(chances_of_some(task, sums, gone)))
@@ -72,7 +69,10 @@ def _curve(
 
     n = np.bincount(arm[rated], minlength=len(space))
     kept = np.flatnonzero(n)
-    calls = _looks(len(rated), times * len(kept), _POINTS)
+    calls = np.empty(0, dtype=np.int64)
+    if len(rated):  # evenly in their logarithms
+        looks = np.geomspace(min(len(rated), times * len(kept)), len(rated), _POINTS)
+        calls = np.unique(looks.round().astype(np.int64))
     by_arm, place_in_arm = np.argsort(arm[rated], kind="stable"), np.empty(len(rated), np.int64)
     place_in_arm[by_arm] = np.arange(len(rated)) - np.repeat(np.cumsum(n) - n, n)
     found = np.empty((2, len(calls)))
@@ -93,10 +93,3 @@ def _extended(sums: Sums, n: IntArray) -> Sums:
     variance = np.where(np.isnan(variance), pooled, variance)
     each = np.where(sums.n > 0, n, 0.0)
     return Sums(each, each * mean, each * mean**2 + np.maximum(each - 1.0, 0.0) * variance)
-
-
-def _looks(ratings: int, first: int, points: int) -> IntArray:
-    """Return the numbers of ratings to look at: from ``first`` on, evenly in their logarithms; never 0."""
-    if not ratings:
-        return np.empty(0, dtype=np.int64)
-    return np.unique(np.geomspace(min(ratings, first), ratings, points).round().astype(np.int64))

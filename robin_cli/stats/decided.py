@@ -25,7 +25,6 @@ class Decided:
     """The decisions of a run as it stands; rows are those of its scores, a pair and attribute each.
 
     Attributes:
-        task: what was to be decided.
         decision: keep, drop, best or rejected, by the mean ratings; undecided without a rating; shape (rows,).
         number: which decision each row is part of, shape (rows,); −1 for groups of one response, of which nothing is decided.
         likely_wrong: the chance that each decision is wrong, see :mod:`robin_cli.stats.likely_wrong`, shape (decisions,).
@@ -42,12 +41,10 @@ class Decided:
 
     @property
     def decisions(self) -> int:
-        """How many there are."""
         return len(self.likely_wrong)
 
     @property
     def share_wrong(self) -> float:
-        """The share of the decisions that is likely wrong; nan without any."""
         return share_of(self.likely_wrong)
 
     @property
@@ -62,7 +59,6 @@ class Decided:
         return np.where(self.number >= 0, of_decisions[self.number], other)
 
     def tally(self) -> dict[str, int]:
-        """Return the number of decisions of each kind, see :func:`tally_of`."""
         return tally_of(self.task, self.decision)
 
 
@@ -79,21 +75,7 @@ def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided
     found = Decided(task, decision, number, likely_wrong(task, arms.sums, arms.is_retired))
     if task.decision.error_rate is None:
         return found
-    return _with_certified(found, evidence_of(task, counts(), arms), task.decision.error_rate)
-
-
-def evidence_of(task: Task, counts: LevelCounts, arms: Arms) -> Evidence:
-    """Return the evidence for each decision by all ratings of a run."""
-    evidence, every = Evidence(task), np.arange(len(task.contests))
-    sums = arms.sums.by(lambda column: column[None, :])
-    evidence.update(
-        np.zeros_like(every),
-        every,
-        lambda _run, arm: counts.of_arms(arm),
-        sums,
-        arms.is_retired[None, :],
-    )
-    return evidence
+    return _with_certified(found, Evidence(task).of_run(counts(), arms), task.decision.error_rate)
 
 
 def _with_certified(found: Decided, evidence: Evidence, error_rate: float) -> Decided:
@@ -129,10 +111,7 @@ def differing(task: Task, arms: Arms) -> list[tuple[int, int]]:
 
 
 def first_rows(task: Task, decision: NDArray[np.object_]) -> IntArray:
-    """Return the first row of each decision, for groups that of the leader if there is one; shape (decisions,).
-
-    ``decision``: of each row, see :func:`decisions_by`.
-    """
+    """Return the first row of each decision, for groups that of the leader if there is one; shape (decisions,)."""
     if task.group is None:
         return np.asarray(task.space.by_pair(np.arange(len(task.contests)))[:, 0])
     rows = rows_of_groups(task)
@@ -167,8 +146,8 @@ def decisions_by(task: Task, means: FloatArray) -> NDArray[np.object_]:
     is_known = of_group.max(axis=1, initial=-np.inf) > -np.inf
     lead = of_group.argmax(axis=1)
     for place in range(rows.shape[1]):
-        mine = is_known & (of_group[:, place] > -np.inf)
-        found[rows[mine, place]] = _either(lead[mine] == place, BEST, REJECTED)
+        is_rated = is_known & (of_group[:, place] > -np.inf)
+        found[rows[is_rated, place]] = _either(lead[is_rated] == place, BEST, REJECTED)
     return found
 
 

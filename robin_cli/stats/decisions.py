@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
+from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums, mean
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.policies.base import Policy, Seen, flat_variance, rounded
@@ -40,8 +41,16 @@ CountsAt = Callable[[IntArray, IntArray], FloatArray]
 """How often some arms of some runs got each level, shape (N, levels), given both as numbers, shape (N,); all on one scale."""
 
 
+class Ratings(NamedTuple):
+    """All ratings of some runs; ``given_up``: arms that are asked no more as they cannot be rated, shape (runs, K)."""
+
+    counts_at: CountsAt
+    sums: Sums
+    given_up: NDArray[np.bool_]
+
+
 class Certainty(ABC):
-    """How sure it is of each decision of one run, or of several runs side by side, brought up to date contest by contest.
+    """The certainty of each decision of one run, or of several runs side by side, brought up to date contest by contest.
 
     Attributes:
         error_rate: δ: at most this share of what is certified is wrong, on average.
@@ -58,22 +67,15 @@ class Certainty(ABC):
     def __init__(
         self, error_rate: float, contest: Coordinates | IntArray, members: IntArray, runs: int = 1
     ) -> None:
-        self.error_rate = error_rate
-        self.contest, self.members = contest, members
+        self.error_rate, self.contest, self.members = error_rate, contest, members
+        self.needed = -math.log(error_rate)
         there = members >= 0
         # which hangs on each arm; behind the last: none
         self._decision = np.full(len(contest), len(members))
         self._decision[members[there]] = np.nonzero(there)[0]
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
-        self.stuck, self.gone, self.closed = (
-            np.zeros((runs, len(members)), dtype=np.bool_) for _ in range(3)
-        )
-
-    @property
-    def needed(self) -> float:
-        """ln 1/δ, without which nothing is certified."""
-        return -math.log(self.error_rate)
+        self.stuck, self.gone, self.closed = np.zeros((3, *self.log.shape), dtype=np.bool_)
 
     @property
     def of_contests(self) -> FloatArray:
@@ -82,77 +84,56 @@ class Certainty(ABC):
 
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
-        # copies: calls go on meanwhile
-        columns = [np.array(each, dtype=np.float64) for each in sums]
-        of_all = (columns[0], columns[1], columns[2])
-        self.seen = policy.sight(self.of_contests, self.settled_at, of_all, spent, self.seen)
+        n, total, total_sq = (np.array(each, dtype=np.float64) for each in sums)  # calls go on
+        settled_at = self.needed_by_all + math.log(SETTLED)
+        self.seen = policy.sight(
+            self.of_contests, settled_at, (n, total, total_sq), spent, self.seen
+        )
 
     @property
     def needed_by_all(self) -> FloatArray:
         """What e-BH certifies all decisions with that are not closed, shape (runs, 1): ln 1/δ where none is."""
-        count = max(1, self.log.shape[1])
-        return np.asarray(
-            self.needed
-            + np.log(count / np.maximum(count - self.closed.sum(axis=1, keepdims=True), 1))
-        )
-
-    @property
-    def settled_at(self) -> FloatArray:
-        """The evidence at which a decision is settled, shape (runs, 1)."""
-        return self.needed_by_all + math.log(SETTLED)
+        count, closed = max(1, self.log.shape[1]), self.closed.sum(axis=1, keepdims=True)
+        return np.asarray(self.needed + np.log(count / np.maximum(count - closed, 1)))
 
     @property
     def settled(self) -> NDArray[np.bool_]:
         """Arms on which no open decision hangs, shape (runs, K)."""
-        found = (self.log >= self.settled_at) | self.closed
+        found = (self.log >= self.needed_by_all + math.log(SETTLED)) | self.closed
         return np.asarray(np.pad(found, ((0, 0), (0, 1)), constant_values=True)[:, self._decision])
 
-    def _closed(self) -> NDArray[np.bool_]:
-        closed, count = self.stuck.copy(), max(1, self.log.shape[1])
+    def of_run(self, counts: LevelCounts, arms: Arms, contest: IntArray | None = None) -> Self:
+        """Look at some contests of a single run, or at all."""
+        if contest is None:
+            contest = np.arange(int(self.contest.max(initial=-1)) + 1)
+        sums = arms.sums.by(lambda column: column[None, :])
+        ratings = Ratings(lambda _run, arm: counts.of_arms(arm), sums, arms.is_retired[None, :])
+        self.update(np.zeros_like(contest), contest, ratings)
+        return self
+
+    def update(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
+        """Look at some contests of some runs, shape (N,) both, each once."""
+        if not len(contest):
+            return
+        for start in range(0, len(contest), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            self._update(run[part], contest[part], ratings)
+        self.log, self.closed = rounded(self.log), self.stuck.copy()
         more = self.gone
         while more.any():
-            able = np.maximum(count - closed.sum(axis=1, keepdims=True), 1)
-            more = self.gone & ~closed & (self.log < self.needed + np.log(count / able))
-            closed |= more
-        return closed
-
-    def update(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """Look at some contests of some runs, shape (N,) both, each once.
-
-        Args:
-            sums: of all ratings.
-            given_up: arms that are asked no more because they cannot be rated, shape (runs, K); None where there are none.
-        """
-        if len(contest):
-            gone = np.zeros(np.shape(sums[0]), dtype=np.bool_) if given_up is None else given_up
-            self._update(run, contest, counts_at, sums, gone)
-            self.log = rounded(self.log)
-            self.closed = self._closed()
+            more = self.gone & ~self.closed & (self.log < self.needed_by_all)
+            self.closed |= more
 
     @abstractmethod
-    def _update(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_],
-    ) -> None: ...
+    def _update(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None: ...
 
 
 class Evidence(Certainty):
-    """How sure it is of each decision of a task.
+    """The certainty of each decision of a task.
 
     Attributes:
-        side: thresholds: whether a pair is rather kept. Else which response of the group leads. Shape (runs, decisions).
-        other: the same for the other side of thresholds; both may be sure of a mean within the margin. Shape as ``log``.
+        side: whether a pair is rather kept; or which response of the group leads. Shape (runs, decisions).
+        other: ``log`` of the other side of thresholds; both may be sure of a mean within the margin.
     """
 
     def __init__(self, task: Task, runs: int = 1) -> None:
@@ -168,91 +149,64 @@ class Evidence(Certainty):
         super().__init__(error_rate, task.contest, members, runs)
         self.side = np.zeros((runs, task.decisions), dtype=np.int16)
         self.other = np.full((runs, task.decisions), -np.inf)
-        self._good, self._bad = (np.zeros((runs, len(task.contests))) for _ in range(2))
+        self._good, self._bad = np.zeros((2, runs, len(task.contests)))
 
-    def _update(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_],
-    ) -> None:
-        parts = (slice(start, start + AT_ONCE) for start in range(0, len(contest), AT_ONCE))
+    def _update(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
         if self.task.group is None:
-            for part in parts:
-                self._update_pairs(run[part], contest[part], counts_at, sums, given_up)
+            self._update_pairs(run, contest, ratings)
         else:
-            for part in parts:
-                self._update_best(run[part], contest[part], counts_at, sums, given_up)
+            is_group = contest < self.task.decisions
+            self._update_best(run[is_group], contest[is_group], ratings)
 
     @property
     def of_contests(self) -> FloatArray:
         """That of each threshold of a pair, at least that of the pair; or of each group, inf of groups of one."""
-        found = super().of_contests
-        if self.task.group is None:
-            return np.maximum(
-                np.maximum(self._good, self._bad),
-                found[:, self.task.space.pair[self.task.contests[:, 0, 0]]],
-            )
-        return np.pad(
-            found, ((0, 0), (0, self._good.shape[1] - found.shape[1])), constant_values=np.inf
-        )
+        found, task = super().of_contests, self.task
+        if task.group is None:
+            of_pair = found[:, task.space.pair[task.contests[:, 0, 0]]]
+            return np.maximum(np.maximum(self._good, self._bad), of_pair)
+        alone = self._good.shape[1] - found.shape[1]
+        return np.pad(found, ((0, 0), (0, alone)), constant_values=np.inf)
 
-    def _update_pairs(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_],
-    ) -> None:
+    def _update_pairs(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
         """Each threshold, and the pairs that these are of, by what is known of their other thresholds by then."""
-        attribute = self.task.space.attribute[self.task.contests[contest][:, 0, 0]]
-        for each in self.task.decision.criteria:
-            place = list(self.task.space.attributes).index(each.attribute)
-            mine = np.flatnonzero(attribute == place)
-            if len(mine):
-                above, below = self._of_threshold(
-                    run[mine], self.task.contests[contest[mine]][:, 0, 0], counts_at
+        task, space = self.task, self.task.space
+        arm = task.contests[contest][:, 0, 0]
+        for each in task.decision.criteria:
+            place = list(space.attributes).index(each.attribute)
+            rows = np.flatnonzero(space.attribute[arm] == place)
+            if len(rows):
+                arms, scale = arm[rows], space.scales[place]
+                above, below = log_evidence(
+                    ratings.counts_at(run[rows], arms),
+                    *(scale.low, scale.high, task.threshold[arms[0]], task.margin[arms[0]]),
                 )
-                good, bad = (above, below) if each.above else (below, above)
-                self._good[run[mine], contest[mine]], self._bad[run[mine], contest[mine]] = (
-                    good,
-                    bad,
-                )
-        pair = self.task.space.pair[self.task.contests[contest][:, 0, 0]].astype(np.int64)
-        of_pairs = [
+                cell = run[rows], contest[rows]
+                self._good[cell], self._bad[cell] = (above, below) if each.above else (below, above)
+        pair = space.pair[arm].astype(np.int64)
+        good, bad = (
             each.reshape(*self.log.shape, -1)[run, pair] for each in (self._good, self._bad)
-        ]
+        )
         # Kept is a pair where all hold: each has to be shown. Dropped, where one does not: an average of bets on each shows it.
-        keep = of_pairs[0].min(axis=1)
-        drop = np.logaddexp.reduce(of_pairs[1], axis=1) - math.log(len(self.task.decision.criteria))
+        keep = good.min(axis=1)
+        drop = np.logaddexp.reduce(bad, axis=1) - math.log(len(task.decision.criteria))
         self.log[run, pair], self.side[run, pair] = np.maximum(keep, drop), keep >= drop
         self.other[run, pair] = np.minimum(keep, drop)
-        self.stuck[run, pair] = self._is_stuck(run, pair, of_pairs[0], sums, given_up)
-        if given_up.any():
-            arms = self.task.space.by_pair(self.task.contests[:, 0])[pair]
-            self.gone[run, pair] = (given_up[run[:, None], arms] | (arms < 0)).all(axis=1)
+        if ratings.given_up.any():
+            self.stuck[run, pair] = self._is_stuck(run, pair, good, ratings)
+            arms = space.by_pair(task.contests[:, 0])[pair]
+            self.gone[run, pair] = (ratings.given_up[run[:, None], arms] | (arms < 0)).all(axis=1)
 
     def _is_stuck(
-        self,
-        run: IntArray,
-        pair: IntArray,
-        good: FloatArray,
-        sums: Sums,
-        given_up: NDArray[np.bool_],
+        self, run: IntArray, pair: IntArray, good: FloatArray, ratings: Ratings
     ) -> NDArray[np.bool_]:
         """Pairs that cannot be kept, because a threshold can be shown no further, while nothing speaks for dropping them."""
-        if not given_up.any():
-            return np.zeros(len(pair), dtype=np.bool_)
         space, criteria = self.task.space, self.task.decision.criteria
         columns = [list(space.attributes).index(each.attribute) for each in criteria]
         rows = space.by_pair(np.arange(len(self.task.contests)))[pair][:, columns]
-        arms = self.task.contests[rows, 0]
-        gone = given_up[run[:, None, None], arms].any(axis=2)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = (np.asarray(sums[1]) / sums[0])[run[:, None, None], arms].mean(axis=2)
+        cell = run[:, None, None], self.task.contests[rows, 0]
+        gone = ratings.given_up[cell].any(axis=2)
+        means = mean(ratings.sums.n[cell], ratings.sums.total[cell]).mean(axis=2)
         holds = [
             RELATIONS[each.relation](means[:, place], each.threshold)
             for place, each in enumerate(criteria)
@@ -261,32 +215,11 @@ class Evidence(Certainty):
         blocked = gone & (good[:, columns] < self.needed)
         return np.asarray(blocked.any(axis=1) & ~(is_against & ~gone).any(axis=1))
 
-    def _of_threshold(
-        self, run: IntArray, arms: IntArray, counts_at: CountsAt
-    ) -> tuple[FloatArray, FloatArray]:
-        """ln of the evidence that means are above a threshold, and below."""
-        task, first = self.task, arms[0]
-        scale, at, margin = (
-            task.space.scale_of(int(first)),
-            task.threshold[first],
-            task.margin[first],
-        )
-        return log_evidence(counts_at(run, arms), scale.low, scale.high, at, margin)
-
-    def _update_best(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_],
-    ) -> None:
+    def _update_best(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
         """Test the leader of each group against its rivals; a response that could not be rated is none."""
-        task = self.task
-        kept = contest < task.decisions
-        run, contest = run[kept], contest[kept]
+        task, given_up = self.task, ratings.given_up
         arms = task.contests[contest]
-        means, errors = self._responses(run, arms, sums)
+        means, errors = self._responses(run, arms, ratings.sums)
         there = ~np.isnan(means)
         lead = np.where(there, means, -np.inf).argmax(axis=1)
         every = np.arange(len(contest))
@@ -301,37 +234,28 @@ class Evidence(Certainty):
         )
         # unrated, it may be the best
         ahead = np.where(rivals & there, ahead, np.where(rivals, -np.inf, np.inf))
-        self.side[run, contest], self.log[run, contest] = lead, -np.inf
-        nearest = ahead.argmin(axis=1)
-        has_rivals = rivals.any(axis=1)
+        nearest, has_rivals = ahead.argmin(axis=1), rivals.any(axis=1)
         log_rivals = np.log(np.maximum(rivals.sum(axis=1), 1))
-        gone = is_gone[every, lead] | is_gone[every, nearest]
-        one = np.flatnonzero((is_gone[every, lead] != is_gone[every, nearest]) & has_rivals)
-        self.stuck[run, contest] = gone | ~has_rivals
+
+        def over(rows: IntArray, rival: IntArray, counts_at: CountsAt) -> FloatArray:
+            of = self._over(run[rows], arms[rows, lead[rows]], arms[rows, rival], counts_at)
+            return np.asarray(of - log_rivals[rows])
 
         def with_many(of: IntArray, arm: IntArray) -> FloatArray:
-            return counts_at(of, arm) * np.where(given_up[of, arm], 1.0, _MANY)[:, None]
+            return ratings.counts_at(of, arm) * np.where(given_up[of, arm], 1.0, _MANY)[:, None]
 
+        of_lead, of_nearest = is_gone[every, lead], is_gone[every, nearest]
+        stuck, log = of_lead | of_nearest | ~has_rivals, np.full(len(contest), -np.inf)
         # With the other of them asked as often as one likes it may be decided all the same.
-        then = self._over(run[one], arms[one], lead[one], nearest[one], with_many) - log_rivals[one]
-        self.stuck[run[one], contest[one]] = then < self.needed
+        one = np.flatnonzero((of_lead != of_nearest) & has_rivals)
+        stuck[one] = over(one, nearest[one], with_many) < self.needed
         near = np.flatnonzero((ahead.min(axis=1) >= _CLEAR) & has_rivals)
-        found = (
-            self._over(run[near], arms[near], lead[near], nearest[near], counts_at)
-            - log_rivals[near]
-        )
-        self.log[run[near], contest[near]] = found
-        sure = near[found >= self.needed]
-        others = rivals[sure] & (np.arange(arms.shape[1]) != nearest[sure, None])
-        row, rival = np.nonzero(others)
-        if len(row):
-            each = (
-                self._over(run[sure][row], arms[sure][row], lead[sure][row], rival, counts_at)
-                - log_rivals[sure][row]
-            )
-            least = self.log[run[sure], contest[sure]]
-            np.minimum.at(least, row, each)
-            self.log[run[sure], contest[sure]] = least
+        log[near] = over(near, nearest[near], ratings.counts_at)
+        sure = near[log[near] >= self.needed]
+        row, rival = np.nonzero(rivals[sure] & (np.arange(arms.shape[1]) != nearest[sure, None]))
+        np.minimum.at(log, sure[row], over(sure[row], rival, ratings.counts_at))
+        self.side[run, contest], self.log[run, contest] = lead, log
+        self.stuck[run, contest] = stuck
 
     def _responses(
         self, run: IntArray, arms: IntArray, sums: Sums
@@ -345,33 +269,27 @@ class Evidence(Certainty):
         )
         low, high = (each[arms] for each in self.task.space.ends)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean, of_mean = (
-                (total / n).mean(axis=2),
-                flat_variance(n, total, total_sq, low, high) / n,
-            )
-        return mean, of_mean.sum(axis=2) / arms.shape[2] ** 2
+            of_mean = flat_variance(n, total, total_sq, low, high) / n
+        return mean(n, total).mean(axis=2), of_mean.sum(axis=2) / arms.shape[2] ** 2
 
     def _over(
-        self, run: IntArray, arms: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt
+        self, run: IntArray, lead: IntArray, rival: IntArray, counts_at: CountsAt
     ) -> FloatArray:
-        """ln of the evidence that leaders are above rivals, or below them by less than the margin.
+        """ln of the evidence that leaders are above rivals, or below them by less than the margin; arms of both.
 
         Below what the one rival that there is at least would need, it may be too large.
         """
-        found = np.empty(len(run))
-        every = np.arange(len(run))
-        own, others = arms[every, lead], arms[every, rival]
-        attribute = self.task.space.attribute[own[:, 0]]
+        found, space, share = np.empty(len(run)), self.task.space, 1.0 / lead.shape[1]
+        attribute = space.attribute[lead[:, 0]]
         for place in np.unique(attribute):
-            mine = np.flatnonzero(attribute == place)
-            scale, margin = self.task.space.scales[place], self.task.decision.margins[place]
-            share = 1.0 / arms.shape[2]
+            rows = np.flatnonzero(attribute == place)
+            scale, margin = space.scales[place], self.task.decision.margins[place]
             parts = [
-                Part(counts_at(run[mine], column), scale.low, scale.high, weight)
-                for side, weight in ((own[mine], share), (others[mine], -share))
+                Part(counts_at(run[rows], column), scale.low, scale.high, weight)
+                for side, weight in ((lead[rows], share), (rival[rows], -share))
                 for column in side.T
             ]
-            found[mine] = log_sum_evidence(parts, -margin, enough=self.needed)
+            found[rows] = log_sum_evidence(parts, -margin, enough=self.needed)
         return found
 
 
@@ -379,8 +297,6 @@ class RunVerdicts:
     """The decisions of a run under way.
 
     Attributes:
-        evidence: of one run.
-        counts: its ratings by level.
         settled: arms on which no open decision hangs, shape (K,).
         all_decided: every decision holds, all of them at once.
         seen: what the last look is to the policy.
@@ -413,16 +329,9 @@ class RunVerdicts:
         is_changed = np.full(self._contests, self._is_new)
         is_changed[contest[asked]] = True
         changed, self._is_new = np.flatnonzero(is_changed), False
-        sums = arms.sums.by(lambda column: column[None, :])
-        given_up = arms.is_retired[None, :]
-        self.evidence.update(
-            np.zeros_like(changed),
-            changed,
-            lambda _run, arm: self.counts.of_arms(arm),
-            sums,
-            given_up,
-        )
+        self.evidence.of_run(self.counts, arms, changed)
         self.all_decided = bool(all_decided(self.evidence)[0])
+        sums = arms.sums.by(lambda column: column[None, :])
         self.evidence.look(policy, sums, np.array([[arms.spent]]))
         before, last, seen = self.settled, self.seen, self.evidence.seen
         self.settled = self.evidence.settled[0]

@@ -28,9 +28,9 @@ def is_noise_equal(run: RunData) -> bool:
     if has_enough.sum() < _FEWEST_ARMS or has_enough.mean() < _SHARE or n.std() > _EVEN * n.mean():
         return False
     variance, squared = np.full((2, len(space)), np.nan)
-    for scale, mine, counts in counts_by_scale(space, run.arm, run.judgments):
-        levels = np.linspace(scale.low, scale.high, counts.shape[1]) / space.units[mine[0]]
-        variance[mine], squared[mine] = noise_moments(counts, levels)
+    for scale, of_scale, counts in counts_by_scale(space, run.arm, run.judgments):
+        levels = np.linspace(scale.low, scale.high, counts.shape[1]) / space.units[of_scale[0]]
+        variance[of_scale], squared[of_scale] = noise_moments(counts, levels)
     shown = kept & (arms.n >= _FEWEST_RATINGS)
     return spread_limit(variance[shown], squared[shown]) <= _MOST_SPREAD
 
@@ -38,11 +38,8 @@ def is_noise_equal(run: RunData) -> bool:
 def noise_moments(counts: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return unbiased estimates of σ² and σ⁴ of each arm, whatever the shape of its ratings; shape (K,) each.
 
-    E[s⁴] = σ⁴ (n + 1)/(n − 1) + κ₄/n, so σ⁴ is (s⁴ − k₄/n)(n − 1)/(n + 1), with Fisher's k₄.
-
-    Args:
-        counts: number of times that each arm got each rating, shape (K, L); nan below 4 in all.
-        levels: the ratings, shape (L,).
+    E[s⁴] = σ⁴ (n + 1)/(n − 1) + κ₄/n, so σ⁴ is (s⁴ − k₄/n)(n − 1)/(n + 1), with Fisher's k₄; nan below 4 ratings.
+    ``counts``: number of times that each arm got each of ``levels``, shape (K, L).
     """
     n = counts.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -57,7 +54,7 @@ def noise_moments(counts: FloatArray, levels: FloatArray) -> tuple[FloatArray, F
 def spread_limit(variance: FloatArray, squared: FloatArray) -> float:
     """Return the upper end of the one-sided 95 % interval of CV² = mean(σ⁴)/mean(σ²)² − 1; nan if no rating varies.
 
-    Its standard error is by the delta method over arms. ``variance``, ``squared``: of :func:`noise_moments`, shape (K,).
+    Its standard error is by the delta method over arms.
     """
     mean = variance.mean()
     if not mean > 0:

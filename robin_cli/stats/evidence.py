@@ -19,13 +19,11 @@ def log_evidence(
 ) -> tuple[FloatArray, FloatArray]:
     """Return ln W⁺(τ − ε) and ln W⁻(τ + ε): that each mean is above the threshold, and below; shape (K,) each.
 
+    inf if the margin reaches beyond the scale: that side cannot be wrong.
+
     Args:
         counts: ratings of each arm by level, the lowest first, shape (K, levels).
-        low, high: the ends of the scale.
         threshold, margin: τ and ε, in points; ε at least 0.
-
-    Returns:
-        inf if the margin reaches beyond the scale: that side cannot be wrong.
     """
     counts = np.asarray(counts, dtype=np.float64)
     few = distinct_whole_rows(counts)  # many pairs with few ratings have few different counts
@@ -47,10 +45,7 @@ def certified(log_values: FloatArray, error_rate: float) -> NDArray[np.bool_]:
 
     By the e-BH procedure they are the k largest, for the largest k with e_(k) ≥ K/(δ k) (Wang and Ramdas, "False discovery rate
     control with e-values", JRSS B 84, 2022), with the larger of two sides' evidence, of which at most one can be wrong.
-
-    Args:
-        log_values: logarithms of the evidence for each decision, shape (…, K); each row a family of its own.
-        error_rate: δ, in (0, 1).
+    ``log_values``: logarithms of the evidence for each decision, shape (…, K); each row a family of its own.
     """
     falling = -np.sort(-log_values, axis=-1)
     count = falling.shape[-1]

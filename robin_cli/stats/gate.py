@@ -35,7 +35,7 @@ from robin_cli.stats.intervals import Part, distinct_rows, log_sum_evidence
 from robin_cli.stats.paired import prompts_needed, times_needed
 from robin_cli.stats.requirement import Requirement
 from robin_cli.stats.run_compare import Compared
-from robin_cli.stats.scores import Scores, told_parts
+from robin_cli.stats.scores import Scores, rated_parts
 from robin_cli.stats.summaries import PairMeans, pair_means
 
 State = Literal["pass", "fail", "inconclusive"]
@@ -46,14 +46,12 @@ _MOST_RATINGS = 2**13
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The scores of one attribute, of K pairs; for a comparison the differences of K prompts.
+    """The scores of one attribute, of K pairs; for a comparison the differences of K prompts. Shape (K,) each.
 
     Attributes:
-        scores: nan without a rating, shape (K,).
-        error_variances: those of the scores, shape (K,).
-        prompt: number of each pair's prompt, shape (K,).
+        scores, error_variances: nan without a rating.
         parts: counts of each judge's ratings, and its weight in the score.
-        is_asked: whether more ratings are possible, shape (K,): not for a pair that was given up.
+        is_asked: whether more ratings are possible: not for a pair that was given up.
         low, high: the ends of the scale.
         calls: spent on them.
         first: number of ratings of each pair in the scores, if not all.
@@ -71,14 +69,12 @@ class Measured:
 
     @property
     def is_rated(self) -> NDArray[np.bool_]:
-        """Whether each pair has a score."""
         return ~np.isnan(self.scores)
 
-    @property
-    def calls_a_rating(self) -> float:
-        """Calls spent per rating; 1 without any."""
-        ratings = sum(float(np.asarray(each.counts).sum()) for each in self.parts)
-        return max(1.0, self.calls / ratings) if ratings else 1.0
+    def calls_for(self, ratings: float) -> float:
+        """Return the calls for so many ratings by each judge, as many for each as so far."""
+        got = sum(float(np.asarray(each.counts).sum()) for each in self.parts)
+        return ratings * len(self.parts) * (max(1.0, self.calls / got) if got else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +92,8 @@ class Verdict:
     Attributes:
         estimate: the mean of the scores, or the share of them that meet the criterion; nan without a score.
         low, high: 1 − δ interval of the required value; nan for all pairs, which are no sample.
-        pairs, prompts: numbers of those with a score.
-        unrated: pairs without one.
-        open: for all pairs, those that are not certified, by position.
-        against: for all pairs, those that are certified not to meet the criterion.
+        pairs, prompts: numbers of those with a score; ``unrated``: pairs without one.
+        open, against: for all pairs, those not certified, and those certified not to meet the criterion, by position.
         settling: what would settle an inconclusive one.
         first: number of ratings of each pair in the estimate, if not all.
     """
@@ -123,8 +117,7 @@ def judged(
 ) -> Verdict:
     """Return the verdict on ``requirement``; wrong, by more than the margin, with probability at most ``error_rate``.
 
-    Args:
-        settle: if it is inconclusive, compute what would settle it.
+    ``settle``: if it is inconclusive, compute what would settle it.
     """
     decide, what_settles = _OF_KIND[requirement.kind]
     verdict = decide(requirement, measured, error_rate)
@@ -139,10 +132,8 @@ def judged(
 
 def together(states: Sequence[State]) -> State:
     """Return failed if any has, else inconclusive if any is, else passed."""
-    return next((state for state in _GRAVEST if state in states), "pass")
-
-
-_GRAVEST: tuple[State, ...] = ("fail", "inconclusive")
+    gravest: tuple[State, ...] = ("fail", "inconclusive")
+    return next((state for state in gravest if state in states), "pass")
 
 
 def _state(relation: str, x: float, low: float, high: float) -> State:
@@ -154,19 +145,14 @@ def _state(relation: str, x: float, low: float, high: float) -> State:
 def _plain(requirement: Requirement, measured: Measured) -> Verdict:
     """Return a verdict without an interval: the numbers of pairs and the estimate."""
     is_rated = measured.is_rated
-    scores, criterion = measured.scores[is_rated], requirement.criterion
-    values = (
-        scores
-        if requirement.kind in {"mean", "compare"}
-        else RELATIONS[criterion.relation](scores, criterion.threshold)
-    )
+    values, criterion = measured.scores[is_rated], requirement.criterion
+    if requirement.kind not in {"mean", "compare"}:
+        values = RELATIONS[criterion.relation](values, criterion.threshold)
     return Verdict(
         requirement,
         "inconclusive",
-        float(values.mean()) if len(values) else math.nan,
-        math.nan,
-        math.nan,
-        pairs=len(scores),
+        *(float(values.mean()) if len(values) else math.nan, math.nan, math.nan),
+        pairs=len(values),
         prompts=len(np.unique(measured.prompt[is_rated])),
         unrated=int((~is_rated).sum()),
         first=measured.first,
@@ -209,50 +195,22 @@ def log_evidence_for(
     parts: Sequence[Part], criterion: Criterion, margin: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return ln of the evidence that each pair's mean rating, of all judges, meets ``criterion``, and does not; shape (K,)."""
-    above, below = _log_evidence(parts, criterion.threshold, margin)
+    at = criterion.threshold
+    if len(parts) == 1:
+        above, below = log_evidence(parts[0].counts, parts[0].low, parts[0].high, at, margin)
+    else:
+        turned = [replace(each, weight=-each.weight) for each in parts]
+        above, below = log_sum_evidence(parts, at - margin), log_sum_evidence(turned, -at - margin)
     return (above, below) if criterion.above else (below, above)
 
 
-def _log_evidence(
-    parts: Sequence[Part], threshold: float, margin: float
+def _ratings_needed(
+    requirement: Requirement, measured: Measured, levels: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray]:
-    if len(parts) == 1:
-        return log_evidence(parts[0].counts, parts[0].low, parts[0].high, threshold, margin)
-    turned = [replace(each, weight=-each.weight) for each in parts]
-    return log_sum_evidence(parts, threshold - margin), log_sum_evidence(
-        turned, -threshold - margin
-    )
+    """Return the further ratings of each pair until the evidence for it, or against, reaches its level; inf if it never does.
 
-
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """Evidence for and against kinds of pairs after ``more`` ratings: ln of it, shape (len(more), kinds); each pair's kind."""
-
-    more: FloatArray
-    logs: tuple[FloatArray, FloatArray]
-    kind: IntArray
-
-    def needed(self, enough: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-        """Return the further ratings of each pair until the evidence for it, or against, is ``enough``; inf if it never is."""
-        of, against = (
-            self._crossing(each, level)[self.kind]
-            for each, level in zip(self.logs, enough, strict=True)
-        )
-        return of, against
-
-    def _crossing(self, logs: FloatArray, level: float) -> FloatArray:
-        found = np.full(logs.shape[1], np.inf)
-        found[logs[0] >= level] = 0.0
-        for before, after, start, end in zip(
-            logs, logs[1:], self.more, self.more[1:], strict=False
-        ):
-            now = np.isinf(found) & (after >= level)
-            found[now] = start + (end - start) * (level - before[now]) / (after[now] - before[now])
-        return found
-
-
-def _projected(requirement: Requirement, measured: Measured) -> _Sides:
-    """Return the evidence if ratings go on like each pair's so far, with one rating's weight of all pairs' distribution."""
+    Ratings go on like each pair's so far, with one rating's weight of all pairs' distribution.
+    """
     more = np.concatenate([[0.0], 2.0 ** np.arange(math.log2(_MOST_RATINGS) + 1)])
     # many pairs with few ratings have few different counts
     counts = np.column_stack([*(each.counts for each in measured.parts), measured.is_asked])
@@ -263,19 +221,27 @@ def _projected(requirement: Requirement, measured: Measured) -> _Sides:
         _frequencies(counts, np.asarray(each.counts).sum(axis=0)) * is_asked
         for each, counts in zip(measured.parts, by_part, strict=True)
     ]
-    logs = [
-        log_evidence_for(
-            [
-                replace(each, counts=counts + count * grown)
-                for each, counts, grown in zip(measured.parts, by_part, growth, strict=True)
-            ],
-            requirement.criterion,
-            requirement.margin,
-        )
-        for count in more
-    ]
-    of, against = (np.stack(side) for side in zip(*logs, strict=True))
-    return _Sides(more, (of, against), kind)
+    logs = []
+    for count in more:
+        parts = [
+            replace(each, counts=counts + count * grown)
+            for each, counts, grown in zip(measured.parts, by_part, growth, strict=True)
+        ]
+        logs.append(log_evidence_for(parts, requirement.criterion, requirement.margin))
+    of, against = (
+        _crossing(more, np.stack(side), level)[kind]
+        for side, level in zip(zip(*logs, strict=True), levels, strict=True)
+    )
+    return of, against
+
+
+def _crossing(more: FloatArray, logs: FloatArray, level: float) -> FloatArray:
+    """Return how many ``more`` take each column of ``logs``, shape (len(more), kinds), to ``level``."""
+    found = np.where(logs[0] >= level, 0.0, np.inf)
+    for before, after, start, end in zip(logs, logs[1:], more, more[1:], strict=False):
+        now = np.isinf(found) & (after >= level)
+        found[now] = start + (end - start) * (level - before[now]) / (after[now] - before[now])
+    return found
 
 
 def _frequencies(counts: FloatArray, pooled: FloatArray) -> FloatArray:
@@ -313,7 +279,7 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
     clusters = clusters_of(meets, measured.prompt)
     ends = mean_bounds(clusters, 0.0, 1.0, alpha=error_rate)
     if unknown.any() and _state(requirement.relation, bar, *ends) != "inconclusive":
-        return Settling(calls=_calls(unknown.astype(np.float64), measured))
+        return Settling(calls=measured.calls_for(int(unknown.sum())))
     _, which, size = np.unique(measured.prompt, return_inverse=True, return_counts=True)
     by_prompt = np.bincount(which, meets) / size - bar
     if len(size) < 2:
@@ -322,24 +288,15 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
     return Settling() if math.isnan(needed) else Settling(prompts=needed - len(size))
 
 
-def _calls(ratings: FloatArray, measured: Measured) -> float:
-    """Return the calls for ``ratings`` more of each pair by each judge, for those pairs that can be asked."""
-    return float(ratings[measured.is_asked].sum()) * len(measured.parts) * measured.calls_a_rating
-
-
 def _all(requirement: Requirement, measured: Measured, error_rate: float) -> Verdict:
     plain = _plain(requirement, measured)
     now = log_evidence_for(measured.parts, requirement.criterion, requirement.margin)
     levels = _levels_of_all(measured, error_rate)
     is_sure, is_against = (logs >= level for logs, level in zip(now, levels, strict=True))
-    open_, against = (
-        np.flatnonzero(each).tolist() for each in (~is_sure & ~is_against, is_against)
-    )
-    if against:
-        return replace(plain, state="fail", open=open_, against=against)
-    if not open_:
-        return replace(plain, state="pass")
-    return replace(plain, open=open_)
+    open_ = np.flatnonzero(~is_sure & ~is_against).tolist()
+    against = np.flatnonzero(is_against).tolist()
+    state: State = "fail" if against else "inconclusive" if open_ else "pass"
+    return replace(plain, state=state, open=open_, against=against)
 
 
 def _levels_of_all(measured: Measured, error_rate: float) -> tuple[float, float]:
@@ -349,17 +306,12 @@ def _levels_of_all(measured: Measured, error_rate: float) -> tuple[float, float]
 
 def _settling_all(verdict: Verdict, measured: Measured, error_rate: float) -> Settling:
     """Return the calls until every open pair is certified, or until one is certified against it: the fewer."""
-    of, contrary = _projected(verdict.requirement, measured).needed(
-        _levels_of_all(measured, error_rate)
-    )
-    calls = [_calls(of, measured)] if measured.is_asked[list(verdict.open)].all() else []
-    calls.append(
-        float(contrary[measured.is_asked].min(initial=math.inf))
-        * len(measured.parts)
-        * measured.calls_a_rating
-    )
-    least = min(calls)
-    return Settling(calls=least) if math.isfinite(least) else Settling()
+    levels, is_asked = _levels_of_all(measured, error_rate), measured.is_asked
+    of, contrary = _ratings_needed(verdict.requirement, measured, levels)
+    ratings = float(contrary[is_asked].min(initial=math.inf))
+    if is_asked[list(verdict.open)].all():
+        ratings = min(ratings, float(of[is_asked].sum()))
+    return Settling(calls=measured.calls_for(ratings)) if math.isfinite(ratings) else Settling()
 
 
 _OF_KIND = {
@@ -373,37 +325,25 @@ _OF_KIND = {
 def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
     """Return the scores of ``run`` on ``attribute`` with their parts, in the order of the data.
 
-    Args:
-        scores: those of :func:`robin_cli.stats.scores.told_scores`.
-        for_mean: take the scores of :func:`~robin_cli.stats.summaries.pair_means`.
+    ``for_mean``: take the scores of :func:`~robin_cli.stats.summaries.pair_means`, not those of the run as they are.
     """
-    mine = np.flatnonzero(scores.of_attribute(run.space, attribute))
+    chosen = np.flatnonzero(scores.of_attribute(run.space, attribute))
     ends = dict(zip(run.manifest.attributes, run.manifest.known_ends, strict=True))[attribute]
-    parts = next(
-        [
-            replace(
-                each, counts=np.asarray(each.counts, dtype=np.float64)[np.searchsorted(rows, mine)]
-            )
-            for each in parts
-        ]
-        for rows, parts in told_parts(run)
-        if np.isin(mine, rows).all()
-    )
-    arms, known = (
-        run.fold.arms,
-        PairMeans(scores.numbers("score")[mine], scores.numbers("std_error")[mine] ** 2),
-    )
+    rows, parts = next(each for each in rated_parts(run) if np.isin(chosen, each[0]).all())
+    parts = [replace(each, counts=each.counts[np.searchsorted(rows, chosen)]) for each in parts]
+    arms = run.fold.arms
+    known = PairMeans(scores.numbers("score")[chosen], scores.numbers("std_error")[chosen] ** 2)
     if for_mean:
         known = pair_means(run, scores, attribute)
     return Measured(
         scores=known.scores,
         error_variances=np.zeros_like(known.scores) if known.is_final else known.error_variances,
-        prompt=run.prompts[run.space.pair[scores.arm[mine]]],
+        prompt=run.prompts[run.space.pair[scores.arm[chosen]]],
         parts=parts,
-        is_asked=~scores.retired[mine],
+        is_asked=~scores.retired[chosen],
         low=ends.low,
         high=ends.high,
-        calls=int(run.space.by_rater(arms.n + arms.n_unparsed)[mine].sum()),
+        calls=int(run.space.by_rater(arms.n + arms.n_unparsed)[chosen].sum()),
         first=known.first,
     )
 
@@ -411,7 +351,7 @@ def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = F
 def measured_difference(found: Compared, attribute: str) -> Measured:
     """Return the differences of the two systems in ``found``, prompt by prompt."""
     one, responses = found.differences[attribute][0], found.responses[attribute]
-    reach = responses.high - responses.low
+    reach = responses.reach
     used = np.isin(responses.prompt, one.prompts)
     return Measured(
         scores=one.by_prompt,

@@ -27,7 +27,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.stats.counting import renumbered
@@ -79,26 +78,23 @@ _MOST_MET, _FEW = 2**15, 2**13
 def mean_intervals(
     counts: FloatArray | IntArray, low: float, high: float, *, alpha: float = ALPHA
 ) -> tuple[FloatArray, FloatArray]:
-    """Return anytime-valid intervals for the mean ratings of K arms.
+    """Return anytime-valid intervals for the mean ratings of K arms: lower and upper ends, on the scale, shape (K,) each.
+
+    It is the whole scale for an arm without ratings, and never a point.
 
     Args:
         counts: how often each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced from ``low`` to ``high``.
-        low, high: the ends of the scale.
-        alpha: each interval misses its mean with at most this probability; in (0, 1).
-
-    Returns:
-        Lower and upper ends, shape (K,) each, on the scale; the whole scale for an arm without ratings. Never a point.
-
-    Raises:
-        ValueError: α outside (0, 1).
+        alpha: each interval misses its mean with at most this probability; ValueError outside (0, 1).
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
     distinct, which = distinct_rows(np.asarray(counts, dtype=np.float64))
     from_below, from_above = np.empty(len(distinct)), np.empty(len(distinct))
-    for rows, given, ratings in _blocks(distinct, np.linspace(0.0, high - low, distinct.shape[1])):
-        from_below[rows] = _lower_ends(given, ratings, alpha)
-        from_above[rows] = _lower_ends(given, (high - low) - ratings, alpha)
+    for rows, counted, ratings in _blocks(
+        distinct, np.linspace(0.0, high - low, distinct.shape[1])
+    ):
+        from_below[rows] = _lower_ends(counted, ratings, alpha)
+        from_above[rows] = _lower_ends(counted, (high - low) - ratings, alpha)
     return low + from_below[which], high - from_above[which]
 
 
@@ -106,10 +102,7 @@ def mean_intervals(
 class Part:
     """What the mean ratings of K arms add to K sums of means.
 
-    Attributes:
-        counts: as for :func:`mean_intervals`.
-        low, high: the ends of the scale.
-        weight: of their means in the sums; not 0.
+    ``counts``, ``low``, ``high``: as for :func:`mean_intervals`. ``weight``: of their means in the sums; not 0.
     """
 
     counts: FloatArray | IntArray
@@ -124,9 +117,6 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
     Args:
         parts: as the means of several judges, of a weight of 1/J each, or those of two runs, of weights 1 and −1.
         alpha: each interval misses its sum with at most this probability; in (0, 1).
-
-    Returns:
-        Lower and upper ends, shape (K,) each.
     """
     lower = _least_sums(parts, alpha)
     return lower, -_least_sums([replace(each, weight=-each.weight) for each in parts], alpha)
@@ -135,7 +125,7 @@ def sum_intervals(parts: Sequence[Part], *, alpha: float = ALPHA) -> tuple[Float
 def log_sum_evidence(
     parts: Sequence[Part], at: FloatArray | float, *, enough: float = -np.inf
 ) -> FloatArray:
-    """ln of what bets that each sum of means is above ``at`` have come to, at the least; shape (K,).
+    """Return ln of the least that bets that each sum of means is above ``at`` have come to, shape (K,).
 
     Where a sum is not above it, it stays below ln 1/α with probability at least 1 − α, whenever one looks. It is inf of
     Σ_j ln W_j⁺(m_j) over the m_j that sum to ``at`` or less, from below:
@@ -153,8 +143,7 @@ def log_sum_evidence(
     least, multipliers, tables = _tables(
         [replace(each, counts=each.counts[left]) for each in parts], ALPHA
     )
-    for some in _slices(len(left)):
-        summed = sum(table[which[some]] for table, which in tables)
+    for some, summed in _summed_tables(tables):
         found[left[some]] = ((summed + (least - at[left[some], None])) / multipliers).max(axis=1)
     return found
 
@@ -172,26 +161,19 @@ def _some_sum_evidence(parts: Sequence[Part], at: FloatArray) -> FloatArray:
         spread = _summed(
             count * (level - mean) ** 2 for count, level in zip(counts.T, levels, strict=True)
         )
-        spread += levels[-1] ** 2 / n
-        arms.append((counts, levels, mean, spread / n**2))
-    weights = [each.weight for each in parts]
-    centers = [each.low + mean for each, (_, _, mean, _) in zip(parts, arms, strict=True)]
+        arms.append((each, counts, levels, mean, (spread + levels[-1] ** 2 / n) / n**2))
     excess = np.maximum(
-        sum(weight * center for weight, center in zip(weights, centers, strict=True)) - at, 0.0
+        sum(each.weight * (each.low + mean) for each, *_, mean, _ in arms) - at, 0.0
     )
-    share = excess / sum(
-        weight**2 * error for weight, (*_, error) in zip(weights, arms, strict=True)
-    )
-    found, reached = np.zeros(len(at)), np.zeros(len(at))
-    kept = _kept_of(parts)
-    for each, (counts, levels, mean, error) in zip(parts, arms, strict=True):
+    share = excess / sum(each.weight**2 * error for each, *_, error in arms)
+    found, reached, kept = np.zeros(len(at)), np.zeros(len(at)), _kept_of(parts)
+    for each, counts, levels, mean, error in arms:
         m = np.clip(mean - share * each.weight * error, 0.0, levels[-1])
         reached += each.weight * (each.low + m)
-        given, upwards = (counts, m) if each.weight > 0 else (counts[:, ::-1], levels[-1] - m)
-        for rows, some, ratings in _blocks(given, levels):
-            found[rows] += np.logaddexp(
-                log_wealth(some, ratings, upwards[rows]) + np.log1p(-kept), np.log(kept)
-            )
+        counted, upwards = (counts, m) if each.weight > 0 else (counts[:, ::-1], levels[-1] - m)
+        for rows, some, ratings in _blocks(counted, levels):
+            won = log_wealth(some, ratings, upwards[rows])
+            found[rows] += np.logaddexp(won + np.log1p(-kept), np.log(kept))
     return np.where(reached <= at + _ROUNDING, found, np.inf)
 
 
@@ -200,17 +182,20 @@ def _kept_of(parts: Sequence[Part]) -> float:
 
 
 def _least_sums(parts: Sequence[Part], alpha: float) -> FloatArray:
-    """Return the lower ends of :func:`sum_intervals`."""
     least, multipliers, tables = _tables(parts, alpha)
     found = np.empty(len(tables[0][1]))
-    for some in _slices(len(found)):
-        summed = sum(table[which[some]] for table, which in tables)
+    for some, summed in _summed_tables(tables):
         found[some] = (summed - multipliers * np.log(2.0 / alpha)).max(axis=1)
     return least + np.maximum(found, 0.0)
 
 
-def _slices(count: int) -> Iterator[slice]:
-    return (slice(start, start + _AT_A_TIME) for start in range(0, count, _AT_A_TIME))
+def _summed_tables(
+    tables: Sequence[tuple[FloatArray, IntArray]],
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield some rows at a time and the sums of their minima over all parts, shape (rows, multipliers)."""
+    for start in range(0, len(tables[0][1]), _AT_A_TIME):
+        some = slice(start, start + _AT_A_TIME)
+        yield some, np.asarray(sum(table[which[some]] for table, which in tables))
 
 
 def _tables(
@@ -227,9 +212,8 @@ def _tables(
     tables = []
     for each in parts:
         distinct, which = distinct_rows(np.asarray(each.counts, dtype=np.float64))
-        tables.append(
-            (_remembered(replace(each, counts=distinct), kept, multipliers, alpha), which)
-        )
+        part = replace(each, counts=distinct)
+        tables.append((_remembered(part, kept, multipliers, alpha), which))
     return least, multipliers, tables
 
 
@@ -245,9 +229,8 @@ def _remembered(part: Part, kept: float, multipliers: FloatArray, alpha: float) 
     if new:
         if len(_MET) >= _MOST_MET:
             _MET.clear()
-        for at, row in zip(
-            new, _table(replace(part, counts=counts[new]), kept, multipliers, alpha), strict=True
-        ):
+        rows = _table(replace(part, counts=counts[new]), kept, multipliers, alpha)
+        for at, row in zip(new, rows, strict=True):
             found[keys[at]] = _MET[keys[at]] = row
     return np.array([found[key] for key in keys]).reshape(len(counts), len(multipliers))
 
@@ -256,56 +239,51 @@ def _table(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> Fl
     """Return the minima of a part's rows, shape (K, multipliers)."""
     width, counts = part.high - part.low, np.asarray(part.counts, dtype=np.float64)
     table = np.empty((len(counts), len(multipliers)))
-    for rows, given, ratings in _blocks(counts, np.linspace(0.0, width, counts.shape[1])):
+    for rows, counted, ratings in _blocks(counts, np.linspace(0.0, width, counts.shape[1])):
         upwards = ratings if part.weight > 0 else width - ratings
-        table[rows] = _minima(
-            _Bets(given, upwards, kept), width, abs(part.weight), multipliers, alpha
-        )
+        table[rows] = _minima(counted, upwards, kept, width, abs(part.weight), multipliers, alpha)
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class _Bets:
-    """Bets that the means of K arms are high, and a part ``kept`` that is not bet; ``counts`` of ``ratings``, as of a block."""
-
-    counts: FloatArray
-    ratings: FloatArray
-    kept: float
-
-    def tangents(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln of the money and its derivative at the means ``m``, shape (K, means)."""
-        means = m.shape[1]
-        counts, ratings = self.counts.repeat(means, axis=0), self.ratings.repeat(means, axis=0)
-        at = m.reshape(-1, 1)
-        log_money = _log_money(counts, ratings, at[:, 0]) + np.log1p(-self.kept)
-        log_wealth = np.logaddexp(np.logaddexp.reduce(log_money), np.log(self.kept))
-        shares = np.exp(log_money - log_wealth)
-        slope = -_summed(
-            share
-            * _summed(
-                (counts * (stake * ratings / (at * ((1.0 - stake) * at + stake * ratings)))).T
-            )
-            for share, stake in zip(shares, _STAKES, strict=True)
-        )
-        return log_wealth.reshape(m.shape), slope.reshape(m.shape)
+def _tangents(
+    counts: FloatArray, ratings: FloatArray, kept: float, m: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return ln of the money bet that means are high, of which a part is ``kept``, and its derivative at ``m``, (K, means)."""
+    means = m.shape[1]
+    counts, ratings, at = (
+        counts.repeat(means, axis=0),
+        ratings.repeat(means, axis=0),
+        m.reshape(-1, 1),
+    )
+    log_money = _log_money(counts, ratings, at[:, 0]) + np.log1p(-kept)
+    log_wealth = np.logaddexp(np.logaddexp.reduce(log_money), np.log(kept))
+    slope = -_summed(
+        share
+        * _summed((counts * (stake * ratings / (at * ((1.0 - stake) * at + stake * ratings)))).T)
+        for share, stake in zip(np.exp(log_money - log_wealth), _STAKES, strict=True)
+    )
+    return log_wealth.reshape(m.shape), slope.reshape(m.shape)
 
 
 def _minima(
-    bets: _Bets, width: float, weight: float, multipliers: FloatArray, alpha: float
+    counts: FloatArray,
+    ratings: FloatArray,
+    kept: float,
+    width: float,
+    weight: float,
+    multipliers: FloatArray,
+    alpha: float,
 ) -> FloatArray:
     """min over m of weight · m + λ ln W⁺(m) for every λ, shape (K, multipliers); m from 0 to ``width``.
 
     In place of ln W⁺ stand its tangents at some points, which nowhere exceed it, so that what follows holds exactly; they lie
     closest where a sum's end may need them. A minimum is then where two of them meet.
     """
-    mean = _means(bets.counts, bets.ratings)
-    reach = mean - _lower_ends(bets.counts, bets.ratings, alpha, steps=_NEAR_ENOUGH)
-    below, above = (
-        mean[:, None] - reach[:, None] * _BELOW,
-        mean[:, None] + (width - mean[:, None]) * _ABOVE,
-    )
-    at = np.maximum(np.concatenate([below, above], axis=1), width * _NEAREST)
-    log_wealth, slope = bets.tangents(at)
+    mean = _means(counts, ratings)[:, None]
+    reach = mean - _lower_ends(counts, ratings, alpha, steps=_NEAR_ENOUGH)[:, None]
+    at = np.concatenate([mean - reach * _BELOW, mean + (width - mean) * _ABOVE], axis=1)
+    at = np.maximum(at, width * _NEAREST)
+    log_wealth, slope = _tangents(counts, ratings, kept, at)
     offset = log_wealth - slope * at
     with np.errstate(invalid="ignore", divide="ignore"):
         meet = (offset[:, :-1] - offset[:, 1:]) / (slope[:, 1:] - slope[:, :-1])
@@ -317,9 +295,9 @@ def _minima(
     # Several λ at a time, as many as the processor's cache holds.
     found = np.empty((len(multipliers), len(corners)))
     weighted, heights = np.ascontiguousarray(weight * corners.T), np.ascontiguousarray(heights.T)
-    count = 1 + _AT_A_TIME // (1 + heights.size)
-    for start in range(0, len(multipliers), count):
-        some = slice(start, start + count)
+    at_once = 1 + _AT_A_TIME // (1 + heights.size)
+    for start in range(0, len(multipliers), at_once):
+        some = slice(start, start + at_once)
         found[some] = (weighted + multipliers[some, None, None] * heights).min(axis=1)
     return found.T
 
@@ -372,7 +350,8 @@ def _lower_ends(
     above = _means(counts, levels)
     for _ in range(steps):
         middle = 0.5 * (below + above)
-        stands = _stands(counts, levels, middle, alpha)
+        # a mean of the scale that no bet has won against
+        stands = (middle > 0) & (log_wealth(counts, levels, middle) < np.log(2.0 / alpha))
         below, above = np.where(stands, below, middle), np.where(stands, middle, above)
     return below
 
@@ -381,13 +360,6 @@ def _means(counts: FloatArray, levels: FloatArray) -> FloatArray:
     """Return mean ratings, shape (K,); 0 without any."""
     n, total = _summed(counts.T), _summed((counts * levels).T)
     return np.asarray(np.divide(total, n, out=np.zeros(len(counts)), where=n > 0))
-
-
-def _stands(
-    counts: FloatArray, levels: FloatArray, m: FloatArray, alpha: float
-) -> NDArray[np.bool_]:
-    """Which m are means of the scale that no bet has won against: W⁺(m) < 2/α; levels and m from 0 on, shape (K,)."""
-    return np.asarray((m > 0) & (log_wealth(counts, levels, m) < np.log(2.0 / alpha)))
 
 
 def log_wealth(counts: FloatArray, levels: FloatArray, m: FloatArray) -> FloatArray:

@@ -1,4 +1,10 @@
-"""The quality of a judge at a decision that people also made, and the true share, corrected for both of its errors."""
+"""The quality of a judge at a decision that people also made, and the true share, corrected for both of its errors.
+
+Bounds of shares for n labels drawn evenly and independently are those of Clopper and Pearson (Biometrika 26, 1934). Labels of
+one prompt, and labels drawn with unequal probabilities, count as n/D, D being the design effect. The bounds are then those of
+Korn and Graubard ("Confidence intervals for proportions with small expected number of positive counts estimated from survey
+data", Survey Methodology 24, 1998).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,59 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.labelled import corrected
-from robin_cli.stats.proportions import Share, design_effect, share_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share, 0 to 1, with the ends of its interval; nan for a share of nothing."""
+
+    value: float
+    low: float
+    high: float
+
+    def by(self, rising: Callable[[float], float]) -> Share:
+        """Return the share that a rising function makes of it."""
+        return Share(rising(self.value), rising(self.low), rising(self.high))
+
+
+def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray) -> float:
+    """Return the number of labels that count as one, at least 1.
+
+    It is V n / (p (1 − p)), V being the variance of the weighted share p by linearization over prompts. If p is 0 or 1, the
+    labels do not show how alike those of a prompt are; all of one prompt then count as one. ``weight``: 1/π, π being the
+    probability with which each was drawn.
+    """
+    prompts, of = np.unique(prompt, return_inverse=True)
+    if len(prompts) < 2 or (len(prompts) == len(is_so) and np.ptp(weight) == 0):
+        return float(max(1, len(is_so) - len(prompts) + 1))
+    share = float(weight @ is_so / weight.sum())
+    by_prompt = (
+        np.bincount(of, weight * (is_so - share)) if 0 < share < 1 else np.bincount(of, weight)
+    )
+    of_sum = float((by_prompt**2).sum()) * len(prompts) / (len(prompts) - 1)
+    variance = of_sum / weight.sum() ** 2 / (share * (1 - share) if 0 < share < 1 else 1.0)
+    return max(1.0, float(variance) * len(is_so))
+
+
+def share_bounds(share: float, n: float, *, alpha: float) -> Share:
+    """Return a share of n labels with its exact binomial interval at 1 − α; ``n``: the number they count as."""
+    from scipy.special import betaincinv
+
+    if not n > 0:
+        return Share(np.nan, np.nan, np.nan)
+    those = share * n
+    low = betaincinv(those, n - those + 1, alpha / 2) if those > 0 else 0.0
+    high = betaincinv(those + 1, n - those, 1 - alpha / 2) if those < n else 1.0
+    return Share(share, float(low), float(high))
+
+
+def chance_of_so_few(those: FloatArray, n: FloatArray, share: float) -> FloatArray:
+    """Return P(X ≤ those) for X binomial (n, share), elementwise; 1 if n is 0. Both may be fractional, see above."""
+    from scipy.special import betainc
+
+    rest = np.maximum(n - those, 0.0)
+    return np.where(rest > 0, betainc(np.maximum(rest, 1e-300), those + 1, 1 - share), 1.0)
+
 
 FEWEST_FOR_SHARE = 50
 """Labels that a corrected share needs, unless all things have one: with fewer its interval says nothing."""
@@ -53,7 +111,6 @@ class JudgeQuality:
 
     @property
     def labelled(self) -> int:
-        """Number of things with a label."""
         return self.both + self.judge_alone + self.people_alone + self.neither
 
     @classmethod
@@ -66,21 +123,18 @@ class JudgeQuality:
         *,
         alpha: float = ALPHA,
     ) -> Self:
-        """Return it for a judge's answers on all things, and people's on some.
+        """Return it for a judge's answers on all things, and people's on some. Shape (N,) each.
 
         Args:
-            judge: whether the judge says yes, shape (N,).
-            people: 1 for yes, 0 for no, nan without a label, shape (N,).
-            weight: 1/π, π being the probability with which each was drawn to be labelled, shape (N,).
-            prompt: number of each one's prompt, shape (N,).
+            judge: whether the judge says yes.
+            people: 1 for yes, 0 for no, nan without a label.
+            weight: 1/π, π being the probability with which each was drawn to be labelled.
+            prompt: number of each one's prompt.
         """
         known = ~np.isnan(people)
-        mine, theirs, weights, prompts = (
-            judge[known],
-            people[known] > 0.5,
-            weight[known],
-            prompt[known],
-        )
+        by_judge, by_people = judge[known], people[known] > 0.5
+        weights, prompts = weight[known], prompt[known]
+        everything, same = np.ones(len(by_judge), dtype=np.bool_), by_judge == by_people
 
         def share(is_so: NDArray[np.bool_], among: NDArray[np.bool_]) -> Share:
             if not among.any():
@@ -89,57 +143,37 @@ class JudgeQuality:
             n = len(w) / design_effect(hits, w, prompts[among])
             return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha)
 
-        everything = np.ones(len(mine), dtype=np.bool_)
-        same = mine == theirs
-        accuracy = share(same, everything)
+        accuracy, kappa = share(same, everything), _UNKNOWN
+        if len(by_judge):
+            ours, of_people = (
+                float(weights @ each / weights.sum()) for each in (by_judge, by_people)
+            )
+            chance = ours * of_people + (1 - ours) * (1 - of_people)
+            if chance < 1.0:
+                kappa = accuracy.by(lambda value: (value - chance) / (1 - chance))
         return cls(
-            both=int((mine & theirs).sum()),
-            judge_alone=int((mine & ~theirs).sum()),
-            people_alone=int((~mine & theirs).sum()),
-            neither=int((~mine & ~theirs).sum()),
+            both=int((by_judge & by_people).sum()),
+            judge_alone=int((by_judge & ~by_people).sum()),
+            people_alone=int((~by_judge & by_people).sum()),
+            neither=int((~by_judge & ~by_people).sum()),
             accuracy=accuracy,
-            tpr=share(mine, theirs),
-            tnr=share(~mine, ~theirs),
-            precision=share(theirs, mine),
-            f1=_each(share(same, mine | theirs), lambda jaccard: 2 * jaccard / (1 + jaccard)),
-            kappa=_kappa(accuracy, mine, theirs, weights),
+            tpr=share(by_judge, by_people),
+            tnr=share(~by_judge, ~by_people),
+            precision=share(by_people, by_judge),
+            f1=share(same, by_judge | by_people).by(lambda jaccard: 2 * jaccard / (1 + jaccard)),
+            kappa=kappa,
             said=float(judge.mean()),
-            corrected=share(theirs, everything)
+            corrected=share(by_people, everything)
             if known.all()
             else _corrected(judge, people, weight, prompt, alpha),
         )
 
 
-def _each(share: Share, rising: Callable[[float], float]) -> Share:
-    return Share(*(rising(end) for end in (share.value, share.low, share.high)))
-
-
-def _kappa(
-    accuracy: Share, mine: NDArray[np.bool_], theirs: NDArray[np.bool_], weight: FloatArray
-) -> Share:
-    if not len(mine):
-        return _UNKNOWN
-    ours, people = (float(weight @ each / weight.sum()) for each in (mine, theirs))
-    chance = ours * people + (1 - ours) * (1 - people)
-    return (
-        _UNKNOWN
-        if chance == 1.0
-        else _each(accuracy, lambda share: (share - chance) / (1 - chance))
-    )
-
-
 def _corrected(
-    judge: NDArray[np.bool_],
-    people: FloatArray,
-    weight: FloatArray,
-    prompt: IntArray,
-    alpha: float,
+    judge: NDArray[np.bool_], people: FloatArray, weight: FloatArray, prompt: IntArray, alpha: float
 ) -> Share:
-    count, labels = len(judge), int((~np.isnan(people)).sum())
-    if labels < FEWEST_FOR_SHARE:
+    if (~np.isnan(people)).sum() < FEWEST_FOR_SHARE:
         return _UNKNOWN
-    even = np.full(count, 1.0 / count)
-    found = corrected(
-        judge.astype(np.float64), people, 1.0 / weight, prompt, even, ends=(0.0, 1.0), alpha=alpha
-    )
-    return Share(*(min(1.0, max(0.0, end)) for end in (found.estimate, found.low, found.high)))
+    even, scores = np.full(len(judge), 1.0 / len(judge)), judge.astype(np.float64)
+    found = corrected(scores, people, 1.0 / weight, prompt, even, ends=(0.0, 1.0), alpha=alpha)
+    return Share(found.estimate, found.low, found.high).by(lambda end: min(1.0, max(0.0, end)))

@@ -89,7 +89,7 @@ class Corrected:
     @property
     def caution(self) -> str:
         """The caution about few labels, or about a wide interval; '' if there is none."""
-        said = []
+        cautions = []
         if self.ends is not None and self.high - self.low > _WIDE * (self.ends[1] - self.ends[0]):
             cause = (
                 "scores say little of the labels"
@@ -97,12 +97,12 @@ class Corrected:
                 else "labels and scores differ much"
             )
             width = f"the interval is {self.high - self.low:.2f} points wide, because {cause}"
-            said.append(f"{width}; four times as many labels halve it")
+            cautions.append(f"{width}; four times as many labels halve it")
         if not self.why and self.n_prompts < ENOUGH_LABELLED:
-            said.append(
+            cautions.append(
                 f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them"
             )
-        return "; ".join([*said, "label more"]) if said else ""
+        return "; ".join([*cautions, "label more"]) if cautions else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +110,11 @@ class _Part:
     """The mean of one system.
 
     Attributes:
-        labels: those that count.
-        prompts: number of prompts with a label.
+        labels: those that count, of ``prompts`` prompts.
         alike: number of prompts of equal weight to which these amount.
         share: labelled share of the target weight.
-        mean_label: ȳ.
-        excess: f̄_L − f̄, the mean score of labelled pairs less that of all.
-        at_zero, by_lam: each pair's part in the residual of its prompt at λ = 0, and the reduction per λ; shape (K,).
-        d: shape (K,).
+        mean_label: ȳ; ``excess``: f̄_L − f̄, the mean score of labelled pairs less that of all.
+        at_zero, by_lam: each pair's part in the residual of its prompt at λ = 0, and the reduction per λ; shape (K,), as d.
     """
 
     labels: FloatArray
@@ -148,8 +145,7 @@ def corrected(
         labels: shape (K,), nan for none.
         probability: with which each labelled pair was drawn, shape (K,) or one number; any positive number if all are equal.
         prompt: number of each pair's prompt, shape (K,).
-        weights: shape (parts, K). A mean: one row that sums to 1, such as 1/K each. A difference: two rows, of which the first
-            sums to 1 and the second to −1.
+        weights: a mean: a row that sums to 1, shape (K,). A difference: two rows, which sum to 1 and to −1.
         ends: of the labels' scale; None without a scale: t alone then bounds the errors.
         alpha: the interval holds with about 1 − alpha.
     """
@@ -176,10 +172,10 @@ def corrected(
     is_whole = unlabelled < _NOTHING
     alike = min(part.alike for part in parts)
     freedom = alike - (1.0 if is_whole else 2.0)  # the mean, and λ
-    (own, both), (_, of_scores) = _squares(residuals, is_labelled, alike / freedom)
+    (of_labels, both), (_, of_scores) = _squares(residuals, is_labelled, alike / freedom)
     is_flat = of_scores <= (_NOTHING * np.abs(scores).max()) ** 2
     lam = 0.0 if is_whole or is_flat else float(np.clip(both / of_scores, 0.0, 1.0 / unlabelled))
-    variance = max(0.0, own - 2.0 * lam * both + lam**2 * of_scores)
+    variance = max(0.0, of_labels - 2.0 * lam * both + lam**2 * of_scores)
     if variance <= (_NOTHING * np.nanmax(np.abs(labels))) ** 2:
         return _refused(n_labels, n_prompts, _WITHOUT_REST)
     estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
@@ -188,17 +184,8 @@ def corrected(
     if ends is not None and n_prompts <= MOST_DIFFERENT:
         bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
-    return Corrected(
-        estimate,
-        estimate + below,
-        estimate + above,
-        error,
-        lam * unlabelled,
-        n_labels,
-        n_prompts,
-        "",
-        ends,
-    )
+    low, high = estimate + below, estimate + above
+    return Corrected(estimate, low, high, error, lam * unlabelled, n_labels, n_prompts, "", ends)
 
 
 def _bounds(
@@ -211,12 +198,8 @@ def _bounds(
     alpha: float,
 ) -> tuple[float, float]:
     """Return the bounds, less the estimate, of the mean of y − λ f as a bounded value, over labelled prompts."""
-    totals, sizes, low, high = (
-        np.zeros(int(place.max()) + 1),
-        np.zeros(int(place.max()) + 1),
-        0.0,
-        0.0,
-    )
+    totals, sizes = np.zeros((2, int(place.max()) + 1))
+    low = high = 0.0
     for sign, part in zip(signs, parts, strict=True):
         off = scores - part.d @ scores
         totals += sign * np.bincount(place, part.at_zero - lam * part.d * off)
@@ -225,10 +208,8 @@ def _bounds(
             end - part.mean_label - lam * far
             for end, far in zip(ends, (off.max(), off.min()), strict=True)
         ]
-        low, high = (
-            low + min(sign * each for each in reach),
-            high + max(sign * each for each in reach),
-        )
+        low += min(sign * each for each in reach)
+        high += max(sign * each for each in reach)
     is_labelled = sizes > 0
     count = is_labelled.sum()
     clusters = Clusters(count * totals[is_labelled], count * sizes[is_labelled], np.ones(count))
@@ -240,27 +221,26 @@ def _bounds(
 def _part(
     scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray
 ) -> _Part:
-    mine = ~np.isnan(labels) & (weight > 0)
-    if not mine.any():
-        return _Part(labels[mine], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
-    is_whole = not (weight[~mine] > 0).any()  # then all pairs are in, whatever their probabilities
+    has_label = ~np.isnan(labels) & (weight > 0)
+    if not has_label.any():
+        return _Part(labels[has_label], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
+    is_whole = not (
+        weight[~has_label] > 0
+    ).any()  # then all pairs are in, whatever their probabilities
     d = np.zeros(len(weight))
-    d[mine] = weight[mine] if is_whole else weight[mine] / drawn[mine]
+    d[has_label] = weight[has_label] if is_whole else weight[has_label] / drawn[has_label]
     d /= d.sum()
-    mean_label, labelled_mean, mean = (
-        float(d[mine] @ labels[mine]),
-        float(d @ scores),
-        float(weight @ scores),
-    )
+    mean_label = float(d[has_label] @ labels[has_label])
+    labelled_mean, mean = float(d @ scores), float(weight @ scores)
     by_prompt = np.bincount(place, d)
     return _Part(
-        labels=labels[mine],
+        labels=labels[has_label],
         prompts=int((by_prompt > 0).sum()),
         alike=float(1.0 / (by_prompt @ by_prompt)),
-        share=float(weight[mine].sum()),
+        share=float(weight[has_label].sum()),
         mean_label=mean_label,
         excess=labelled_mean - mean,
-        at_zero=d * (np.where(mine, labels, 0.0) - mean_label),
+        at_zero=d * (np.where(has_label, labels, 0.0) - mean_label),
         by_lam=d * (scores - labelled_mean) - weight * (scores - mean),
         d=d,
     )
@@ -269,16 +249,14 @@ def _part(
 def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: float) -> FloatArray:
     """Return products of the residuals of prompts, shape (2, G), centred over labelled and other ones separately; shape (2, 2).
 
-    Args:
-        factor: of the products of labelled prompts; that of the others is G/(G − 1).
+    ``factor``: of the products of labelled prompts; that of the others is G/(G − 1).
     """
-    own, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
-    own -= own.mean(axis=1, keepdims=True)
-    found = factor * (own @ own.T)
+    of_labels, others = residuals[:, is_labelled], residuals[:, ~is_labelled]
+    of_labels -= of_labels.mean(axis=1, keepdims=True)
+    found = factor * (of_labels @ of_labels.T)
     if (count := len(others.T)) > 1:
         others -= others.mean(axis=1, keepdims=True)
-        return np.asarray(found + count / (count - 1) * (others @ others.T))
-    return np.asarray(found + others @ others.T)
+    return np.asarray(found + count / max(1, count - 1) * (others @ others.T))
 
 
 def _refusal(parts: list[_Part]) -> str:
@@ -287,8 +265,8 @@ def _refusal(parts: list[_Part]) -> str:
     of_each = " of each system" if len(parts) > 1 else ""
     if fewest < FEWEST_LABELLED:
         return f"{number_of(fewest, 'prompt')}{of_each} with a label; {FEWEST_LABELLED} are needed"
-    if any(np.ptp(part.labels) == 0 for part in parts):
-        value = next(part.labels[0] for part in parts if np.ptp(part.labels) == 0)
+    if alike_labels := [part.labels[0] for part in parts if np.ptp(part.labels) == 0]:
+        value = alike_labels[0]
         return f"all labels{' of a system' * (len(parts) > 1)} are {value:g}, so the error of their mean is unknown"
     if (alike := min(part.alike for part in parts)) < _FEWEST_ALIKE:
         return (

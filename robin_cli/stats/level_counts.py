@@ -115,7 +115,6 @@ class LevelCounts:
 
     @classmethod
     def of(cls, run: RunData) -> LevelCounts:
-        """Count the ratings of ``run``."""
         return cls.by(run.space, counts_by_scale(run.space, run.arm, run.judgments))
 
     @classmethod

@@ -32,11 +32,8 @@ def likely_wrong(
 ) -> FloatArray:
     """Return the chance that each decision is wrong, shape (decisions,): at most 1/2 for thresholds.
 
-    It is nan for a decision without a rating that no further call can bring.
-
-    Args:
-        given_up: arms that are asked no more because they cannot be rated, shape (K,).
-        some: which decisions to look at.
+    It is nan for a decision without a rating that no further call can bring. ``given_up``: arms that are asked no more because
+    they cannot be rated, shape (K,). ``some``: which decisions to look at.
     """
     is_gone = task.space.by_rater(given_up)[:, 0]
     scores = row_scores(task.space, task, sums, prior=as_usual)
@@ -119,14 +116,14 @@ def _of_groups(
     arms = task.contests[: task.decisions, :, 0][some]
     chances = np.empty(len(arms))
     for place, true in enumerate(of_each):
-        mine = task.space.attribute[arms[:, 0]] == place
-        pairs = np.where(arms[mine] < 0, -1, task.space.pair[arms[mine]])
+        part = task.space.attribute[arms[:, 0]] == place
+        pairs = np.where(arms[part] < 0, -1, task.space.pair[arms[part]])
         rated = (pairs >= 0) & ~np.isnan(means[pairs, place])
         there = rated | ((pairs >= 0) & ~is_gone[pairs, place])
         lead = np.where(rated, means[pairs, place], -np.inf).argmax(axis=1)
         found = _overtaken(true, pairs, there, lead, task.decision.margins[place])
         unrated = np.where(there.any(axis=1), UNKNOWN, np.nan)
-        chances[mine] = np.where(rated.any(axis=1), found, unrated)
+        chances[part] = np.where(rated.any(axis=1), found, unrated)
     return chances
 
 
@@ -143,10 +140,10 @@ def _overtaken(
     shares = (np.arange(DRAWS) + 0.5) / DRAWS
     chances = np.empty(len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
-        mine = slice(start, start + _AT_ONCE)
-        drawn = true.quantiles(shares, pairs[mine])
+        part = slice(start, start + _AT_ONCE)
+        drawn = true.quantiles(shares, pairs[part])
         drawn = np.take_along_axis(drawn, turns[None], axis=2)
-        first = np.take_along_axis(drawn, lead[mine, None, None], axis=1)
-        is_ahead = (drawn > first + margin + _ROUNDING) & there[mine, :, None]
-        chances[mine] = is_ahead.any(axis=1).mean(axis=1)
+        first = np.take_along_axis(drawn, lead[part, None, None], axis=1)
+        is_ahead = (drawn > first + margin + _ROUNDING) & there[part, :, None]
+        chances[part] = is_ahead.any(axis=1).mean(axis=1)
     return chances

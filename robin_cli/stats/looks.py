@@ -49,16 +49,15 @@ def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
     level = target / (len(looks) + 1) / 2**doublings
     is_near = np.isin(systems.prompt, systems.in_order[:look])
     for rows, scale in zip(row_of.T, space.scales, strict=True):
-        mine = np.flatnonzero(is_near & ~np.isnan(scores[rows]))
-        score, ones = scores[rows][mine], np.ones(len(mine))
+        chosen = np.flatnonzero(is_near & ~np.isnan(scores[rows]))
+        score, ones = scores[rows][chosen], np.ones(len(chosen))
         responses = Responses(
-            *(score, 0.0 * ones, ones, systems.prompt[mine], systems.system[mine]),
+            *(score, 0.0 * ones, ones, systems.prompt[chosen], systems.system[chosen]),
             *(float(scale.low), float(scale.high)),
         )
         by_system = [by_prompt(responses, system) for system in range(len(systems.names))]
         for a, b in combinations(range(len(by_system)), 2):
-            of_two = by_system[a], by_system[b]
-            found = difference(a, b, *of_two, reach=scale.high - scale.low, knows_noise=False)
-            if not found.p / 2 <= level:
+            p = difference(a, b, by_system[a], by_system[b], responses.reach).p
+            if not p / 2 <= level:
                 return False
     return True

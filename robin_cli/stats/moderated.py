@@ -38,10 +38,8 @@ _CAUTION = 0.75
 class Moderated:
     """The moderated variances of K arms, shape (K,) each.
 
-    Attributes:
-        variance: V, in squared points of each arm's scale; positive, nan without a rating.
-        freedom: degrees of freedom of V.
-        error_variance: V / n, of the arm's mean rating.
+    ``variance``: V, in squared points of each arm's scale; positive, nan without a rating. ``freedom``: its degrees of freedom.
+    ``error_variance``: V / n, of the arm's mean rating.
     """
 
     variance: FloatArray
@@ -56,9 +54,7 @@ def moderated(
 
     g = (Σ SS + w v) / (Σ (n − 1) + w). Before the first repeated rating it is v, which later counts as w degrees of freedom, so
     that no V is 0. A scale that is guessed from the ratings says nothing: V is nan until two ratings of an arm differ.
-
-    Args:
-        prior: returns w v and w of a scale; None for its own, the variance of a rating drawn evenly from its levels, once.
+    ``prior``: returns w v and w of a scale; None for its own, the variance of a rating drawn evenly from its levels, once.
     """
     count, total, total_sq = sums
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -67,7 +63,7 @@ def moderated(
     even, weight = np.repeat(priors, space.raters, axis=0).T
     kinds = [space.kind == kind for kind in range(space.arms_per_pair)]
     within, freedom = (
-        np.stack([np.compress(mine, each, axis=-1).sum(axis=-1) for mine in kinds], axis=-1)
+        np.stack([np.compress(is_kind, each, axis=-1).sum(axis=-1) for is_kind in kinds], axis=-1)
         for each in (squares, np.maximum(count - 1.0, 0.0))
     )
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -120,14 +116,9 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
     """Return the factors by which the true means of K arms of one kind may lie further below, and above, their mean than by t.
 
     For each number of ratings n, samples of n pooled residuals (x − x̄) √(n/(n − 1)) are drawn. The quantiles of mean / √(V/n)
-    that α/2 of the samples exceed are compared with t.
+    that α/2 of the samples exceed are compared with t. The same ratings give the same factors: at least 1, shape (2, K).
 
-    Args:
-        counts: number of times that each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced over ``scale``.
-        alpha: of the intervals; in (0, 1).
-
-    Returns:
-        Factors of at least 1 on the half widths by t, shape (2, K): below and above. The same ratings give the same factors.
+    ``counts``: number of times that each arm got each rating, shape (K, L), for L ≥ 2 ratings evenly spaced over ``scale``.
     """
     from scipy.special import stdtrit
 

@@ -3,16 +3,14 @@
 Both systems answer every prompt; a prompt's difference is that of the means of its responses' scores. Prompts are the sample,
 so the test is Student's over them. It holds for prompts like these, and includes how prompts differ, how the responses to
 one differ, and the judge's noise. The scores' own standard errors know nothing of other prompts: 95 % intervals from them alone
-hold the truth in 16 % of cases (benchmarks/differences.py).
+hold the truth in 16 % of cases (benchmarks/differences.py). Repeated looks until it leaves 0 out find a difference without any
+in a third of cases.
 
 If few prompts carry the variance, t is too narrow. Each side then ends at the farther of t and the bounds of bounded values,
 and p is the larger one (``clustered.py``). With several systems all intervals hold together (Bonferroni), and a system is
 better if its interval leaves 0 out; Holm's p may be below α a little earlier.
 
-Repeated looks at it, until it leaves 0 out, find a difference without any in a third of cases.
-
-The prompts that show a difference: a true difference D of G prompts with this variance shows, two-sided at α and with this
-power, if
+A true difference D of G prompts with this variance shows, two-sided at α and with this power, if
     (t_{G−1, 1−α/2} + t_{G−1, power}) · √(variance / G) ≤ |D|,
 as in any text on sample sizes, with t for z: within one or two prompts of the power of the noncentral t.
 """
@@ -22,7 +20,7 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -43,36 +41,17 @@ from robin_cli.stats.clustered import (
 )
 from robin_cli.stats.intervals import ALPHA
 
-FEWEST = 2
+MORE_CALLS = 5
+"""More calls per response, whose effect on the interval is reported."""
+
+ENOUGH_FOR_RARE = 60
+"""Prompts among which one of a kind that is one in 20 is with 95 %."""
+
+_FEWEST = 2
 """Prompts that a standard error needs."""
-
-
-def prompts_for(difference: float, variance: float, *, alpha: float) -> float:
-    """Return the prompts that show a difference, 4 times in 5; whole, at least 2; inf for none.
-
-    Args:
-        difference: the true one, of either sign.
-        variance: that of the paired differences over prompts, with the judge's noise.
-        alpha: probability to find a difference, either way, if there is none.
-    """
-    from scipy.special import stdtrit
-
-    if difference == 0:
-        return math.inf
-
-    def is_shown(prompts: int) -> bool:
-        freedom = prompts - 1.0
-        quantiles = float(stdtrit(freedom, 1.0 - 0.5 * alpha) + stdtrit(freedom, _POWER))
-        return quantiles * math.sqrt(variance / prompts) <= abs(difference)
-
-    return float(FEWEST + bisect_left(range(FEWEST, sys.maxsize), True, key=is_shown))  # noqa: FBT003
-
 
 _POWER = 0.8
 """How often the prompts that are named show a difference as large as it looks."""
-
-MORE_CALLS = 5
-"""More calls per response, whose effect on the interval is reported."""
 
 _MOSTLY = 0.5
 """Share of the variance from which the judge's noise is most of it."""
@@ -86,14 +65,17 @@ _CARRY = 0.5
 _EQUAL = 0.05
 """Share of the scale's width within which half of the differences lie if most are equal."""
 
-ENOUGH_FOR_RARE = 60
-"""Prompts among which one of a kind that is one in 20 is with 95 %."""
-
 _MOST_PROMPTS = 1e9
 """The most prompts that are reported: a difference that needs more is none."""
 
 _FEWEST_REPEATS = 30
 """Ratings beyond each response's first that the judge's noise needs."""
+
+_ALIKE = 1e-18
+"""A smaller variance over the square of the widest difference is rounding."""
+
+_LESS = 0.84
+_FEW_KINDS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +86,7 @@ class Responses:
         score: shape (K,).
         noise: the error variance of each score, shape (K,).
         ratings: number of each judge's ratings in the score, shape (K,).
-        prompt: number of its prompt, from 0, shape (K,).
-        system: number of its system, from 0, shape (K,).
+        prompt, system: numbers from 0, shape (K,).
         low, high: the ends of the scale; infinite without one.
     """
 
@@ -116,6 +97,11 @@ class Responses:
     system: IntArray
     low: float
     high: float
+
+    @property
+    def reach(self) -> float:
+        """The largest possible difference."""
+        return self.high - self.low
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +120,7 @@ class ByPrompt:
     def at(self, prompts: IntArray) -> ByPrompt:
         """Return the rows of these prompts, all of which it has."""
         rows = np.searchsorted(self.prompt, prompts)
-        return ByPrompt(prompts, *(each[rows] for each in (self.score, self.noise, self.then)))
+        return ByPrompt(prompts, self.score[rows], self.noise[rows], self.then[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,29 +129,24 @@ class Difference:
 
     Attributes:
         a, b: numbers of the systems.
-        n_prompts: number of prompts that both answered.
-        mean_a, mean_b: over these prompts, each with the same weight.
-        difference: mean_a − mean_b.
+        mean_a, mean_b: over the prompts that both answered, each with the same weight.
+        by_prompt, noise_by_prompt: the differences and the judge's error variance of each, shape (n_prompts,).
+        prompts: their numbers.
         std_error: that of the difference over prompts.
         ci_low, ci_high: interval for prompts like these; those of all differences hold together with 1 − α. nan below
             FEWEST_PROMPTS, and for differences that are alike without a scale.
         is_widened: whether it is wider than Student's, as few prompts carry the variance.
-        p: of no difference, two-sided.
-        p_adjusted: the same for all differences together (Holm).
+        p: of no difference, two-sided; ``p_adjusted``: the same for all differences together (Holm).
         noise_share: share of ``std_error`` squared that is the judge's noise, 0 to 1; nan with too few repeated ratings.
         shorter: largest share by which MORE_CALLS more per response would shorten the interval; nan as ``noise_share``.
         prompts_needed: prompts in all that would settle it in four cases of five, if the difference is as large as it looks;
             nan if it is settled, or if no number would.
         times_needed: times as many calls for these prompts that would settle it as often, if noise is most of the uncertainty;
             inf if more prompts are what helps.
-        by_prompt: the differences, shape (n_prompts,).
-        noise_by_prompt: the judge's error variance of each, shape (n_prompts,).
-        prompts: their numbers.
     """
 
     a: int
     b: int
-    n_prompts: int
     mean_a: float
     mean_b: float
     difference: float
@@ -182,6 +163,10 @@ class Difference:
     shorter: float = math.nan
     prompts_needed: float = math.nan
     times_needed: float = math.inf
+
+    @property
+    def n_prompts(self) -> int:
+        return len(self.prompts)
 
     @property
     def is_settled(self) -> bool:
@@ -224,112 +209,106 @@ class Difference:
 
 def differences(responses: Responses, systems: int, *, is_robust: bool = False) -> list[Difference]:
     """Return the difference of every two systems, the earlier minus the later; ``is_robust``: widen every interval."""
-    each = [by_prompt(responses, system) for system in range(systems)]
-    reach = responses.high - responses.low
+    sides = [by_prompt(responses, system) for system in range(systems)]
     # A repeat shows how the judge varies on all responses, as their variances are drawn together.
     knows_noise = float(np.maximum(responses.ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
-    of_two = partial(difference, reach=reach, knows_noise=knows_noise)
-    found = [of_two(a, b, each[a], each[b]) for a, b in combinations(range(systems), 2)]
-    if is_robust:
-        found = [replace(one, p=_p(one.by_prompt, reach, is_widened=True)) for one in found]
-    adjusted = holm([one.p for one in found])
-    alpha = ALPHA / max(1, sum(not math.isnan(one.p) for one in found))
+    found = [
+        difference(
+            *(a, b, sides[a], sides[b], responses.reach),
+            knows_noise=knows_noise,
+            is_robust=is_robust,
+        )
+        for a, b in combinations(range(systems), 2)
+    ]
+    p = np.array([one.p for one in found])
+    alpha = ALPHA / max(1, int((~np.isnan(p)).sum()))
     return [
-        _with_interval(replace(one, p_adjusted=p), reach, alpha, is_robust=is_robust)
-        for one, p in zip(found, adjusted, strict=True)
+        _with_interval(
+            replace(one, p_adjusted=adjusted), responses.reach, alpha, is_robust=is_robust
+        )
+        for one, adjusted in zip(found, holm(p).tolist(), strict=True)
     ]
 
 
 def by_prompt(responses: Responses, system: int) -> ByPrompt:
-    """Return the prompts that ``system`` answered."""
-    mine = np.flatnonzero(responses.system == system)
-    prompts, which = np.unique(responses.prompt[mine], return_inverse=True)
+    rows = np.flatnonzero(responses.system == system)
+    prompts, which = np.unique(responses.prompt[rows], return_inverse=True)
     size = np.bincount(which, minlength=len(prompts)).astype(np.float64)
-    ratings, noise = responses.ratings[mine], responses.noise[mine]
+    ratings, noise = responses.ratings[rows], responses.noise[rows]
     score, now, then = (
         np.bincount(which, values, len(prompts)).astype(np.float64)
-        for values in (responses.score[mine], noise, noise * ratings / (ratings + MORE_CALLS))
+        for values in (responses.score[rows], noise, noise * ratings / (ratings + MORE_CALLS))
     )
     return ByPrompt(prompts, score / size, now / size**2, then / size**2)
 
 
 def difference(
-    a: int, b: int, of_a: ByPrompt, of_b: ByPrompt, *, reach: float, knows_noise: bool
+    a: int,
+    b: int,
+    of_a: ByPrompt,
+    of_b: ByPrompt,
+    reach: float,
+    *,
+    knows_noise: bool = False,
+    is_robust: bool = False,
 ) -> Difference:
     """Return the difference of two systems over the prompts that both answered, without its interval.
 
-    Args:
-        reach: the largest possible difference.
-        knows_noise: whether there are enough repeated ratings for the judge's noise.
+    ``reach``: the largest possible difference. ``knows_noise``: whether there are enough repeated ratings for the judge's
+    noise. ``is_robust``: whether p is that of a widened interval in any case.
     """
     prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
     first, second = of_a.at(prompts), of_b.at(prompts)
-    each, noises = first.score - second.score, first.noise + second.noise
+    values, noises = first.score - second.score, first.noise + second.noise
     count = len(prompts)
     mean_a, mean_b, mean = (
-        float(x.mean()) if count else math.nan for x in (first.score, second.score, each)
+        float(x.mean()) if count else math.nan for x in (first.score, second.score, values)
     )
-    found = Difference(a, b, count, mean_a, mean_b, mean, each, noises, prompts)
+    found = Difference(a, b, mean_a, mean_b, mean, values, noises, prompts)
     if count < FEWEST_PROMPTS:
         return found
-    variance = float(each.var(ddof=1)) / count
-    noise, then = (
-        float(each_prompt.sum()) / count**2 for each_prompt in (noises, first.then + second.then)
-    )
+    variance = float(values.var(ddof=1)) / count
     share = shorter = math.nan
-    is_widened = math.isfinite(reach) and few_carry(clusters_of(each), -reach, reach)
-    p = _p(each, reach, is_widened=is_widened)
     if knows_noise and variance > _ALIKE * min(reach, 1.0) ** 2:
+        noise, then = (float(x.sum()) / count**2 for x in (noises, first.then + second.then))
         share = min(1.0, noise / variance)
         shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
+    is_widened = math.isfinite(reach) and few_carry(clusters_of(values), -reach, reach)
     return replace(
         found,
         std_error=math.sqrt(variance),
         is_widened=is_widened,
-        p=p,
-        p_adjusted=p,
+        p=_p(values, reach, is_widened=is_widened or is_robust),
         noise_share=share,
         shorter=shorter,
     )
 
 
-def _p(each: FloatArray, reach: float, *, is_widened: bool) -> float:
+def _p(values: FloatArray, reach: float, *, is_widened: bool) -> float:
     """Return the p of the paired t test, or if the interval is widened the larger of this and that of the bounds."""
-    if len(each) < FEWEST_PROMPTS:
-        return math.nan
-    clusters = clusters_of(each)
-    are_alike, by_t = clusters.are_alike(2.0 * reach), 0.0
-    if not are_alike:
-        by_t = student_p(clusters.mean / math.sqrt(clusters.variance), len(each))
+    from scipy.special import stdtr
+
+    clusters, by_t = clusters_of(values), 0.0
+    if not (are_alike := clusters.are_alike(2.0 * reach)):
+        t = clusters.mean / math.sqrt(clusters.variance)
+        by_t = float(2.0 * stdtr(len(values) - 1, -abs(t)))
     if math.isinf(reach) or not is_widened:
         return 1.0 if are_alike else by_t
     return max(by_t, probability_beyond(coarse(clusters, -reach, reach), -reach, reach, at=0.0))
 
 
-_ALIKE = 1e-18
-"""A smaller variance over the square of the widest difference is rounding."""
+def holm(p: FloatArray) -> FloatArray:
+    """Apply Holm's correction ("A simple sequentially rejective multiple test procedure", 1979) along the last axis.
 
-
-def student_p(t: float, count: int) -> float:
-    """Return both tails of Student's t beyond ``t``, with ``count`` − 1 degrees of freedom."""
-    from scipy.special import stdtr
-
-    return float(2.0 * stdtr(count - 1, -abs(t)))
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Apply Holm's correction ("A simple sequentially rejective multiple test procedure", 1979); nan stays, uncounted."""
-    found: list[float] = holm_by_row(np.array([p], dtype=np.float64))[0].tolist()
-    return found
-
-
-def holm_by_row(p: FloatArray) -> FloatArray:
-    """Apply the same to each row by itself, shape (rows, tests)."""
-    order = np.argsort(p, axis=1)  # nan comes last
-    known = (~np.isnan(p)).sum(axis=1, keepdims=True)
-    each = np.minimum(1.0, (known - np.arange(p.shape[1])) * np.take_along_axis(p, order, axis=1))
+    nan stays, uncounted.
+    """
+    order = np.argsort(p)  # nan comes last
+    known = (~np.isnan(p)).sum(axis=-1, keepdims=True)
+    scaled = (known - np.arange(p.shape[-1])) * np.take_along_axis(p, order, axis=-1)
     adjusted = np.empty_like(p)
-    np.put_along_axis(adjusted, order, np.maximum.accumulate(each, axis=1), axis=1)
+    np.put_along_axis(
+        adjusted, order, np.maximum.accumulate(np.minimum(1.0, scaled), axis=-1), axis=-1
+    )
     return adjusted
 
 
@@ -348,6 +327,25 @@ def _with_interval(one: Difference, reach: float, alpha: float, *, is_robust: bo
     if one.noise_share > _MOSTLY and one.shorter > 0:
         times = times_needed(one.by_prompt, one.noise_share, needed)
     return replace(one, prompts_needed=needed(one.by_prompt), times_needed=times)
+
+
+def prompts_for(difference: float, variance: float, *, alpha: float) -> float:
+    """Return the prompts that show a difference, 4 times in 5; whole, at least 2; inf for none.
+
+    ``difference``: the true one, of either sign. ``variance``: that of the paired differences over prompts, with the judge's
+    noise. ``alpha``: probability to find a difference, either way, if there is none.
+    """
+    from scipy.special import stdtrit
+
+    if difference == 0:
+        return math.inf
+
+    def is_shown(prompts: int) -> bool:
+        freedom = prompts - 1.0
+        quantiles = float(stdtrit(freedom, 1.0 - 0.5 * alpha) + stdtrit(freedom, _POWER))
+        return quantiles * math.sqrt(variance / prompts) <= abs(difference)
+
+    return float(_FEWEST + bisect_left(range(_FEWEST, sys.maxsize), True, key=is_shown))  # noqa: FBT003
 
 
 def times_needed(each: FloatArray, share: float, needed: Callable[[FloatArray], float]) -> float:
@@ -370,11 +368,7 @@ def prompts_needed(
 ) -> float:
     """Return the prompts in all that would settle, 4 times in 5, on which side of 0 the mean of values like these is.
 
-    Args:
-        each: a value of each prompt, shape (prompts,), between ``low`` and ``high``.
-
-    Returns:
-        More than there are; nan for none, or for too many.
+    More than there are; nan for none, or for too many. ``each``: a value of each prompt between ``low`` and ``high``.
     """
     count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
     if math.isinf(high) and variance <= _ALIKE:  # alike, and nothing says how others may differ
@@ -407,7 +401,3 @@ def _needed_by_bounds(
 
     times = least_times(settled)
     return math.inf if times is None else float(math.ceil(times * len(each)))
-
-
-_LESS = 0.84
-_FEW_KINDS = 50

@@ -20,9 +20,8 @@ from robin_cli.policies.registry import DEFAULT
 from robin_cli.run.reader import RunData
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.named import Named
-from robin_cli.stats.order_effect import effects_of
-from robin_cli.stats.ranking import Ranking, ranking
-from robin_cli.stats.scores import Columns, Scores, told_scores
+from robin_cli.stats.ranking import Ranking, effects_of, ranking
+from robin_cli.stats.scores import Columns, Scores, score
 
 
 def pairwise_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
@@ -30,7 +29,7 @@ def pairwise_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPH
 
     ``by_judge``, ``alpha``: as for :func:`~robin_cli.stats.scores.score`.
     """
-    scores, matches = told_scores(run, by_judge=by_judge, alpha=alpha), run.matches
+    scores, matches = score(run, by_judge=by_judge, alpha=alpha), run.matches
     comparison, effects = run.space.pair[scores.arm], effects_of(order_means(run))
     preference = scores.numbers("score")
     sides: list[Sequence[str]] = [[""] * len(scores)] * 2
@@ -58,34 +57,12 @@ def order_means(run: RunData) -> FloatArray:
     return space.by_variant((mean(arms.n, arms.total) - scale.low) / (scale.high - scale.low))
 
 
-def run_ranking(run: RunData) -> Ranking:
-    """Return the ranking of the systems of ``run``, which must have names.
-
-    Raises:
-        NotConnected: no chain of comparisons with a preference connects some systems with others.
-    """
-    matches = run.matches
-    return ranking(
-        preferences_of(run),
-        matches.system,
-        matches.prompt,
-        len(matches.names),
-        were_chosen=_were_chosen(run),
-    )
-
-
-def _were_chosen(run: RunData) -> bool:
-    """Return whether earlier verdicts chose which systems were compared: errors of a ranking are then larger than they look."""
-    matches = run.matches
-    return run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
-
-
 def _ties(run: RunData) -> IntArray:
     """Return the number of ties of each arm, shape (K,); with log probabilities those in the texts."""
     low, high = run.space.ends
     # nan without a rating
-    said = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), dtype=np.float64)
-    return np.bincount(run.arm[said == (0.5 * (low + high))[run.arm]], minlength=len(run.space))
+    ratings = np.asarray(run.judgments["rating"].to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.bincount(run.arm[ratings == (0.5 * (low + high))[run.arm]], minlength=len(run.space))
 
 
 _NAMED = 3
@@ -99,11 +76,9 @@ class Ranked:
     Attributes:
         names: of the systems; empty if the data does not name them.
         n_votes: answers with a verdict in which each took part, shape (systems,).
-        ranking: None without one.
         parts: names of the systems of each part that no comparison with a preference connects with the others; empty if all
             are connected.
-        why: the reason that there is no ranking; '' with one.
-        step: the next step toward a ranking; '' with one.
+        why, step: the reason that there is no ranking, and the next step toward it; '' with one.
         circle: systems that no ranking can order; None without any, or without a ranking.
         were_chosen: whether earlier verdicts chose what was compared.
     """
@@ -120,15 +95,12 @@ class Ranked:
     @property
     def order(self) -> list[int]:
         """The systems by number, the best first, equal ones in the order of the data; empty without a ranking."""
-        return (
-            []
-            if self.ranking is None
-            else np.argsort(-self.ranking.strength, kind="stable").tolist()
-        )
+        strength = np.empty(0) if self.ranking is None else self.ranking.strength
+        order: list[int] = np.argsort(-strength, kind="stable").tolist()
+        return order
 
     @property
     def circle_text(self) -> str:
-        """The circle of systems in words; '' without one."""
         if self.circle is None:
             return ""
         names = [shown(self.names[system]) for system in self.circle.systems]
@@ -136,16 +108,11 @@ class Ranked:
         beats = ", ".join(
             f"{name} is preferred to {other} in {100 * rate:.0f} %" for name, other, rate in behind
         )
-        what = (
-            f"in a circle: {beats}"
-            if names
-            else "the systems' strengths do not explain the preferences between them"
-        )
-        evenly = (
-            "; every two systems are asked equally often as long as this shows"
-            if self.were_chosen
-            else ""
-        )
+        what = f"in a circle: {beats}"
+        if not names:
+            what = "the systems' strengths do not explain the preferences between them"
+        evenly = "; every two systems are asked equally often as long as this shows"
+        evenly = evenly if self.were_chosen else ""
         return f"{what}. No ranking is right about all couples, and strengths depend on which were asked{evenly}"
 
 
@@ -154,37 +121,40 @@ def ranked_systems(run: RunData) -> Ranked:
     matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]
     answers = run.space.by_pair(run.fold.arms.n).sum(axis=1)[between]
-    votes = np.bincount(matches.system[between].ravel(), np.repeat(answers, 2), len(names)).astype(
-        np.int64
-    )
+    taking_part = matches.system[between].ravel()
+    votes = np.bincount(taking_part, np.repeat(answers, 2), len(names)).astype(np.int64)
+    why = step = ""
     if not names:
-        lacks = "the data does not say which system wrote what"
-        return Ranked(
-            names, votes[:0], why=lacks, step="judge data with columns system_a and system_b"
-        )
-    if not between.any():
-        alone = f"all responses are of one system, {shown(names[0])}"
-        return Ranked(names, votes, why=alone, step="judge responses of another beside them")
-    if len(names) > MOST_SYSTEMS:
-        many = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
-        return Ranked(names, votes, why=many, step="judge fewer of them in one run")
+        why, votes = "the data does not say which system wrote what", votes[:0]
+        step = "judge data with columns system_a and system_b"
+    elif not between.any():
+        why = f"all responses are of one system, {shown(names[0])}"
+        step = "judge responses of another beside them"
+    elif len(names) > MOST_SYSTEMS:
+        why = f"{len(names):,} systems are too many, {MOST_SYSTEMS:,} are the most"
+        step = "judge fewer of them in one run"
+    if why:
+        return Ranked(names, votes, why=why, step=step)
+    # earlier verdicts chose what was compared: errors of a ranking are then larger than they look
+    were_chosen = run.manifest.settings["scheduler"] == DEFAULT and matches.ranks_systems
+    known = preferences_of(run), matches.system
     try:
-        found = run_ranking(run)
+        found = ranking(*known, matches.prompt, len(names), were_chosen=were_chosen)
     except NotConnected as apart:
         parts = [[names[each] for each in part] for part in apart.parts]
         why = f"no chain of comparisons with a preference connects {_in_words(parts)}"
         if all(len(part) == 1 for part in parts):
             why = "no comparison of two systems has a preference: a verdict of every judge in both orders"
         return Ranked(names, votes, parts=parts, why=why, step="more calls ask more comparisons")
-    no_strengths = circle(preferences_of(run), matches.system, len(names))
-    return Ranked(names, votes, found, circle=no_strengths, were_chosen=_were_chosen(run))
+    no_strengths = circle(*known, len(names))
+    return Ranked(names, votes, found, circle=no_strengths, were_chosen=were_chosen)
 
 
 def _in_words(parts: Sequence[Sequence[str]]) -> str:
     """Return the parts of the systems in words: "a, b | c, d and 5 more | e"."""
-    told = []
+    listed = []
     for part in parts[:_NAMED]:
         more = f" and {len(part) - _NAMED:,} more" if len(part) > _NAMED else ""
-        told.append(", ".join(shown(name) for name in part[:_NAMED]) + more)
+        listed.append(", ".join(shown(name) for name in part[:_NAMED]) + more)
     further = [f"{len(parts) - _NAMED:,} parts more"] if len(parts) > _NAMED else []
-    return " | ".join([*told, *further])
+    return " | ".join([*listed, *further])

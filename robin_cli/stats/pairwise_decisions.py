@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums
+from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums, mean
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.rivals import Rivals
 from robin_cli.run.reader import RunData
-from robin_cli.stats.decisions import Certainty, CountsAt
+from robin_cli.stats.decisions import Certainty, CountsAt, Ratings
 from robin_cli.stats.evidence import certified
 from robin_cli.stats.intervals import ALPHA, Part, log_sum_evidence
 from robin_cli.stats.level_counts import LevelCounts
@@ -37,8 +36,8 @@ class Best:
         prompt: number as in :attr:`Matches.prompt`.
         leader: the leading response, as in :attr:`Matches.response`; −1 if no comparison has a preference.
         comparison, side: a comparison with it, and whether it is A (0) or B (1) there.
-        likely_wrong: the chance that another one is preferred to it by more than the margin, see :func:`likely_wrong_bests`.
-        certified: whether it is certified as the best, all prompts together at the error rate; None without --certify.
+        likely_wrong: see :func:`likely_wrong_bests`.
+        certified: whether it is certified, all prompts together at the error rate; None without --certify.
         is_over: whether every decision that can be certified is; False without --certify.
     """
 
@@ -52,12 +51,16 @@ class Best:
 
     @property
     def share_wrong(self) -> float:
-        """The share of the bests that is likely wrong; nan without any."""
         return share_of(self.likely_wrong)
 
 
-def best_responses(rivals: Rivals, arms: Arms, margin: float) -> Best:
-    """Return the best response to each prompt by the preferences so far; ``margin``: ε, a probability."""
+def best_responses(
+    rivals: Rivals, arms: Arms, margin: float, evidence: DuelEvidence | None = None
+) -> Best:
+    """Return the best response to each prompt by the preferences so far.
+
+    ``margin``: ε, a probability. ``evidence``: by all verdicts so far; None without --certify.
+    """
     matches, sums = rivals.matches, arms.copied_sums()
     preference = _preferences(matches, sums)
     leader = _leaders(rivals, preference)
@@ -65,13 +68,17 @@ def best_responses(rivals: Rivals, arms: Arms, margin: float) -> Best:
     is_leader = (rivals.side == leader[:, None, None]) & (rivals.side >= 0)
     place = is_leader.reshape(len(every), -1).argmax(axis=1)
     has_any = np.bincount(rivals.of, ~np.isnan(preference), len(every)) > 0
-    return Best(
+    found = Best(
         prompt=matches.prompt[rivals.rows[:, 0]],
         leader=np.where(has_any, rivals.responses[every, leader], -1),
         comparison=rivals.rows[every, place // 2],
         side=place % 2,
         likely_wrong=likely_wrong_bests(rivals, sums, arms.is_retired, margin),
     )
+    if evidence is None:
+        return found
+    sure = certified(evidence.log[0], evidence.error_rate)
+    return replace(found, certified=sure, is_over=bool((sure | evidence.stuck[0]).all()))
 
 
 def likely_wrong_bests(
@@ -105,100 +112,52 @@ def likely_wrong_bests(
 def _preferences(matches: Matches, sums: Sums) -> FloatArray:
     """Return the preference for A of each comparison, orders and judges with equal weight; nan if one has no verdict."""
     scale = matches.space.scales[0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        points = (sums.total / sums.n - scale.low) / (scale.high - scale.low)
+    points = (mean(sums.n, sums.total) - scale.low) / (scale.high - scale.low)
     return np.asarray(matches.space.by_pair(points).mean(axis=1))
 
 
 def _leaders(rivals: Rivals, preference: FloatArray) -> IntArray:
-    """Return the place of the leader of each prompt."""
     there = rivals.rows >= 0
     of_prompts = np.where(there, preference[np.maximum(rivals.rows, 0)], np.nan)
     return rivals.leaders(of_prompts, np.arange(len(rivals.rows)))
 
 
-class _Lead(NamedTuple):
-    """For some prompts: the leader's place among the responses, ln of the evidence, and what is stuck."""
-
-    leader: IntArray
-    log: FloatArray
-    stuck: NDArray[np.bool_]
-
-
 class DuelEvidence(Certainty):
-    """The evidence for the best response to each prompt of one run.
-
-    Args:
-        error_rate: δ: on average at most this share of what is certified is wrong.
-        margin: ε, a probability.
-    """
+    """The certainty of the best response to each prompt of one run; ``margin``: ε, a probability."""
 
     def __init__(
-        self, matches: Matches, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN
+        self, rivals: Rivals, *, error_rate: float = ALPHA, margin: float = DEFAULT_MARGIN
     ) -> None:
-        self._rivals = rivals = Rivals(matches)
-        self._margin = margin
-        super().__init__(
-            error_rate,
-            rivals.of[matches.space.pair],
-            rivals.members.reshape(len(rivals.members), -1),
-        )
+        self.rivals, self.margin = rivals, margin
+        members = rivals.members.reshape(len(rivals.members), -1)
+        super().__init__(error_rate, rivals.of[rivals.matches.space.pair], members)
 
-    def _update(
-        self,
-        run: IntArray,
-        contest: IntArray,
-        counts_at: CountsAt,
-        sums: Sums,
-        given_up: NDArray[np.bool_],
-    ) -> None:
-        found = self._leads(contest, counts_at, sums.by(itemgetter(0)), given_up[0])
-        self.log[run, contest], self.stuck[run, contest] = found.log, found.stuck
-
-    def outcome(self, arms: Arms, counts: LevelCounts) -> Best:
-        """Return the best response to each prompt, with those that are certified."""
-        every = np.arange(len(self._rivals.members))
-        gone = arms.is_retired
-        found = self._leads(every, lambda _run, arm: counts.of_arms(arm), arms.sums, gone)
-        sure = certified(found.log, self.error_rate)
-        return replace(
-            best_responses(self._rivals, arms, self._margin),
-            certified=sure,
-            is_over=bool((sure | found.stuck).all()),
-        )
-
-    def _leads(
-        self, prompts: IntArray, counts_at: CountsAt, sums: Sums, gone: NDArray[np.bool_]
-    ) -> _Lead:
-        """Return the leader of each of ``prompts``, shape (N,), with the evidence that none is better."""
-        rivals, matches, margin = self._rivals, self._rivals.matches, self._margin
-        side, rows = rivals.side[prompts], rivals.rows[prompts]
+    def _update(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
+        """Test the leader of each prompt against every other response."""
+        rivals, matches, margin = self.rivals, self.rivals.matches, self.margin
+        side, rows, count = rivals.side[contest], rivals.rows[contest], rivals.count[contest]
         there = rows >= 0
+        sums, given_up = ratings.sums.by(itemgetter(0)), ratings.given_up[0]
         preference = np.where(there, _preferences(matches, sums)[rows], np.nan)
-        leader = rivals.leaders(preference, prompts)
-        is_a = np.asarray(there & (side[..., 0] == leader[:, None]))
-        is_b = np.asarray(there & (side[..., 1] == leader[:, None]))
+        leader = rivals.leaders(preference, contest)
+        is_a, is_b = (there & (side[..., which] == leader[:, None]) for which in (0, 1))
         row, place = np.nonzero(is_a | is_b)
-        ahead = np.where(is_a, preference - 0.5, 0.5 - preference)
-        least = np.full(len(prompts), np.inf)
-        np.minimum.at(least, row, np.where(np.isnan(ahead[row, place]), -np.inf, ahead[row, place]))
-        needed = self.needed
-        found = np.full(len(row), -np.inf)
-        hopeful = np.flatnonzero(least[row] > -margin)
+        ahead = np.where(is_a, preference - 0.5, 0.5 - preference)[row, place]
+        least = np.full(len(contest), np.inf)
+        np.minimum.at(least, row, np.where(np.isnan(ahead), -np.inf, ahead))
+        found, hopeful = np.full(len(row), -np.inf), least[row] > -margin
+        comparison = rows[row, place]
         found[hopeful] = self._evidence(
-            rows[row, place][hopeful], is_b[row, place][hopeful], counts_at
+            comparison[hopeful], is_b[row, place][hopeful], ratings.counts_at
         )
-        count = rivals.count[prompts]
-        log = np.full(len(prompts), np.inf)
+        log, log_count = np.full(len(contest), np.inf), np.log(np.maximum(count, 1))
         np.minimum.at(log, row, found)
-        log -= np.where(count > 2, np.log(np.maximum(count, 1)), 0.0)
-        missing = rivals.missing[prompts, leader] > 0
-        log[missing] = -np.inf
-        given_up = np.asarray(matches.space.by_pair(gone).any(axis=1))
-        lost = given_up[rows[row, place]] & (found - np.log(np.maximum(count, 1))[row] < needed)
-        stuck = missing.copy()
-        np.logical_or.at(stuck, row, lost)
-        return _Lead(leader, log, stuck)
+        log -= np.where(count > 2, log_count, 0.0)
+        stuck = rivals.missing[contest, leader] > 0
+        log[stuck] = -np.inf
+        is_gone = np.asarray(matches.space.by_pair(given_up).any(axis=1))[comparison]
+        np.logical_or.at(stuck, row, is_gone & (found - log_count[row] < self.needed))
+        self.log[run, contest], self.stuck[run, contest] = log, stuck
 
     def _evidence(
         self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt
@@ -206,25 +165,24 @@ class DuelEvidence(Certainty):
         """Return ln of the evidence that A of each comparison, or B, is preferred in more than ½ − ε."""
         if not len(comparison):
             return np.zeros(0)
-        space = self._rivals.matches.space
+        space, parts = self.rivals.matches.space, []
         arms = space.by_pair(np.arange(len(space)))[comparison]
-        alone = np.zeros(len(arms), dtype=np.int64)
-        parts = []
         for column in arms.T:
-            levels = counts_at(alone, column)
-            parts.append(
-                Part(
-                    np.where(is_b[:, None], levels[:, ::-1], levels), 0.0, 1.0, 1.0 / arms.shape[1]
-                )
-            )
-        return log_sum_evidence(parts, 0.5 - self._margin, enough=self.needed)
+            levels = counts_at(np.zeros_like(column), column)
+            levels = np.where(is_b[:, None], levels[:, ::-1], levels)
+            parts.append(Part(levels, 0.0, 1.0, 1.0 / arms.shape[1]))
+        return log_sum_evidence(parts, 0.5 - self.margin, enough=self.needed)
 
 
 def run_best(run: RunData) -> Best:
-    """Return the best responses of a pairwise run made with --decide best."""
-    own = run.manifest.own_settings
-    margin = DEFAULT_MARGIN if own["margin"] is None else float(own["margin"])
-    if not own["certify"]:
-        return best_responses(Rivals(run.matches), run.fold.arms, margin)
-    evidence = DuelEvidence(run.matches, error_rate=own["error_rate"], margin=margin)
-    return evidence.outcome(run.fold.arms, LevelCounts.of(run))
+    settings, rivals, arms, evidence = (
+        run.manifest.own_settings,
+        Rivals(run.matches),
+        run.fold.arms,
+        None,
+    )
+    margin = DEFAULT_MARGIN if settings["margin"] is None else float(settings["margin"])
+    if settings["certify"]:
+        evidence = DuelEvidence(rivals, error_rate=settings["error_rate"], margin=margin)
+        evidence.of_run(LevelCounts.of(run), arms)
+    return best_responses(rivals, arms, margin, evidence)

@@ -6,6 +6,13 @@ Strengths are those of :mod:`robin_cli.stats.strengths`. Rates of two systems ar
 A system's ranks are those that tests of its differences from all others leave, with Holm's correction over these (Mogstad,
 Romano, Shaikh and Wilhelm, "Inference for ranks with applications to mobility across neighbourhoods and academic achievement
 across countries", Review of Economic Studies 91, 2024).
+
+The order effect is how much more often a response is preferred because the judge reads it first. A comparison's effect is
+half of A's points with A first less those with B first, in units of probability, −½ to ½: at +0.3 a judge prefers the first
+of two equals in 80 %. A judge's effect is the mean over the comparisons with ratings in both orders, each counted once,
+however often it was asked; the responses are the same in both orders, so their quality cancels. Few such values are −½, 0
+or ½, or a quarter, and Student's t is too sure for these. With prompts that are judged nearly always for the first response,
+the interval holds the truth in 89 % of cases at 20 prompts, in 42 % at 5 (benchmarks/rankings.py).
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ from robin_cli.policies.bradley_terry import chance, of_differences, win_chances
 from robin_cli.stats.clustered import clusters_of, probability_beyond, quick_mean_bounds
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.moderated import chance_below, likely_half_widths
-from robin_cli.stats.paired import holm_by_row
+from robin_cli.stats.paired import holm
 from robin_cli.stats.strengths import ENDLESS, Errors, Votes, estimated, votes_of
 
 _EQUAL = 1e-9
@@ -31,11 +38,8 @@ _EQUAL = 1e-9
 class WinRates:
     """How often each of k systems is preferred to each other: shape (k, k) each, nan for two never compared.
 
-    Attributes:
-        rate: the mean preference for the row's system, each comparison counted once.
-        ci_low, ci_high: 1 − α interval for prompts like these, each for itself.
-        n: comparisons.
-        n_prompts: their prompts.
+    ``rate``: the mean preference for the row's system, each comparison counted once, with its 1 − α interval for prompts like
+    these. ``n``, ``n_prompts``: comparisons and their prompts.
     """
 
     rate: FloatArray
@@ -121,10 +125,19 @@ def ranking(
     low, high = strength - half, strength + half
     win_rate, win_low, win_high = _overall(strength, errors, alpha)
     if systems == 2:  # the model adds nothing to the votes
-        p[:], (win_rate, win_low, win_high) = _of_two(votes, rates([0, 1]))
-        low, high = (0.5 * _log_odds(each) for each in (win_low, win_high))
+        of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
+        p[:], of_two = probability_beyond(of_first, 0.0, 1.0, at=0.5), rates([0, 1])
+        win_rate, win_low, win_high = (
+            np.array([each[0, 1], each[1, 0]])
+            for each in (of_two.rate, of_two.ci_low, of_two.ci_high)
+        )
+        with np.errstate(divide="ignore"):
+            low, high = (
+                0.5 * np.clip(np.log(each) - np.log1p(-each), -ENDLESS, ENDLESS)
+                for each in (win_low, win_high)
+            )
     np.fill_diagonal(p, np.nan)
-    differs = holm_by_row(p) < alpha
+    differs = holm(p) < alpha
     return Ranking(
         strength,
         low,
@@ -143,15 +156,6 @@ def ranking(
         n_prompts=votes.prompts,
         is_bounded=errors.is_bounded,
     )
-
-
-def _of_two(votes: Votes, rates: WinRates) -> tuple[float, list[FloatArray]]:
-    """Return p of two systems, and the win rate of each with its ends."""
-    of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
-    of_each = [
-        np.array([each[0, 1], each[1, 0]]) for each in (rates.rate, rates.ci_low, rates.ci_high)
-    ]
-    return probability_beyond(of_first, 0.0, 1.0, at=0.5), of_each
 
 
 def _overall(
@@ -174,32 +178,74 @@ def _overall(
         return rate, chance(odds - half), chance(odds + half)
 
 
-def _log_odds(rate: FloatArray) -> FloatArray:
-    """Return the log odds of a rate; ENDLESS for infinite ones."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.clip(np.log(rate) - np.log1p(-rate), -ENDLESS, ENDLESS))
-
-
 def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:
     """Return the mean preference of every two of the systems ``among`` that were compared."""
     k = len(among)
     place = np.full(votes.systems, -1)
     place[list(among)] = np.arange(k)
-    votes = votes.at(np.flatnonzero((place[votes.a] >= 0) & (place[votes.b] >= 0)))
-    a, b = place[votes.a], place[votes.b]
+    both = (place[votes.a] >= 0) & (place[votes.b] >= 0)
+    a, b, prompt = place[votes.a][both], place[votes.b][both], votes.prompt[both]
     rate, low, high = np.full((3, k, k), np.nan)
     n, prompts = np.zeros((2, k, k), dtype=np.int64)
-    y = np.where(a > b, 1.0 - votes.y, votes.y)
+    y = np.where(a > b, 1.0 - votes.y[both], votes.y[both])
     couple = np.minimum(a, b) * k + np.maximum(a, b)
     order = np.argsort(couple, kind="stable")
     couples, starts = np.unique(couple[order], return_index=True)
     for (i, j), rows in zip(
         np.stack(np.divmod(couples, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True
     ):
-        clusters = clusters_of(y[rows], votes.prompt[rows])
+        clusters = clusters_of(y[rows], prompt[rows])
         rate[i, j], count = clusters.mean, int(clusters.times.sum())
         low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=alpha)
         rate[j, i], low[j, i], high[j, i] = 1.0 - rate[i, j], 1.0 - high[i, j], 1.0 - low[i, j]
         n[i, j] = n[j, i] = len(rows)
         prompts[i, j] = prompts[j, i] = count
     return WinRates(rate, low, high, n, prompts)
+
+
+_MOST_EFFECT = 0.5
+"""The largest possible effect: the first is always preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEffect:
+    """The effect of the order on one judge; nan if no comparison has ratings in both orders.
+
+    Attributes:
+        effect: in units of probability; positive if the first place helps; with its 1 − α interval over prompts like these.
+        n, n_prompts: comparisons with ratings in both orders, and their prompts.
+    """
+
+    effect: float
+    ci_low: float
+    ci_high: float
+    n: int
+    n_prompts: int
+
+
+def effects_of(means: FloatArray) -> FloatArray:
+    """Return the order effect on each comparison, shape (C, J); nan without ratings in both orders.
+
+    ``means``: points of A over the scale's width, A first and B first, of each judge, shape (C, 2, J); nan without ratings.
+    """
+    return np.asarray(0.5 * (means[:, 0] - means[:, 1]))
+
+
+def order_effects(
+    means: FloatArray, prompt: IntArray, *, alpha: float = ALPHA
+) -> list[OrderEffect]:
+    """Return the effect of the order on each judge.
+
+    ``means``: as for :func:`effects_of`. ``prompt``: of each comparison, any numbers, shape (C,).
+    """
+    return [_mean_effect(each, prompt, alpha) for each in effects_of(means).T]
+
+
+def _mean_effect(effect: FloatArray, prompt: IntArray, alpha: float) -> OrderEffect:
+    known = ~np.isnan(effect)
+    effect, prompt = effect[known], prompt[known]
+    if not len(effect):
+        return OrderEffect(np.nan, np.nan, np.nan, 0, 0)
+    clusters = clusters_of(effect, prompt)
+    low, high = quick_mean_bounds(clusters, -_MOST_EFFECT, _MOST_EFFECT, alpha=alpha)
+    return OrderEffect(clusters.mean, low, high, len(effect), int(clusters.times.sum()))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isinf
-from typing import Literal
+from typing import Literal, get_args
 
 from robin_cli.model.decision import MARGIN, RELATIONS, SCORE, Criterion, attribute_named, number_in
 from robin_cli.model.errors import InputError, did_you_mean, shown
@@ -15,14 +15,24 @@ from robin_cli.model.records import Ends, Scale
 
 Kind = Literal["mean", "share", "all", "compare"]
 
-KINDS: dict[str, Kind] = {"mean": "mean", "share": "share", "all": "all", "compare": "compare"}
-
 FORMS = "mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE, all(NAME>=NUMBER) or compare(A,B)>=NUMBER"
 
 _HEAD = re.compile(r"\s*(?P<kind>\w*)\s*(?P<bracket>\(?)")
 _RELATION = r"(?P<relation>>=|<=|==|!=|=|>|<)\s*(?P<number>\S+)\s*\Z"
-_INNER = re.compile(r"\s*(?P<name>.*?)\s*" + _RELATION, re.DOTALL)
-_OUTER = re.compile(r"\s*" + _RELATION)
+_INSIDE = re.compile(r"\s*(?P<name>.*?)\s*" + _RELATION, re.DOTALL)
+_BEHIND = re.compile(r"\s*" + _RELATION)
+_SPACES = re.compile(r"\s*")
+
+_STEPS = {
+    "mean": "behind the bracket write >=NUMBER, as in mean(score)>=3",
+    "compare": "behind the bracket write >=NUMBER, as in compare(A,B)>=0",
+    "share": "inside the brackets write NAME>=NUMBER, as in share(score>=3)",
+    "all": "inside the brackets write NAME>=NUMBER, as in all(score>=3)",
+}
+"""What to write where a kind's threshold is missing."""
+
+Where = Callable[[int], str]
+"""Return the flag, its text and the character at a position: how errors begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +55,20 @@ class Requirement:
 
     @property
     def attribute(self) -> str:
-        """The attribute whose scores are required."""
         return self.criterion.attribute
 
     def __str__(self) -> str:
-        each = self.criterion
+        threshold = f"{self.criterion.relation}{self.criterion.threshold:g}"
         if self.kind == "mean":
-            return f"mean({each.attribute}){each.relation}{each.threshold:g}"
+            return f"mean({self.attribute}){threshold}"
         if self.kind == "compare":
-            names = ",".join(map(_quoted, (*self.systems, each.attribute)))
-            return f"compare({names}){each.relation}{each.threshold:g}"
-        return f"{self.kind}({each})" + (
-            f"{self.relation}{self.share:g}" if self.kind == "share" else ""
-        )
+            return f"compare({','.join(map(_quoted, (*self.systems, self.attribute)))}){threshold}"
+        share = f"{self.relation}{self.share:g}" if self.kind == "share" else ""
+        return f"{self.kind}({self.criterion}){share}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"()') else name
 
 
 def requirement_of(
@@ -78,166 +89,124 @@ def requirement_of(
             share that is not between 0 and 1; a margin that leaves nothing to decide.
     """
     flag = f'--require "{shown(text, 80)}"'
-    kind, start = _head(text, flag)
+
+    def where(at: int) -> str:
+        return f"{flag}: at character {at + 1}"
+
+    kind, start = _head(text, where)
     end = text.rfind(")")
     if end < start:
-        raise InputError(f'{flag}: at character {len(text) + 1}: a ")" is missing; write {FORMS}')
-    inside, behind = text[start:end], text[end + 1 :]
-    if kind == "mean":
-        outer = _compared(
-            _OUTER, behind, end + 1, flag, "behind the bracket write >=NUMBER, as in mean(score)>=3"
-        )
-        return Requirement(
-            kind, _criterion(inside, outer, start, end + 1, flag, attributes, scales)
-        )
+        raise InputError(f'{where(len(text))}: a ")" is missing; write {FORMS}')
+    behind, systems = (end + 1, len(text)), tuple[str, ...]()
+    if kind in {"share", "all"}:
+        compared = _compared(_INSIDE, text, (start, end), where, _STEPS[kind])
+        name, name_at = compared["name"], compared.start("name")
+    else:
+        compared = _compared(_BEHIND, text, behind, where, _STEPS[kind])
+        name, name_at = text[start:end].strip(), _past_spaces(text, start, end)
     if kind == "compare":
-        outer = _compared(
-            _OUTER,
-            behind,
-            end + 1,
-            flag,
-            "behind the bracket write >=NUMBER, as in compare(A,B)>=0",
-        )
-        systems, name = _systems(inside, start + 1, flag, attributes)
-        criterion = _criterion(
-            name, outer, start, end + 1, flag, attributes, scales, is_difference=True
-        )
-        return Requirement(kind, criterion, systems=systems)
-    inner = _compared(
-        _INNER,
-        inside,
-        start,
-        flag,
-        f"inside the brackets write NAME>=NUMBER, as in {kind}(score>=3)",
-    )
-    criterion = _criterion(
-        inner["name"], inner, start + inner.start("name"), start, flag, attributes, scales
-    )
+        systems, name = _systems(text[start:end], where(start), attributes)
+        name_at = start
+    if not name:
+        raise InputError(f"{where(name_at)}: which attribute? Name it, or {SCORE} for the only one")
+    attribute = attribute_named(name, attributes, where(name_at))
+    scale = scales[list(attributes).index(attribute)]
+    threshold_at = where(compared.start("number"))
+    threshold = number_in(compared["number"], threshold_at)
+    _check_threshold(kind, attribute, threshold, scale, threshold_at)
+    criterion = Criterion(attribute, compared["relation"], threshold)
     if kind == "all":
-        if behind.strip():
-            place = end + 2 + len(behind) - len(behind.lstrip())
+        if (place := _past_spaces(text, *behind)) < len(text):
             raise InputError(
-                f'{flag}: at character {place}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
+                f'{where(place)}: nothing belongs behind "all(…)"; leave it out, or ask share(…)'
             )
-        scale = scales[list(attributes).index(criterion.attribute)]
         if isinf(scale.high):
             raise InputError(
-                f"{flag}: needs the scale of {criterion.attribute}, which the file does not say; name it with --scale LOW-HIGH"
+                f"{flag}: needs the scale of {attribute}, which the file does not say; name it with --scale LOW-HIGH"
             )
         return Requirement(kind, criterion, _margin(margin, criterion, scale))
-    outer = _compared(
-        _OUTER,
-        behind,
-        end + 1,
-        flag,
-        "behind the bracket write >=SHARE, as in share(score>=3)>=0.9",
-    )
-    share = _share(outer, end + 1, flag, criterion)
-    return Requirement(kind, criterion, relation=outer["relation"], share=share)
+    if kind == "share":
+        step = "behind the bracket write >=SHARE, as in share(score>=3)>=0.9"
+        outer = _compared(_BEHIND, text, behind, where, step)
+        share = _share(outer["number"], where(outer.start("number")), criterion)
+        return Requirement(kind, criterion, relation=outer["relation"], share=share)
+    return Requirement(kind, criterion, systems=systems)
 
 
-def _head(text: str, flag: str) -> tuple[Kind, int]:
+def _past_spaces(text: str, start: int, end: int) -> int:
+    """Return the position of the first character between that is no space, or ``end``."""
+    spaces = _SPACES.match(text, start, end)
+    return end if spaces is None else spaces.end()
+
+
+def _head(text: str, where: Where) -> tuple[Kind, int]:
     """Return the kind, and the position behind the opening bracket."""
     head = _HEAD.match(text)
-    word = head["kind"] if head else ""
-    place = 1 + (head.start("kind") if head else 0)
-    if word not in KINDS:
-        near = did_you_mean(word, KINDS) if head and head["bracket"] else ""
-        what = (
-            f'"{shown(word)}" is none of {", ".join(KINDS)}{near}'
-            if word
-            else "a requirement begins with its kind"
-        )
-        raise InputError(f"{flag}: at character {place}: {what}; write {FORMS}")
-    if head is None or not head["bracket"]:
+    assert head is not None  # noqa: S101  # it matches any text
+    word, kinds = head["kind"], get_args(Kind)
+    if word not in kinds:
+        near = did_you_mean(word, kinds) if head["bracket"] else ""
+        what = f'"{shown(word)}" is none of {", ".join(kinds)}{near}'
         raise InputError(
-            f'{flag}: at character {place + len(word)}: a "(" belongs here; write {FORMS}'
+            f"{where(head.start('kind'))}: {what if word else 'a requirement begins with its kind'}; write {FORMS}"
         )
-    return KINDS[word], head.end()
+    if not head["bracket"]:
+        raise InputError(f'{where(head.end("kind"))}: a "(" belongs here; write {FORMS}')
+    return kinds[kinds.index(word)], head.end()
 
 
 def _compared(
-    pattern: re.Pattern[str], text: str, offset: int, flag: str, step: str
+    pattern: re.Pattern[str], text: str, part: tuple[int, int], where: Where, step: str
 ) -> re.Match[str]:
-    """Match relation and number, and a name if ``pattern`` has one; ``offset``: characters before ``text``."""
-    match = pattern.match(text)
+    """Match relation and number, and a name if ``pattern`` has one, between the positions ``part`` of ``text``."""
+    match = pattern.match(text, *part)
     if match is None:
-        place = offset + 1 + len(text) - len(text.lstrip())
-        raise InputError(f"{flag}: at character {place}: {step}")
+        raise InputError(f"{where(_past_spaces(text, *part))}: {step}")
     if match["relation"] not in RELATIONS:
-        place = offset + 1 + match.start("relation")
         raise InputError(
-            f'{flag}: at character {place}: "{match["relation"]}" is no requirement that ratings could settle; '
+            f'{where(match.start("relation"))}: "{match["relation"]}" is no requirement that ratings could settle; '
             f"write one of {' '.join(RELATIONS)}"
         )
     return match
 
 
-def _criterion(
-    name: str,
-    compared: re.Match[str],
-    name_at: int,
-    compared_at: int,
-    flag: str,
-    attributes: Sequence[str],
-    scales: Sequence[Scale | Ends],
-    *,
-    is_difference: bool = False,
-) -> Criterion:
-    """Return the threshold for ``name``, or for a difference of it; ``…_at``: characters before either part."""
-    place = name_at + 1 + len(name) - len(name.lstrip())
-    name = name.strip()
-    if not name:
-        raise InputError(
-            f"{flag}: at character {place}: which attribute? Name it, or {SCORE} for the only one"
-        )
-    attribute = attribute_named(name, attributes, f"{flag}: at character {place}")
-    where = f"{flag}: at character {compared_at + 1 + compared.start('number')}"
-    threshold = number_in(compared["number"], where)
-    scale = scales[list(attributes).index(attribute)]
+def _check_threshold(
+    kind: Kind, attribute: str, threshold: float, scale: Scale | Ends, where: str
+) -> None:
+    """Raise InputError for a threshold that every mean of the scale meets, or none."""
     reach = scale.high - scale.low
-    if is_difference and not -reach < threshold < reach:
+    if kind == "compare" and not -reach < threshold < reach:
         raise InputError(
             f"{where}: no two means on the scale {scale} of {attribute} differ by {threshold:g}, so nothing would be left to "
             "decide"
         )
-    if not is_difference and not scale.low < threshold < scale.high:
+    if kind != "compare" and not scale.low < threshold < scale.high:
         raise InputError(
             f"{where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}, so nothing would be left "
             "to decide"
         )
-    return Criterion(attribute, compared["relation"], threshold)
 
 
-def _systems(
-    inside: str, place: int, flag: str, attributes: Sequence[str]
-) -> tuple[tuple[str, str], str]:
-    """Return the two systems of a comparison, and the attribute; ``place``: the character at which they begin."""
+def _systems(inside: str, where: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:
     try:
         names = [name.strip() for name in next(csv.reader([inside], skipinitialspace=True), [])]
     except csv.Error:  # a line break
         names = []
     if len(names) not in {2, 3} or not all(names) or names[0] == names[1]:
         raise InputError(
-            f"{flag}: at character {place}: inside the brackets name two systems, as in compare(new,old), and with several "
+            f"{where}: inside the brackets name two systems, as in compare(new,old), and with several "
             'attributes which one, compare(new,old,helpfulness); a name with a comma in it in "quotation marks"'
         )
     if len(names) == 2 and len(attributes) > 1:
         raise InputError(
-            f"{flag}: at character {place}: of which attribute ({', '.join(attributes)})? Name it behind the systems, as in "
+            f"{where}: of which attribute ({', '.join(attributes)})? Name it behind the systems, as in "
             f"compare(new,old,{attributes[0]})"
         )
     return (names[0], names[1]), names[2] if len(names) == 3 else SCORE
 
 
-def _quoted(name: str) -> str:
-    """Return ``name`` as it stands in a comparison."""
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"()') else name
-
-
-def _share(compared: re.Match[str], offset: int, flag: str, criterion: Criterion) -> float:
-    where = f"{flag}: at character {offset + 1 + compared.start('number')}"
-    share = number_in(compared["number"], where)
+def _share(number: str, where: str, criterion: Criterion) -> float:
+    share = number_in(number, where)
     if share == 1:
         raise InputError(
             f"{where}: no sample shows a share of 1 of all there are; ask all({criterion}), of this run's own pairs"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.model.arms import FloatArray, IntArray, Sums
+from robin_cli.model.arms import FloatArray, IntArray, Sums, mean
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.second_opinion import Opinions, opinions_of, pooled
@@ -20,8 +20,7 @@ class RowScores(NamedTuple):
 
     Attributes:
         score: nan for none: a rater gave no rating, or no judge did where judges give second opinions.
-        error: the error variance of the score.
-        parts: those of its raters' means in it, shape (…, rows, raters).
+        error: the error variance of the score; ``parts``: those of its raters' means in it, shape (…, rows, raters).
         freedoms: the degrees of freedom of each of these.
     """
 
@@ -36,11 +35,7 @@ class RowScores(NamedTuple):
         return freedom_of_sum(self.parts, self.freedoms)
 
     def half_widths(self, of: IntArray, less: IntArray, *, alpha: float) -> FloatArray:
-        """Return the half widths of intervals of differences of two scores; for one run.
-
-        Args:
-            of, less: rows, shape (N,) each.
-        """
+        """Return the half widths of intervals of the scores of rows ``of`` less those of ``less``; for one run."""
         parts, freedoms = (
             np.concatenate([each[of], each[less]], axis=1) for each in (self.parts, self.freedoms)
         )
@@ -65,8 +60,7 @@ def row_scores(
     """
     arms = space.by_rater(np.arange(len(space))) if arms is None else arms
     found = moderated(space, sums, prior)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = (sums.total / sums.n)[..., arms]
+    means = mean(sums.n, sums.total)[..., arms]
     noise, freedoms = found.error_variance[..., arms], found.freedom[..., arms]
     if pooling is None or arms.shape[1] == 1:
         parts = noise / arms.shape[1] ** 2
@@ -82,16 +76,14 @@ def row_scores(
 
 def judge_scores(task: Task, sums: Sums) -> FloatArray:
     """Return each judge's own mean less its offset, shape (rows, judges); nan without a rating."""
-    space = task.space
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return space.by_rater(sums.total / sums.n - _opinions(task, sums).offset[space.kind])
+    offset = _opinions(task, sums).offset[task.space.kind]
+    return task.space.by_rater(mean(sums.n, sums.total) - offset)
 
 
 def endless_scores(task: Task, sums: Sums, means: FloatArray) -> FloatArray:
     """Return the scores after endless calls of all judges, who differ as ``sums`` say; shape (…, rows).
 
-    Args:
-        means: the true means of all arms, shape (…, K).
+    ``means``: the true means of all arms, shape (…, K).
     """
     space = task.space
     offset, between, means = (

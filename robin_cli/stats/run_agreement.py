@@ -10,22 +10,23 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.data.given_labels import GivenLabels, Label
+from robin_cli.data.given_labels import GivenLabels
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.run.reader import RunData
 from robin_cli.stats.agreement import (
     Agreement,
+    Level,
     agreement,
     among,
+    calibration,
     off_scale,
     refusal,
     reliability,
 )
-from robin_cli.stats.calibration import Level, calibration
 from robin_cli.stats.run_labels import people_of
-from robin_cli.stats.scores import Scores, told_scores
+from robin_cli.stats.scores import Scores, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,11 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Subject:
-    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``.
+    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``. Columns: shape (rows,).
 
     Attributes:
         people: people's rating of each pair, shape (pairs,); nan for none.
-        scale: of the scores.
-        unit: points of this scale for each of the ratings'.
+        scale: of the scores; ``unit``: its points for each of the ratings'.
         of_two: whether the scores are preferences.
     """
 
@@ -56,7 +56,6 @@ class Subject:
     of_two: bool
 
     def column(self, name: str) -> FloatArray:
-        """Return a column of the table, shape (rows,)."""
         return self.table.numbers(name)[self.mine]
 
     @property
@@ -66,17 +65,14 @@ class Subject:
 
     @property
     def human(self) -> FloatArray:
-        """Human ratings, nan for none."""
         return self.people[self._pair]
 
     @property
     def pair_ids(self) -> list[str]:
-        """The id of each row's pair."""
         return [self.run.pair_ids[pair] for pair in self._pair.tolist()]
 
     @property
     def prompt(self) -> IntArray:
-        """Number of each row's prompt."""
         return self.run.prompts[self._pair]
 
     @property
@@ -93,7 +89,7 @@ class Subject:
 
 def all_scores(run: RunData, scores: Scores) -> list[Scores]:
     """Return the ``scores`` of ``run``, and for a panel also those of each judge."""
-    return [scores] if len(run.space.judges) == 1 else [scores, told_scores(run, by_judge=True)]
+    return [scores] if len(run.space.judges) == 1 else [scores, score(run, by_judge=True)]
 
 
 def agreements(
@@ -101,9 +97,7 @@ def agreements(
 ) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with the human ratings, by attribute (and judge); only for those with some.
 
-    Args:
-        given: people's labels, in place of the human ratings of the data.
-        rounds: as for :func:`~robin_cli.stats.agreement.agreement`.
+    ``given``: people's labels, in place of the human ratings of the data. ``rounds``: as for :func:`agreement`.
     """
     return {
         name: agreement(
@@ -121,7 +115,12 @@ def agreements_among(
     by_judge, raters = tables[-1], dict[str, FloatArray]()
     for place, name in enumerate(run.manifest.attributes):
         labels = {} if given is None else given.by_labeller.get(name, {})
-        raters[f"{name} · people"] = _by_labeller(run, labels)
+        people = sorted({labeller for of_pair in labels.values() for labeller in of_pair})
+        of_people = np.full((len(run.pair_ids), len(people)), np.nan)
+        for row, pair_id in enumerate(run.pair_ids) if len(people) > 1 else ():
+            for labeller, label in labels.get(pair_id, {}).items():
+                of_people[row, people.index(labeller)] = label.value
+        raters[f"{name} · people"] = of_people
         mine = run.space.attribute[by_judge.arm] == place
         raters[f"{name} · judges"] = run.space.by_pair(by_judge.numbers("score")[mine])
     of_two = run.manifest.kind.score_scale is not None
@@ -130,16 +129,6 @@ def agreements_among(
         for name, values in raters.items()
         if values.shape[1] > 1
     }
-
-
-def _by_labeller(run: RunData, labels: Mapping[str, Mapping[str, Label]]) -> FloatArray:
-    """Return the labels of several people, shape (pairs, people), nan for none."""
-    people = sorted({labeller for of_pair in labels.values() for labeller in of_pair})
-    values = np.full((len(run.pair_ids), len(people)), np.nan)
-    for row, pair_id in enumerate(run.pair_ids) if len(people) > 1 else ():
-        for labeller, label in labels.get(pair_id, {}).items():
-            values[row, people.index(labeller)] = label.value
-    return values
 
 
 def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
@@ -175,11 +164,11 @@ def subjects(
     run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None
 ) -> Iterator[tuple[str, Subject]]:
     """Yield the name and the rows of each attribute (and judge) of ``tables``; ``given``: people's labels."""
-    space, told = run.space, run.manifest.score_scales
+    space, scales = run.space, run.manifest.score_scales
     people = [people_of(run, name, given) for name in space.attributes]
     units = [
-        (mine.high - mine.low) / (own.high - own.low)
-        for mine, own in zip(told, space.scales, strict=True)
+        (mine.high - mine.low) / (stored.high - stored.low)
+        for mine, stored in zip(scales, space.scales, strict=True)
     ]
     of_two = run.manifest.kind.score_scale is not None
     for scores in tables:
@@ -191,18 +180,14 @@ def subjects(
             mine = (attribute == place) & ((judge == number) | (not about))
             yield (
                 f"{name}{about}",
-                Subject(run, scores, mine, people[place], told[place], units[place], of_two),
+                Subject(run, scores, mine, people[place], scales[place], units[place], of_two),
             )
 
 
 def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:
-    """Report the attributes without a calibration, with the reasons.
+    """Report the attributes without a calibration, with the reasons; InputError if there is none at all.
 
-    Args:
-        whys: by attribute (and judge) with human ratings, '' for those with a calibration.
-
-    Raises:
-        InputError: there is none at all, without human ratings or because all are off the scale.
+    ``whys``: by attribute (and judge) with human ratings, '' for those with a calibration.
     """
     named = ",".join(f"{attribute}=NAME" for attribute in run.manifest.attributes)
     if not whys:

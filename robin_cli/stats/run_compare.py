@@ -22,7 +22,7 @@ from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.labelled import Corrected, corrected
 from robin_cli.stats.paired import ENOUGH_FOR_RARE, Difference, Responses, differences
 from robin_cli.stats.run_labels import Labels, labels_of
-from robin_cli.stats.scores import told_scores
+from robin_cli.stats.scores import score
 from robin_cli.stats.summaries import PairMeans, pair_means
 
 Notify = Callable[[str], None]
@@ -47,8 +47,7 @@ class Compared:
         means: the scores behind the last attribute's means, of each run.
         has_labels: whether people's labels were given, usable or not.
         is_robust: whether all intervals are widened.
-        n_shared: responses in more than one of the runs.
-        is_same: whether every run has the same responses.
+        n_shared: responses in more than one of the runs; ``is_same``: whether every run has the same responses.
     """
 
     who: Who
@@ -65,7 +64,6 @@ class Compared:
 
     @property
     def systems(self) -> Sequence[str]:
-        """Their names."""
         return self.who.systems
 
     @property
@@ -117,16 +115,13 @@ def compared(
             raise InputError(f"{runs[-1].name}: is named twice; name another run to compare with")
         check_alike(runs, notify)
     who = _who(runs, notify, by=by, match=match, only=only)
-    shared = [
-        name
-        for name in runs[0].manifest.attributes
-        if all(name in run.manifest.attributes for run in runs)
-    ]
-    if others := {name for run in runs for name in run.manifest.attributes} - {*shared}:
+    names = [run.manifest.attributes for run in runs]
+    shared = [name for name in names[0] if all(name in each for each in names)]
+    if others := {name for each in names for name in each} - {*shared}:
         notify(
             f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out"
         )
-    labels, tables = [labels_of(run, given) for run in runs], [told_scores(run) for run in runs]
+    labels, tables = [labels_of(run, given) for run in runs], [score(run) for run in runs]
     responses, found, people, known = {}, {}, {}, list[PairMeans]()
     for name in shared:
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
@@ -140,21 +135,20 @@ def compared(
         differing = differences(responses[name], len(who.systems), is_robust=is_robust)
         if any(each.is_final for each in known):
             differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
-        people[name] = _corrected(
-            responses[name], [each[name] for each in labels], is_there, differing
-        )
+        of_name = [each[name] for each in labels]
+        people[name] = _corrected(responses[name], of_name, is_there, differing)
         found[name] = differing
-        for why in dict.fromkeys(each[name].why for each in labels if each[name].why):
+        for why in dict.fromkeys(each.why for each in of_name if each.why):
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
-    told = Compared(
+    result = Compared(
         who, runs, responses, found, people, match, known, given is not None, is_robust, *several
     )
-    _say_what_is_unseen(told, notify)
+    _say_what_is_unseen(result, notify)
     if not as_they_are:
-        _check_enough(told, notify)
-        _say_what_is_odd(told, notify)
-    return told
+        _check_enough(result, notify)
+        _say_what_is_odd(result, notify)
+    return result
 
 
 @dataclass(frozen=True)
@@ -162,10 +156,8 @@ class Who:
     """The systems, and the prompt of each of their responses.
 
     Attributes:
-        systems: their names.
         by: the column that names the systems; None if each is a run.
-        system: number of each pair's system, the runs one after another, shape (pairs,); −1 for none.
-        prompt: number of each pair's prompt, shape (pairs,); −1 for none.
+        system, prompt: numbers of each pair's system and prompt, the runs one after another, shape (pairs,); −1 for none.
         prompts: the names of the prompts, by number: texts, or values of ``match``.
     """
 
@@ -177,7 +169,6 @@ class Who:
 
     @property
     def is_used(self) -> NDArray[np.bool_]:
-        """Whether each pair has a system and a prompt."""
         return (self.prompt >= 0) & (self.system >= 0)
 
 
@@ -196,7 +187,11 @@ def _who(
         raise InputError(
             f"{runs[0].name}: is one run; name a second one, or the column that names the systems, with --by"
         )
-    prompt, names = _prompts(runs, match)
+    prompt, names = (
+        read_prompts([run.path for run in runs])
+        if match is None
+        else _numbered([value for run in runs for value in run.column(match)])
+    )
     systems, system = _systems(runs, by, only)
     for column, places in ((match, prompt), (None if only else by, system)):
         if column is not None and (without := int((places < 0).sum())):
@@ -216,18 +211,21 @@ def _responses(
     is_there: NDArray[np.bool_],
     who: Who,
 ) -> Responses:
-    """Return the responses of all runs that have a score."""
-    manifest = runs[0].manifest
-    ends = dict(zip(manifest.attributes, manifest.known_ends, strict=True))[attribute]
-    ratings = [_ratings(run, attribute, each.first) for run, each in zip(runs, known, strict=True)]
-    scores, noise = [each.scores for each in known], [each.error_variances for each in known]
+    ends = dict(zip(runs[0].manifest.attributes, runs[0].manifest.known_ends, strict=True))
+    place = [run.space.attributes.index(attribute) for run in runs]
+    counts = [
+        run.fold.arms.n if each.first is None else np.minimum(run.fold.arms.n, each.first)
+        for run, each in zip(runs, known, strict=True)
+    ]
+    ratings = [  # on average over the judges
+        run.space.by_pair(run.space.by_rater(n).mean(axis=1))[:, at]
+        for run, n, at in zip(runs, counts, place, strict=True)
+    ]
     return Responses(
-        np.concatenate(scores)[is_there],
-        np.concatenate(noise)[is_there],
+        np.concatenate([each.scores for each in known])[is_there],
+        np.concatenate([each.error_variances for each in known])[is_there],
         np.concatenate(ratings)[is_there],
-        who.prompt[is_there],
-        who.system[is_there],
-        *ends,
+        *(who.prompt[is_there], who.system[is_there], *ends[attribute]),
     )
 
 
@@ -259,10 +257,10 @@ def _corrected(
 
 def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
     """Return the weight of each response in the mean of ``system`` over the prompts of ``one``; shape (K,), summing to 1."""
-    mine = (responses.system == system) & np.isin(responses.prompt, one.prompts)
-    weights = np.zeros(len(mine))
-    _, which, size = np.unique(responses.prompt[mine], return_inverse=True, return_counts=True)
-    weights[mine] = 1.0 / (one.n_prompts * size[which])
+    is_chosen = (responses.system == system) & np.isin(responses.prompt, one.prompts)
+    weights = np.zeros(len(is_chosen))
+    _, which, size = np.unique(responses.prompt[is_chosen], return_inverse=True, return_counts=True)
+    weights[is_chosen] = 1.0 / (one.n_prompts * size[which])
     return weights
 
 
@@ -314,24 +312,17 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
     return found
 
 
-def _prompts(runs: Sequence[RunData], match: str | None) -> tuple[IntArray, Sequence[str]]:
-    """Return each pair's prompt in all runs, −1 for none, and the prompts' names."""
-    if match is None:
-        return read_prompts([run.path for run in runs])
-    return _numbered([value for run in runs for value in run.column(match)])
-
-
 def _systems(
     runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None
 ) -> tuple[list[str], IntArray]:
     """Return the names of the systems, and each pair's system in all runs, −1 for none of them."""
     if by is None:
         paths = [run.name for run in runs]
-        told = [
+        result = [
             path if at == paths.index(path) else f"{path} ({at + 1})"
             for at, path in enumerate(paths)
         ]
-        return told, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
+        return result, np.repeat(np.arange(len(runs)), [len(run.pair_ids) for run in runs])
     system, names = _numbered([value for run in runs for value in run.column(by)])
     if only is not None:
         order = {name: place for place, name in enumerate(only)}
@@ -374,7 +365,7 @@ def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
 def _say_what_is_unseen(found: Compared, notify: Notify) -> None:
     """Report differences that are mostly equal, of too few prompts to show a rare large one."""
     for name, listed in found.differences.items():
-        reach = found.responses[name].high - found.responses[name].low
+        reach = found.responses[name].reach
         if some := [one.n_prompts for one in listed if one.may_miss_rare(reach)]:
             notify(
                 f"{name}: the difference is nearly the same at most of {min(some)} prompts, and fewer than {ENOUGH_FOR_RARE} "
@@ -400,12 +391,14 @@ def _say_what_is_odd(found: Compared, notify: Notify) -> None:
                 f"the runs share {number_of(again, 'response')}; {differ} only by the judge's noise"
             )
     if found.has_labels:
-        told = [each for listed in found.corrected.values() for each in listed if each is not None]
-        if not told:
+        result = [
+            each for listed in found.corrected.values() for each in listed if each is not None
+        ]
+        if not result:
             notify(
                 "--labels: no label is of a response that is compared here, so nothing is corrected"
             )
-        for why in dict.fromkeys(each.why for each in told if each.why):
+        for why in dict.fromkeys(each.why for each in result if each.why):
             notify(f"not corrected by labels: {why}")
     for run, means in zip(found.runs, found.means, strict=True):
         spent, last = run.fold.arms.spent, run.manifest.last_session
@@ -439,7 +432,7 @@ def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Seque
     first = int(alone[0])
     lacking = systems[int(np.flatnonzero(~answered[first])[0])]
     what = "prompts" if match is None else f"values of {shown(match)}"
-    said = (
+    sentence = (
         f"{len(alone):,} of {int((count > 0).sum()):,} {what} are not answered by all systems and count only where two "
         f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
     )
@@ -456,9 +449,9 @@ def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Seque
         if not match:
             step += "; if texts differ where the prompts are the same, name a column that says so with --match"
         raise InputError(
-            f"no two systems answered the same prompts: {said.replace(' and count only where two have them', '')}{step}"
+            f"no two systems answered the same prompts: {sentence.replace(' and count only where two have them', '')}{step}"
         )
-    notify(said)
+    notify(sentence)
 
 
 def _check_enough(found: Compared, notify: Notify) -> None:
@@ -485,11 +478,3 @@ def _check_enough(found: Compared, notify: Notify) -> None:
             f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed; their difference is not "
             "reported"
         )
-
-
-def _ratings(run: RunData, attribute: str, first: int | None) -> FloatArray:
-    """Return the ratings of each pair in its score, on average over the judges; shape (pairs,)."""
-    space = run.space
-    counts = run.fold.arms.n if first is None else np.minimum(run.fold.arms.n, first)
-    of_rows = space.by_rater(counts).mean(axis=1)
-    return np.asarray(space.by_pair(of_rows)[:, list(space.attributes).index(attribute)])

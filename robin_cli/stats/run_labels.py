@@ -3,15 +3,13 @@
 A hash of its texts gives every pair a number u, as if drawn evenly from 0 to 1: the same at every draw, and for every run on
 the same data. People label the pairs with u up to some bound, so each pair has the same probability. To label more raises the
 bound, and earlier labels stay a part of one sample (permanent random numbers: Ohlsson, "Coordination of samples using permanent
-random numbers", 1995). So probabilities never depend on the judge's ratings, however many come later.
+random numbers", 1995). So probabilities never depend on the judge's ratings; some that grow with their variance (Zrnic and
+Candès, "Active statistical inference", arXiv:2403.03208) were measured, and rejected: benchmarks/labels.py.
 
 For a mean u = (k + U)/m: U of the prompt, m its responses, k this one's place among them in an order of their own, from 0. So
-no prompt has a second pair labelled before every other (with as many responses) has its first, as responses to one prompt are
-alike and add less together. For a difference of systems u = U: all responses to a prompt are labelled together, as their
-difference leaves out what they share.
-
-Probabilities that grow with the variance of the judge's ratings (Zrnic and Candès, "Active statistical inference",
-arXiv:2403.03208) were measured, and rejected: benchmarks/labels.py.
+no prompt has a second pair labelled before every other has its first, as responses to one prompt are alike and add less
+together. For a difference of systems u = U: all responses to a prompt are labelled together, as their difference leaves out
+what they share.
 """
 
 from __future__ import annotations
@@ -77,7 +75,6 @@ class Labels:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether each pair has a label."""
         return ~np.isnan(self.values)
 
 
@@ -85,27 +82,25 @@ def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
     """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
     for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
-        own, values = (
-            given.by_attribute[attribute] if given else {},
-            people_of(run, attribute, given),
-        )
-        drawn = (own.get(pair_id) for pair_id in run.space.pair_ids if own)
-        probability = np.array([1.0 if each is None else each.probability or 1.0 for each in drawn])
-        why = off_scale(values, scale)
-        found[attribute] = Labels(
-            np.full(len(values), np.nan) if why else values,
-            probability if own else np.ones(len(values)),
-            of_data=not own,
-            why=why,
-        )
+        by_pair = given.by_attribute[attribute] if given else {}
+        values, probability = people_of(run, attribute, given), np.ones(len(run.space.pair_ids))
+        if by_pair:
+            drawn = map(by_pair.get, run.space.pair_ids)
+            probability = np.array([each.probability or 1.0 if each else 1.0 for each in drawn])
+        if why := off_scale(values, scale):
+            values = np.full(len(values), np.nan)
+        found[attribute] = Labels(values, probability, of_data=not by_pair, why=why)
     return found
 
 
 def people_of(run: StoredRun, attribute: str, given: GivenLabels | None = None) -> FloatArray:
     """Return people's rating of each pair of ``run``, shape (pairs,), nan for none: the given labels, else the data's own."""
-    if own := given.by_attribute[attribute] if given else {}:
+    if by_pair := given.by_attribute[attribute] if given else {}:
         return np.array(
-            [own[pair_id].value if pair_id in own else np.nan for pair_id in run.space.pair_ids]
+            [
+                by_pair[pair_id].value if pair_id in by_pair else np.nan
+                for pair_id in run.space.pair_ids
+            ]
         )
     return run.pairs.human(attribute)
 
@@ -116,7 +111,7 @@ class Wanted:
 
     Attributes:
         pair, attribute: of each row, by position, shape (rows,).
-        probability: with which each row's pair is among those of its attribute once all rows are labelled, shape (rows,).
+        probability: with which each row's pair is among those of its attribute once all rows are labelled.
         label: nan for a pair to be labelled.
         prompts: number of different prompts of the rows, for the attribute with the fewest.
     """
@@ -163,13 +158,15 @@ def wanted_labels(
         raise InputError(f"{run.name}: every pair with a score has a label already")
     is_own = np.array([not each.of_data for each in labels.values()])
     asked = np.flatnonzero(np.logical_or(is_open.any(axis=0), is_own))
-    order = labelling_order(run, whole=whole)
+    order, of = labelling_order(run, whole=whole), _drawn_as_one(run)[0]
     drawn = order[is_open[order].any(axis=1)]
-    drawn = (
-        _whole(drawn, _drawn_as_one(run)[0], np.flatnonzero(can_be.any(axis=1)), n)
-        if whole
-        else drawn[:n]
-    )
+    if whole:  # prompts that have about n pairs: drawn until there are n, the last one would be a large one too often
+        usable = of[can_be.any(axis=1)]
+        prompts = list(dict.fromkeys(of[drawn].tolist()))
+        count = math.ceil(n / (len(usable) / len(np.unique(usable))))
+        drawn = drawn[np.isin(of[drawn], prompts[:count])]
+    else:
+        drawn = drawn[:n]
     pairs, attributes = [], []
     for rows, which in ((order, known), (drawn, is_open)):
         at, attribute = np.nonzero(which[np.ix_(rows, asked)])
@@ -177,12 +174,11 @@ def wanted_labels(
         attributes.append(asked[attribute])
     pair, attribute = np.concatenate(pairs), np.concatenate(attributes)
     counts = can_be[pair, attribute]
-    share = np.bincount(attribute[counts], minlength=len(labels)) / np.maximum(
-        1, can_be.sum(axis=0)
-    )
+    share = np.bincount(attribute[counts], minlength=len(labels))
+    share = share / np.maximum(1, can_be.sum(axis=0))
     values = np.stack([each.values for each in labels.values()], axis=1)
-    prompts = min(len(np.unique(run.prompts[pair[counts & (attribute == each)]])) for each in asked)
-    return Wanted(pair, attribute, share[attribute], values[pair, attribute], prompts)
+    fewest = min(len(np.unique(run.prompts[pair[counts & (attribute == each)]])) for each in asked)
+    return Wanted(pair, attribute, share[attribute], values[pair, attribute], fewest)
 
 
 def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
@@ -197,13 +193,3 @@ def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
         return groups
     texts: Sequence[str] = run.pairs.table["prompt"].to_pylist()
     return run.prompts, dict(zip(run.prompts.tolist(), texts, strict=True)).values()
-
-
-def _whole(order: IntArray, prompt: IntArray, pairs: IntArray, n: int) -> IntArray:
-    """Return those of ``order`` of its first prompts, as many as have about ``n`` of ``pairs``.
-
-    If prompts were drawn until there are ``n`` pairs, the last one would be a large one more often than not.
-    """
-    a_prompt = len(pairs) / len(np.unique(prompt[pairs]))
-    prompts = list(dict.fromkeys(prompt[order].tolist()))[: math.ceil(n / a_prompt)]
-    return order[np.isin(prompt[order], prompts)]

@@ -8,7 +8,8 @@ there is none. Judges of a decision are pooled instead, see :mod:`robin_cli.poli
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,7 @@ def between_judges(means: FloatArray, noise: FloatArray) -> FloatArray:
     """Return the variance between the judges' true means of each row, unbiased, so below 0 if noise explains more than all.
 
     It is the method-of-moments estimate of a one-way random-effects model with unequal noise: the sample variance of the J
-    means less the mean of their error variances, S²(x̄_1 … x̄_J) − Σ (s_j²/n_j) / J.
-
-    Args:
-        means, noise: each judge's mean rating and its error variance, shape (rows, J) for J ≥ 2; nan if one is unknown.
+    means less the mean of their error variances, S²(x̄_1 … x̄_J) − Σ (s_j²/n_j) / J; both of shape (rows, J), J ≥ 2.
     """
     return np.asarray(means.var(axis=1, ddof=1) - noise.mean(axis=1))
 
@@ -48,7 +46,8 @@ DECISION_COLUMNS = ("decision", "likely_wrong", "certified")
 Counted = tuple[Scale, IntArray, FloatArray]
 """A scale, its arms, and the number of times each got each rating."""
 
-Columns = Mapping[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]]
+Column = Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]
+Columns = Mapping[str, Column]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,6 @@ class Scores:
         return self.arms[:, 0]
 
     def numbers(self, name: str) -> FloatArray:
-        """Return a column of numbers, shape (rows,)."""
         return np.asarray(self.columns[name], dtype=np.float64)
 
     def of_attribute(self, space: ArmSpace, attribute: str) -> NDArray[np.bool_]:
@@ -93,36 +91,30 @@ class Scores:
 
 
 def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
-    """Return the scores of ``run`` as it stands, a row for each pair and attribute.
+    """Return the scores of ``run`` as it stands, a row for each pair and attribute, on the scales that people see.
 
-    Args:
-        by_judge: a row for each pair, attribute and judge: the mean over the variants of the question alone.
-        alpha: the intervals hold with at least 1 − alpha, each for itself.
+    ``by_judge``: a row for each pair, attribute and judge: the mean over the variants of the question alone. ``alpha``: the
+    intervals hold with at least 1 − alpha, each for itself.
     """
     space, totals = run.space, run.fold.arms
     arms = space.by_judge if by_judge else space.by_rater(np.arange(len(space)))
     first, raters = arms[:, 0], arms.shape[1]
     pooling = None if by_judge else run.task
     found = row_scores(space, pooling, totals.sums, arms=arms)
-    n, means = totals.n[arms], mean(totals.n, totals.total)[arms]
-    variances = sample_variance(*totals.sums)[arms]
+    n, variances = totals.n[arms], sample_variance(*totals.sums)[arms]
     counted = list(counts_by_scale(space, run.arm, run.judgments))
     skew = _skew_of(space, counted, found.parts, arms, alpha)
-    guaranteed = np.empty((2, len(first)))
-    for rows, parts in _parts(space, counted, arms):
-        guaranteed[:, rows] = _guaranteed(parts, alpha)
-    known = np.array([ends.are_known for ends in run.manifest.known_ends])[space.attribute[first]]
-    guaranteed = np.where(known, guaranteed, np.nan)
     if pooling is not None and raters > 1:  # pooled scores have no guarantee but the scale
         guaranteed = np.array(space.ends)[:, first]
+    else:
+        guaranteed = _guaranteed(run, counted, arms, alpha)
     low, high = likely_intervals(
         found.score, found.error, found.freedom, skew, guaranteed, alpha=alpha
     )
     retired = totals.is_retired[arms]
-    has_retired = np.asarray(retired.any(axis=1))
     unrated = np.full(len(run.pair_ids), np.nan)
     human = np.stack([run.human.get(name, unrated) for name in space.attributes])
-    columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
+    columns: dict[str, Column] = {
         "pair_id": Named(space.pair_ids, space.pair[first]),
         "attribute": Named(space.attributes, space.attribute[first]),
         "judge": Named(space.judges, space.judge[first]),
@@ -138,21 +130,56 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
         "human": human[space.attribute[first], space.pair[first]],
         "given_up": _given_up(run, arms, retired),
     }
+    facets, between, decided = space.attributes, None, None
     if by_judge:
-        facets = _told_apart(
-            [f"{attribute}_{judge}" for attribute in space.attributes for judge in space.judges]
-        )
-        return Scores(columns, arms, facets, has_retired)
-    del columns["judge"]
-    between = None
-    if space.raters > len(space.variants):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            of_variants = variances / n
-        noise_of_judges = space.by_variant(of_variants).sum(axis=1) / len(space.variants) ** 2
-        beyond = between_judges(space.by_variant(means).mean(axis=1), noise_of_judges)
-        columns |= {"judges": (n > 0).sum(axis=1), "judge_spread": np.sqrt(np.maximum(beyond, 0.0))}
-        between = beyond / space.units[first] ** 2
-    return _with_decisions(Scores(columns, arms, space.attributes, has_retired, between), run)
+        facets = _told_apart([f"{name}_{judge}" for name in facets for judge in space.judges])
+    else:
+        del columns["judge"]
+        if space.raters > len(space.variants):
+            between = _between(run, variances / np.where(n > 0, n, np.nan))
+            columns["judges"] = (n > 0).sum(axis=1)
+            columns["judge_spread"] = np.sqrt(np.maximum(between, 0.0))
+            between = between / space.units[first] ** 2
+        if (task := run.task) is not None:
+            decided = decide(task, lambda: LevelCounts.of(run), totals)
+            columns |= _decision_columns(run, decided, first)
+    _as_shown(run, columns)
+    return Scores(columns, arms, facets, np.asarray(retired.any(axis=1)), between, decided)
+
+
+def _between(run: RunData, noise: FloatArray) -> FloatArray:
+    """Return the variance between the judges of each row; ``noise``: that of each arm's mean, shape (rows, raters)."""
+    space, arms = run.space, run.fold.arms
+    of_judges = space.by_variant(mean(arms.n, arms.total)).mean(axis=1)
+    variants = len(space.variants)
+    return between_judges(of_judges, space.by_variant(noise).sum(axis=1) / variants**2)
+
+
+def _decision_columns(run: RunData, decided: Decided, first: IntArray) -> dict[str, Column]:
+    columns: dict[str, Column] = {
+        "decision": decided.decision.tolist(),
+        "likely_wrong": decided.of_rows(decided.likely_wrong, other=np.nan),
+    }
+    if decided.certified is not None:
+        columns["certified"] = decided.of_rows(decided.certified, other=False)
+    if (group := decided.task.group) is not None:
+        columns["group"] = Named(run.pairs.group_names, group[run.space.pair[first]])
+    return columns
+
+
+def _as_shown(run: RunData, columns: dict[str, Any]) -> None:
+    """Turn ratings into points of the scales that people see: preferences go from 0 to 1."""
+    if any(run.manifest.expected):  # expectations are kept in steps of 2⁻²⁰: 2.7 is 2.7 again
+        columns["score"] = columns["score"].round(6)
+    if run.manifest.score_scales == run.manifest.scales:
+        return
+    (scale,), (seen,) = run.manifest.scales, run.manifest.score_scales
+    unit = (seen.high - seen.low) / (scale.high - scale.low)
+    for name in ("score", "ci_low", "ci_high", "guaranteed_low", "guaranteed_high"):
+        columns[name] = seen.low + unit * (columns[name] - scale.low)
+    for name in {"std_error", "judge_spread"} & columns.keys():
+        columns[name] = unit * columns[name]
+    columns["variance"] = unit**2 * columns["variance"]
 
 
 def _skew_of(
@@ -160,23 +187,33 @@ def _skew_of(
 ) -> FloatArray:
     """Return the factors by which each row's interval is wider than by t, below and above its score, shape (2, rows).
 
-    Args:
-        noise: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
+    ``noise``: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
     """
     factors = np.ones((2, len(space)))
-    for scale, mine, counts in counted:
-        for kind in np.unique(space.kind[mine]):
-            alike = space.kind[mine] == kind
-            factors[:, mine[alike]] = skewed(counts[alike], scale, alpha=alpha)
+    for scale, of_scale, counts in counted:
+        for kind in np.unique(space.kind[of_scale]):
+            alike = space.kind[of_scale] == kind
+            factors[:, of_scale[alike]] = skewed(counts[alike], scale, alpha=alpha)
     return np.asarray(np.sqrt((factors[:, arms] ** 2 * noise).sum(axis=2) / noise.sum(axis=1)))
 
 
-def _guaranteed(parts: Sequence[Part], alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the guaranteed intervals of the sums of ``parts``; for one rater its own bets are narrower."""
-    if len(parts) > 1:
-        return sum_intervals(parts, alpha=alpha)
-    (alone,) = parts
-    return mean_intervals(alone.counts, alone.low, alone.high, alpha=alpha)
+def _guaranteed(
+    run: RunData, counted: Sequence[Counted], arms: IntArray, alpha: float
+) -> FloatArray:
+    """Return the guaranteed intervals of all rows, shape (2, rows); nan where the scale is not known."""
+    found, is_known = (
+        np.full((2, len(arms)), np.nan),
+        [each.are_known for each in run.manifest.known_ends],
+    )
+    for rows, parts in _parts(run.space, counted, arms):
+        # of one rater its own bets are narrower
+        alone = parts[0]
+        found[:, rows] = (
+            sum_intervals(parts, alpha=alpha)
+            if len(parts) > 1
+            else mean_intervals(alone.counts, alone.low, alone.high, alpha=alpha)
+        )
+    return np.where(np.array(is_known)[run.space.attribute[arms[:, 0]]], found, np.nan)
 
 
 def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[str]:
@@ -192,95 +229,32 @@ def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[
     return found
 
 
-def _with_decisions(scores: Scores, run: RunData) -> Scores:
-    """Return the scores with the decisions, if there are any."""
-    if (task := run.task) is None:
-        return scores
-    decided = decide(task, lambda: LevelCounts.of(run), run.fold.arms)
-    columns: dict[str, Sequence[str] | FloatArray | IntArray | NDArray[np.bool_]] = {
-        **scores.columns,
-        "decision": decided.decision.tolist(),
-        "likely_wrong": decided.of_rows(decided.likely_wrong, other=np.nan),
-    }
-    if decided.certified is not None:
-        columns["certified"] = decided.of_rows(decided.certified, other=False)
-    if task.group is not None:
-        columns["group"] = Named(run.pairs.group_names, task.group[run.space.pair[scores.arm]])
-    return replace(scores, columns=columns, decided=decided)
-
-
-def told_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
-    """Return the scores on the scales that people see: preferences from 0 to 1."""
-    found = score(run, by_judge=by_judge, alpha=alpha)
-    if any(run.manifest.expected):  # expectations are kept in steps of 2⁻²⁰: 2.7 is 2.7 again
-        columns = {**found.columns, "score": found.numbers("score").round(6)}
-        found = replace(found, columns=columns)
-    if run.manifest.score_scales == run.manifest.scales:
-        return found
-    (scale,), (told,) = run.manifest.scales, run.manifest.score_scales
-    unit = (told.high - told.low) / (scale.high - scale.low)
-    places = {name: told.low + unit * (found.numbers(name) - scale.low) for name in _PLACES}
-    widths = {name: unit * found.numbers(name) for name in _WIDTHS if name in found.columns}
-    return replace(
-        found,
-        columns={
-            **found.columns,
-            **places,
-            **widths,
-            "variance": unit**2 * found.numbers("variance"),
-        },
-    )
-
-
-_PLACES = ("score", "ci_low", "ci_high", "guaranteed_low", "guaranteed_high")
-_WIDTHS = ("std_error", "judge_spread")
-
-
-def told_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
-    """Yield :func:`rated_parts` on the scales that people see."""
-    ends = dict(zip(run.manifest.scales, run.manifest.score_scales, strict=True))
-    for rows, parts in rated_parts(run):
-        told = ends[Scale(int(parts[0].low), int(parts[0].high))]
-        yield rows, [replace(each, low=told.low, high=told.high) for each in parts]
-
-
 def interval_widths(scores: Scores, space: ArmSpace) -> FloatArray:
     """Return the width of each interval, as a share of its scale; inf without one. Shape (rows,)."""
-    low, high = (
-        np.asarray(scores.columns[name], dtype=np.float64) for name in ("ci_low", "ci_high")
+    width = scores.numbers("ci_high") - scores.numbers("ci_low")
+    return np.nan_to_num(width / space.units[scores.arm], nan=np.inf)
+
+
+def rated_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
+    """Yield the rows of :func:`score` on each scale, rising, and each rater's part in their scores, in that order."""
+    space, ends = run.space, dict(zip(run.manifest.scales, run.manifest.score_scales, strict=True))
+    counted = (
+        (ends[scale], arms, counts)
+        for scale, arms, counts in counts_by_scale(space, run.arm, run.judgments)
     )
-    return np.nan_to_num((high - low) / space.units[scores.arm], nan=np.inf)
-
-
-def rated_parts(
-    run: RunData, arms: IntArray | None = None
-) -> Iterator[tuple[IntArray, list[Part]]]:
-    """Yield the rows of :func:`score` on each scale, rising, and each rater's part in their scores, in that order.
-
-    Args:
-        arms: of each row, shape (rows, raters); None for those of all judges together.
-    """
-    space = run.space
-    arms_of_row = space.by_rater(np.arange(len(space))) if arms is None else arms
-    return _parts(space, counts_by_scale(space, run.arm, run.judgments), arms_of_row)
+    return _parts(space, counted, space.by_rater(np.arange(len(space))))
 
 
 def _parts(
     space: ArmSpace, counted: Iterable[Counted], arms_of_row: IntArray
 ) -> Iterator[tuple[IntArray, list[Part]]]:
-    """Yield the same from counted ratings."""
-    place = np.empty(len(space), dtype=np.int64)
-    for scale, mine, counts in counted:
-        place[mine] = np.arange(len(mine))
-        rows = np.flatnonzero(np.isin(arms_of_row[:, 0], mine, assume_unique=True))
-        share = 1 / arms_of_row.shape[1]
-        yield (
-            rows,
-            [
-                Part(counts[place[each]], scale.low, scale.high, share)
-                for each in arms_of_row[rows].T
-            ],
-        )
+    """Yield the same from counted ratings of ``arms_of_row``, shape (rows, raters)."""
+    place, share = np.empty(len(space), dtype=np.int64), 1 / arms_of_row.shape[1]
+    for scale, of_scale, counts in counted:
+        place[of_scale] = np.arange(len(of_scale))
+        rows = np.flatnonzero(np.isin(arms_of_row[:, 0], of_scale, assume_unique=True))
+        of_raters = place[arms_of_row[rows]].T
+        yield rows, [Part(counts[each], scale.low, scale.high, share) for each in of_raters]
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ from robin_cli.run.reader import RunData
 from robin_cli.stats.intervals import sum_intervals
 from robin_cli.stats.paired import by_prompt
 from robin_cli.stats.run_compare import Compared
-from robin_cli.stats.scores import told_parts, told_scores
+from robin_cli.stats.scores import rated_parts, score
 
 
 def _of_each(a: RunData, b: RunData, name: str) -> tuple[IntArray, IntArray]:
@@ -33,7 +33,6 @@ def shared_pairs(a: RunData, b: RunData, name: str = "pair_id") -> tuple[IntArra
 
 
 def changed_pairs(a: RunData, b: RunData) -> int:
-    """Return the number of common pairs whose texts differ."""
     at_a, at_b = shared_pairs(a, b)
     texts = [_of_each(a, b, name) for name in ("prompt", "response")]
     return int(np.any([of_a[at_a] != of_b[at_b] for of_a, of_b in texts], axis=0).sum())
@@ -46,7 +45,7 @@ def side_by_side(a: RunData, b: RunData) -> pa.Table:
     numbers of ratings; ``difference``, A − B; ``ci_low`` and ``ci_high``, its interval, at least 95 %, each row for itself; and
     ``differ``: whether that leaves 0 out.
     """
-    mine, theirs = told_scores(a), told_scores(b)
+    mine, theirs = score(a), score(b)
     at_a, at_b = shared_pairs(a, b)
     names = [name for name in a.space.attributes if name in b.space.attributes]
     rows_a, rows_b = (
@@ -78,21 +77,21 @@ def _intervals(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the intervals of A − B for these rows of each; rows of one scale at a time."""
     low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
-    of_b = list(told_parts(b))
-    for theirs, positive in told_parts(a):
+    of_b = list(rated_parts(b))
+    for theirs, positive in rated_parts(a):
         for others, negative in of_b:
             both = np.flatnonzero(np.isin(rows_a, theirs) & np.isin(rows_b, others))
-            if len(both):
-                at_a, at_b = (
-                    np.searchsorted(theirs, rows_a[both]),
-                    np.searchsorted(others, rows_b[both]),
-                )
-                parts = [replace(each, counts=each.counts[at_a]) for each in positive]
-                parts += [
+            if not len(both):
+                continue
+            at_a = np.searchsorted(theirs, rows_a[both])
+            at_b = np.searchsorted(others, rows_b[both])
+            low[both], high[both] = sum_intervals(
+                [replace(each, counts=each.counts[at_a]) for each in positive]
+                + [
                     replace(each, counts=each.counts[at_b], weight=-each.weight)
                     for each in negative
                 ]
-                low[both], high[both] = sum_intervals(parts)
+            )
     return low, high
 
 
@@ -100,21 +99,9 @@ def prompts_side_by_side(found: Compared) -> pa.Table:
     """Return two systems' scores at common prompts, a row for each prompt, ``what`` by its number, and attribute."""
     tables = []
     for name, (one,) in found.differences.items():
-        of_a, of_b = (
-            by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2)
-        )
-        names = [name] * one.n_prompts
-        tables.append(
-            pa.table(
-                {
-                    "what": one.prompts,
-                    "attribute": names,
-                    "a": of_a,
-                    "b": of_b,
-                    "difference": of_a - of_b,
-                }
-            )
-        )
+        a, b = (by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2))
+        columns = {"what": one.prompts, "attribute": [name] * one.n_prompts, "a": a, "b": b}
+        tables.append(pa.table({**columns, "difference": a - b}))
     return pa.concat_tables(tables)
 
 

@@ -43,13 +43,9 @@ class Stances:
 
 def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Stances:
     """Return people's decisions beside those of ``run``: about thresholds by their labels, about groups by labels of all
-    responses, or by the best one that they name.
+    responses, or by the best one that they name. InputError for a named one that is not in its group.
 
-    Args:
-        given: people's labels, in place of the human ratings of the data.
-
-    Raises:
-        InputError: a named best response is of a group that is not there, or is not in its group.
+    ``given``: people's labels, in place of the human ratings of the data.
     """
     labels, first = labels_of(run, given), decided.first
     values = np.stack([each.values for each in labels.values()], axis=1).ravel()
@@ -64,11 +60,8 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
     else:
         rows = rows_of_groups(decided.task)
         of_group = np.where(rows >= 0, values[rows], -np.inf)
-        agrees = np.where(
-            np.isnan(of_group).any(axis=1),
-            np.nan,
-            values[first] >= of_group.max(axis=1) - _ROUNDING,
-        )
+        is_best = values[first] >= of_group.max(axis=1) - _ROUNDING
+        agrees = np.where(np.isnan(of_group).any(axis=1), np.nan, is_best)
         if given is not None and given.best:
             agrees = _by_name(run, decided, rows, given, agrees)
     pair = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[first, 0]]
@@ -78,19 +71,14 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
 def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:
     """Return people's decision about the best response to each prompt of a pairwise run: the same if they prefer no other.
 
-    Args:
-        given: labels of comparisons, 0 (B) to 1 (A).
+    ``given``: labels of comparisons, 0 (B) to 1 (A).
     """
     matches = run.matches
     (labels,) = labels_of(run, given).values()
     of = np.searchsorted(best.prompt, matches.prompt)
     leader = best.leader[of]
-    sign = np.where(
-        matches.response[:, 0] == leader,
-        1.0,
-        np.where(matches.response[:, 1] == leader, -1.0, np.nan),
-    )
-    mine = ~np.isnan(sign) & (leader >= 0)
+    is_a, is_b = (matches.response == leader[:, None]).T
+    mine, sign = (is_a | is_b) & (leader >= 0), np.where(is_a, 1.0, -1.0)
     agrees = np.ones(len(best.prompt))
     said = np.where(np.isnan(labels.values), np.nan, sign * (labels.values - 0.5) >= 0)
     with np.errstate(invalid="ignore"):  # nan stays, and is no error
@@ -109,10 +97,7 @@ def _by_name(
     names = [run.pairs.group_names[each] for each in decided.task.group[pair_of[rows[:, 0]]]]
     found = agrees.copy()
     places = {
-        run.pair_ids[pair_of[row]]: number
-        for number, of in enumerate(rows)
-        for row in of
-        if row >= 0
+        run.pair_ids[pair_of[row]]: number for number, of in enumerate(rows) for row in of[of >= 0]
     }
     said: dict[int, NamedBest] = {}
     for named in given.best:

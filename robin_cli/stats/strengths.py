@@ -29,12 +29,20 @@ slope, for strengths whose sum is 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.policies.bradley_terry import PRIOR, chance, fit, of_differences, wins_of
+from robin_cli.policies.bradley_terry import (
+    chance,
+    fit,
+    information,
+    of_differences,
+    win_chances,
+    wins_of,
+    with_prior,
+)
 
 _STEPS = 200
 ENDLESS = 30.0
@@ -59,7 +67,7 @@ _FEW = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """Comparisons as rows of a logistic model: y is the share of ``weight`` votes for system a; the rest is for b.
+    """Comparisons of two systems, each counted once: ``y`` is the share of the vote for system ``a``, the rest is for ``b``.
 
     ``prompt``: number from 0, below ``prompts``.
     """
@@ -67,136 +75,17 @@ class Votes:
     y: FloatArray
     a: IntArray
     b: IntArray
-    weight: FloatArray
     prompt: IntArray
     prompts: int
     systems: int
 
-    @property
-    def derivative(self) -> list[tuple[IntArray, float]]:
-        """Derivatives of each row's log odds by the strengths: systems by number, and values."""
-        return [(self.a, 1.0), (self.b, -1.0)]
-
-    def log_odds(self, values: FloatArray) -> FloatArray:
-        """Return the log odds of each row for a."""
-        return values[self.a] - values[self.b]
-
-    def slopes(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
-        """Return Σ weight · d by group, d being the derivative; shape (groups, m)."""
-        cells = groups * self.systems
-        found = sum(
-            np.bincount(group * self.systems + which, weight * each, cells)
-            for which, each in self.derivative
-        )
-        return np.asarray(found, dtype=np.float64).reshape(groups, self.systems)
-
-    def squares(self, weight: FloatArray, group: IntArray, groups: int) -> FloatArray:
-        """Return Σ weight · d dᵀ by group; shape (groups, m, m)."""
-        found = np.zeros(groups * self.systems**2)
-        for row, left in self.derivative:
-            for column, right in self.derivative:
-                place = (group * self.systems + row) * self.systems + column
-                found += np.bincount(place, weight * (left * right), len(found))
-        return found.reshape(groups, self.systems, self.systems)
-
-    def curvature(self, values: FloatArray) -> FloatArray:
-        """Return Σ weight · p (1 − p) d dᵀ, shape (m, m)."""
-        p = chance(self.log_odds(values))
-        return np.asarray(
-            self.squares(self.weight * p * (1.0 - p), np.zeros(len(p), dtype=np.int64), 1)[0]
-        )
-
-    def likelihood(self, values: FloatArray) -> float:
-        """Return the logarithm of the likelihood."""
-        odds = self.log_odds(values)
-        return float(self.weight @ (self.y * odds - np.logaddexp(0.0, odds)))
-
-    def information(self, values: FloatArray) -> FloatArray:
-        """Return the curvature, plus some in its null direction, the sum of all strengths."""
-        found = self.curvature(values)
-        return np.asarray(found + np.trace(found) / self.systems**2)
-
-    def at(self, rows: IntArray | slice) -> Votes:
-        """Return some of the rows."""
-        return replace(
-            self,
-            y=self.y[rows],
-            a=self.a[rows],
-            b=self.b[rows],
-            weight=self.weight[rows],
-            prompt=self.prompt[rows],
-        )
-
 
 def votes_of(preference: FloatArray, system: IntArray, prompt: IntArray, systems: int) -> Votes:
-    """Return each comparison of two systems once."""
+    """Return the comparisons of two systems that have a preference."""
     between = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
-    y, (a, b) = preference[between], system[between].T
     prompts, number = np.unique(prompt[between], return_inverse=True)
-    return Votes(y, a, b, np.ones(len(y)), np.asarray(number), len(prompts), systems)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """The fitted logistic model of ``votes``: strengths, of mean 0, as ``values``, and their ``information``."""
-
-    votes: Votes
-    values: FloatArray
-    information: FloatArray
-    is_bounded: bool
-
-
-def _fitted(votes: Votes) -> _Fitted:
-    """Return the strengths that make the votes most likely. NotConnected if there are none."""
-    found = fit(wins_of(votes.y, np.stack([votes.a, votes.b], axis=1), votes.systems))
-    rows = votes if found.is_bounded else _with_prior(votes)
-    return _Fitted(votes, found.values, rows.information(found.values), found.is_bounded)
-
-
-def _with_prior(votes: Votes) -> Votes:
-    """Return the votes with PRIOR ties for every two compared systems."""
-    couples = np.unique(np.minimum(votes.a, votes.b) * votes.systems + np.maximum(votes.a, votes.b))
-    a, b = np.divmod(couples, votes.systems)
-    return replace(
-        votes,
-        y=np.append(votes.y, np.full(len(a), 0.5)),
-        a=np.append(votes.a, a),
-        b=np.append(votes.b, b),
-        weight=np.append(votes.weight, np.full(len(a), PRIOR)),
-    )
-
-
-def _climbed(votes: Votes, values: FloatArray, prior: _Prior) -> FloatArray | None:
-    """Maximize by Newton's method from ``values``; return None if the strengths grow without end."""
-    nobody = np.zeros(len(votes.y), dtype=np.int64)
-
-    def height(at: FloatArray) -> float:
-        return votes.likelihood(at) + prior.log_density(at)
-
-    for _ in range(_STEPS):
-        slope = votes.slopes(votes.weight * (votes.y - chance(votes.log_odds(values))), nobody, 1)[
-            0
-        ]
-        known = votes.curvature(values) + np.diag(prior.curvature(values))
-        step = np.linalg.solve(known, slope - prior.precision(values) * values)
-        reached = height(values)
-        while height(values + step) < reached - 1e-14 * abs(reached):
-            step = 0.5 * step
-        values = values + step
-        if np.abs(step).max() < _CLOSE:
-            return values
-        if np.abs(values).max() > ENDLESS:
-            break
-    return None
-
-
-def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
-    """Return the strengths and their errors; the prior needs the dispersion over several prompts."""
-    fitted = _fitted(votes)
-    errors = _errors(fitted)
-    return (
-        _posterior(fitted, errors) if were_chosen and votes.prompts > 1 else (fitted.values, errors)
-    )
+    a, b = system[between].T
+    return Votes(preference[between], a, b, np.asarray(number), len(prompts), systems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +93,8 @@ class Errors:
     """Errors of the strengths for prompts like these.
 
     Attributes:
-        clustered: their covariance by prompt, shape (m, m).
-        modelled: that by the model, likewise.
-        freedom: degrees of freedom of each one's variance, shape (m,).
-        freedom_apart: those of the difference of every two strengths, shape (m, m).
+        clustered, modelled: their covariance by prompt, and that by the model, shape (m, m) each.
+        freedom, freedom_apart: degrees of freedom of each one's variance, (m,), and of the difference of every two, (m, m).
         is_bounded: as of the ranking.
     """
 
@@ -218,132 +105,150 @@ class Errors:
     is_bounded: bool
 
     def variance(self, of: Callable[[FloatArray], FloatArray], freedom: FloatArray) -> FloatArray:
-        """Return the variance of linear combinations of the strengths, of any shape.
-
-        Args:
-            of: maps the strengths' covariance to it.
-            freedom: degrees of freedom of each.
-        """
+        """Return the variance of linear combinations of the strengths; ``of`` maps their covariance to it, of any shape."""
         clustered, modelled = of(self.clustered), of(self.modelled)
         tells_little = (freedom < _FEW) | (not self.is_bounded)
         return np.asarray(np.where(tells_little, np.maximum(clustered, modelled), clustered))
 
 
-@dataclass(frozen=True, slots=True)
-class _Prior:
-    """A Cauchy prior of each strength, about 0; all its terms are multiplied by ``dispersion``."""
+def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
+    """Return the strengths, of mean 0, and their errors; NotConnected if there are none.
 
-    scale: float
-    dispersion: float
-
-    def log_density(self, values: FloatArray) -> float:
-        """Return the logarithm of its density, less a constant."""
-        return -self.dispersion * float(np.log(self.scale + values**2 / self.scale).sum())
-
-    def precision(self, values: FloatArray) -> FloatArray:
-        """Return the precision of the normal distributions with its slopes at ``values``."""
-        return 2.0 * self.dispersion / (self.scale**2 + values**2)
-
-    def curvature(self, values: FloatArray) -> FloatArray:
-        """Return the downward curvature of the density's logarithm."""
-        squares = self.scale**2
-        bends = (squares - values**2) / (squares + values**2)
-        return np.asarray(self.precision(values) * np.maximum(bends, _LEAST_CURVATURE))
-
-
-def _posterior(fitted: _Fitted, errors: Errors) -> tuple[FloatArray, Errors]:
-    """Return the posterior mean of the strengths and their errors, see the top of this file."""
-    votes, m = _by_couple(fitted.votes), fitted.votes.systems
-    dispersion = float(np.trace(fitted.information @ errors.clustered)) / (m - 1)
-    if not fitted.is_bounded:  # equal votes count as no more than single ones
+    ``were_chosen``: whether earlier verdicts chose the comparisons. The prior then needs the dispersion over several prompts.
+    """
+    wins = wins_of(votes.y, np.stack([votes.a, votes.b], axis=1), votes.systems)
+    found = fit(wins)
+    known = _information(wins if found.is_bounded else with_prior(wins), found.values)
+    known += np.trace(known) / votes.systems**2  # in the null direction, the sum of all strengths
+    errors = _errors(votes, wins, found.values, known, is_bounded=found.is_bounded)
+    if not were_chosen or votes.prompts < 2:
+        return found.values, errors
+    dispersion = float(np.trace(known @ errors.clustered)) / (votes.systems - 1)
+    if not found.is_bounded:  # equal votes count as no more than single ones
         dispersion = max(1.0, dispersion)
-    mode, modes, evidence = np.zeros(m), [], []
-    priors = [_Prior(float(spread), dispersion) for spread in _SPREADS]
-    for prior in priors:
-        found = _climbed(votes, mode, prior)
-        mode = mode if found is None else found
-        known = (votes.curvature(mode) + np.diag(prior.precision(mode))) / dispersion
-        height = (votes.likelihood(mode) + prior.log_density(mode)) / dispersion
+    mean, covariance = _posterior(wins, dispersion)
+    return mean, Errors(
+        covariance, covariance, errors.freedom, errors.freedom_apart, is_bounded=True
+    )
+
+
+def _information(wins: FloatArray, values: FloatArray) -> FloatArray:
+    return information(wins + wins.T, win_chances(values))
+
+
+def _log_likelihood(wins: FloatArray, values: FloatArray) -> float:
+    winner, loser = np.nonzero(wins)
+    return -float(wins[winner, loser] @ np.logaddexp(0.0, values[loser] - values[winner]))
+
+
+def _posterior(wins: FloatArray, dispersion: float) -> tuple[FloatArray, FloatArray]:
+    """Return the posterior mean of the strengths and their covariance, see the top of this file."""
+    m, mode = len(wins), np.zeros(len(wins))
+    modes, evidence = [], []
+    for spread in _SPREADS:
+        mode = _mode(wins, mode, spread, dispersion)
+        known = _information(wins, mode) / dispersion + np.diag(_precision(mode, spread))
+        height = _log_likelihood(wins, mode) / dispersion + _log_prior(mode, spread)
         evidence.append(height - 0.5 * np.linalg.slogdet(known)[1])
         modes.append(mode)
     odds = np.array(evidence) + np.log(_SPREADS)  # on steps of ln τ an even τ has the weight τ
     weight = np.exp(odds - odds.max())
     weight = np.where(weight < _LEAST_WEIGHT, 0.0, weight)
     weight /= weight.sum()
-    centre = np.eye(m) - 1.0 / m
     mean, covariance = weight @ np.array(modes), np.zeros((m, m))
-    for share, mode, prior in zip(weight, modes, priors, strict=True):
+    for share, mode, spread in zip(weight, modes, _SPREADS, strict=True):
         if share:
-            inverse = np.linalg.inv(
-                (votes.curvature(mode) + np.diag(prior.curvature(mode))) / dispersion
-            )
-            covariance += share * (inverse + np.outer(mode - mean, mode - mean))
-    covariance = centre @ covariance @ centre
-    return centre @ mean, replace(
-        errors, clustered=covariance, modelled=covariance, is_bounded=True
-    )
+            known = _information(wins, mode) / dispersion + np.diag(_curvature(mode, spread))
+            covariance += share * (np.linalg.inv(known) + np.outer(mode - mean, mode - mean))
+    centre = np.eye(m) - 1.0 / m
+    return centre @ mean, centre @ covariance @ centre
 
 
-def _by_couple(votes: Votes) -> Votes:
-    """Return the votes with one row for each couple of systems."""
-    low, high = np.minimum(votes.a, votes.b), np.maximum(votes.a, votes.b)
-    couples, which, n = np.unique(
-        low * votes.systems + high, return_inverse=True, return_counts=True
-    )
-    y = np.bincount(which, np.where(votes.a == low, votes.y, 1.0 - votes.y)) / n
-    a, b = np.divmod(couples, votes.systems)
-    return replace(votes, y=y, a=a, b=b, weight=n.astype(np.float64))
+def _mode(wins: FloatArray, start: FloatArray, spread: float, dispersion: float) -> FloatArray:
+    """Return the likeliest strengths with the prior by Newton's method; ``start`` if they grow without end."""
+    values, votes = start, wins + wins.T
+
+    def height(at: FloatArray) -> float:
+        return _log_likelihood(wins, at) + dispersion * _log_prior(at, spread)
+
+    for _ in range(_STEPS):
+        p = win_chances(values)
+        slope = (wins - votes * p).sum(axis=1) - dispersion * _precision(values, spread) * values
+        known = information(votes, p) + dispersion * np.diag(_curvature(values, spread))
+        step, reached = np.linalg.solve(known, slope), height(values)
+        while height(values + step) < reached - 1e-14 * abs(reached):
+            step = 0.5 * step
+        values = values + step
+        if np.abs(step).max() < _CLOSE:
+            return values
+        if np.abs(values).max() > ENDLESS:
+            break
+    return start
 
 
-def _errors(fitted: _Fitted) -> Errors:
-    """Return the errors, see the top of this file.
+def _log_prior(values: FloatArray, spread: float) -> float:
+    """Return the logarithm of the Cauchy density of the strengths, less a constant."""
+    return -float(np.log(spread + values**2 / spread).sum())
+
+
+def _precision(values: FloatArray, spread: float) -> FloatArray:
+    """Return the precision of the normal distributions with the prior's slopes at ``values``."""
+    return 2.0 / (spread**2 + values**2)
+
+
+def _curvature(values: FloatArray, spread: float) -> FloatArray:
+    """Return the downward curvature of the prior's logarithm."""
+    bends = (spread**2 - values**2) / (spread**2 + values**2)
+    return np.asarray(_precision(values, spread) * np.maximum(bends, _LEAST_CURVATURE))
+
+
+def _errors(
+    votes: Votes, wins: FloatArray, values: FloatArray, known: FloatArray, *, is_bounded: bool
+) -> Errors:
+    """Return the errors, see the top of this file; ``known``: H.
 
     A prompt bears only on the systems compared on it. With E their columns of the unit matrix, and H_g = E A Eᵀ, s_g = E a,
     there are as many equations as these systems: (H − H_g)⁻¹ s_g = H⁻¹ E (I − A Eᵀ H⁻¹ E)⁻¹ a.
     """
-    inverse = np.asarray(np.linalg.inv(fitted.information), dtype=np.float64)
-    votes, m = fitted.votes, fitted.votes.systems
-    p = chance(votes.log_odds(fitted.values))
-    known = p * (1.0 - p)
-    parts = inverse @ votes.curvature(fitted.values) @ inverse
+    inverse = np.asarray(np.linalg.inv(known), dtype=np.float64)
+    m, count = votes.systems, votes.prompts
+    p = chance(values[votes.a] - values[votes.b])
+    parts = inverse @ _information(wins, values) @ inverse
     clustered, own, apart = np.zeros((m, m)), np.zeros(m), np.zeros((m, m))
-    for rows, some, members in _by_prompt(votes):
-        groups = len(members)
-        slope = some.slopes(some.y - p[rows], some.prompt, groups)
-        each = some.squares(known[rows], some.prompt, groups)
+    for rows, cell, members in _by_prompt(votes):
+        slope, squares = _sums(cell, (votes.y - p)[rows], (p * (1.0 - p))[rows], members.shape)
         of_members = inverse[members]
         among = np.take_along_axis(of_members, members[:, None], axis=2)
         left_out = np.linalg.solve(
-            np.eye(members.shape[1]) - _MOST_OF * each @ among, slope[..., None]
+            np.eye(members.shape[1]) - _MOST_OF * squares @ among, slope[..., None]
         )
         change = (of_members * left_out).sum(axis=1)
         clustered += change.T @ change
-        shares = each @ of_members
+        shares = squares @ of_members
         by_itself = (shares * of_members).sum(axis=1)
         own += (by_itself**2).sum(axis=0)
         if members.shape[1] == 2:
-            _add_fourth_powers(apart, each[:, 0, 0], of_members[:, 0] - of_members[:, 1])
+            _add_fourth_powers(apart, squares[:, 0, 0], of_members[:, 0] - of_members[:, 1])
         else:
             _add_squares(apart, by_itself[:, None], shares, of_members)
-    count = votes.prompts
     clustered *= (count - 1) / count if count > 1 else np.nan
     inverse -= inverse.mean()  # removes the value added in the null direction
     clustered += inverse / max(count, 1)
     freedom = _freedom(np.diag(parts), own)
     freedom_apart = _freedom(of_differences(parts), np.triu(apart) + np.triu(apart, 1).T)
-    return Errors(clustered, inverse, freedom, freedom_apart, fitted.is_bounded)
+    return Errors(clustered, inverse, freedom, freedom_apart, is_bounded)
 
 
-def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, Votes, IntArray]]:
-    """Yield some prompts at a time: their rows, their votes with systems numbered within each prompt, and their systems.
+def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Yield some prompts at a time: their rows, the cells of A and of B, shape (2, rows), and the prompts' systems.
 
     Systems are numbers, shape (prompts, most); a prompt with fewer systems has others behind them, on which it does not
-    bear.
+    bear. Cells are the places in these.
     """
     m, prompt = votes.systems, np.tile(votes.prompt, 2)
     cells, cell = np.unique(prompt * m + np.concatenate([votes.a, votes.b]), return_inverse=True)
     starts = np.searchsorted(cells, np.arange(votes.prompts + 1) * m)
-    a, b = (cell - starts[prompt]).reshape(2, -1)
+    place = (cell - starts[prompt]).reshape(2, -1)
     counts = np.diff(starts)
     order = np.argsort(-counts, kind="stable")  # prompts with equally many systems together
     rank = np.argsort(order)[votes.prompt]
@@ -353,12 +258,24 @@ def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, Votes, IntArray]]:
         chosen = order[start : start + max(1, _CELLS_AT_A_TIME // (most * m))]
         mine = rows[slice(*np.searchsorted(rank[rows], [start, start + len(chosen)]).tolist())]
         members = cells[np.minimum(starts[chosen, None] + np.arange(most), len(cells) - 1)] % m
-        yield (
-            mine,
-            replace(votes.at(mine), a=a[mine], b=b[mine], prompt=rank[mine] - start, systems=most),
-            members,
-        )
+        yield mine, (rank[mine] - start) * most + place[:, mine], members
         start += len(chosen)
+
+
+def _sums(
+    cell: IntArray, slope: FloatArray, weight: FloatArray, shape: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Return Σ slope · d and Σ weight · d dᵀ by prompt, d being e_a − e_b: shape ``shape`` and (prompts, most, most).
+
+    ``cell``: of A and of B, see :func:`_by_prompt`. ``shape``: of the prompts' systems.
+    """
+    count, most = shape[0] * shape[1], shape[1]
+    slopes, squares = np.zeros(count), np.zeros(count * most)
+    for row, sign in zip(cell, (1.0, -1.0), strict=True):
+        slopes += np.bincount(row, sign * slope, count)
+        for column, other in zip(cell % most, (1.0, -1.0), strict=True):
+            squares += np.bincount(row * most + column, sign * other * weight, count * most)
+    return slopes.reshape(shape), squares.reshape(*shape, most)
 
 
 def _add_squares(
@@ -366,9 +283,8 @@ def _add_squares(
 ) -> None:
     """Add to ``into`` the squares of each prompt's parts of the variances of all differences, in its upper triangle.
 
-    Args:
-        by_itself: parts of the variance of each strength, shape (prompts, 1, m).
-        shares, of_members: covariances are their products, shape (prompts, systems, m) each.
+    ``by_itself``: parts of the variance of each strength, shape (prompts, 1, m). ``shares``, ``of_members``: covariances are
+    their products, shape (prompts, systems, m) each.
     """
     ones, m = np.ones_like(by_itself), by_itself.shape[2]
     left = np.concatenate([by_itself, ones, -2.0 * shares], axis=1).transpose(0, 2, 1)
@@ -386,12 +302,7 @@ def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _add_fourth_powers(into: FloatArray, weight: FloatArray, z: FloatArray) -> None:
-    """Add the same for prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out.
-
-    Args:
-        weight: w, shape (prompts,).
-        z: shape (prompts, m).
-    """
+    """Add the same for prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out; w: (prompts,), z: (prompts, m)."""
     squares = z * z
     weighed = weight[:, None] ** 2 * squares
     even, odd = weighed.T @ squares, (weighed * z).T @ z

@@ -6,12 +6,10 @@ also holds near 0 and 1. Where few prompts carry the variance, or none varies, a
 
 A scheduler that asks a pair again because of its own ratings biases the mean: a pair whose first ratings agree by chance keeps
 them, while others are corrected. With one system that errs to 0 in a tenth of its ratings, the mean of all scores under
-two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % interval held in no run of 500 prompts (simulated);
-on recorded judges it was off by at most 0.01. The first ratings of each pair, as many as nearly all have, have no such bias.
-
-A run that decides asks some pairs twice and others often; the mean of all its scores was off by −0.10 to +0.05 points (nine
-pools, 5 and 10 calls per pair), with 1,000 pairs more than a standard error. Such a mean takes each pair's first two ratings;
-with a second opinion it takes the first judge's first one, because a doubt decides who is asked next.
+two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % interval held in no run of 500 prompts (simulated).
+The first ratings of each pair, as many as nearly all have, have no such bias. A run that decides asks some pairs twice and
+others often; its mean takes each pair's first two ratings. With a second opinion it takes the first judge's first one, because
+a doubt decides who is asked next.
 """
 
 from __future__ import annotations
@@ -47,8 +45,7 @@ class PairMeans:
     """The scores of one attribute in the order of the data, shape (pairs,) each; nan without a rating.
 
     Attributes:
-        scores: the values to average.
-        error_variances: their error variances by the judge's noise, moderated like ``std_error``.
+        scores: the values to average, with their error variances by the judge's noise, moderated like ``std_error``.
         first: number of ratings of each pair and judge that they are of; None for all.
         is_final: whether further calls cannot change them.
     """
@@ -67,9 +64,7 @@ def first_ratings(run: RunData) -> int:
 def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
     """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
 
-    Args:
-        scores: those of :func:`robin_cli.stats.scores.told_scores`.
-        of_all: take the scores as they are, unless the run decides.
+    ``of_all``: take the scores as they are, unless the run decides.
     """
     mine = scores.of_attribute(run.space, attribute)
     is_final = scores.decided is not None
@@ -136,7 +131,6 @@ class Summary:
     Attributes:
         group: the value of the column; None without a column.
         prompts, pairs: numbers of those with a score.
-        mean: of the scores.
         share: of scores at the threshold or above; None without one.
         corrected: the mean by people's labels; None without labels.
         labels: those labels; None if there are none that could be used.
@@ -162,11 +156,8 @@ def summaries(
 ) -> list[Summary]:
     """Return a summary of each attribute, or of each attribute and group, in the order in which groups appear.
 
-    Args:
-        scores: those of :func:`robin_cli.stats.scores.told_scores`.
-        labels: those of :func:`robin_cli.stats.run_labels.labels_of`.
-        groups: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together.
-        threshold: of the shares.
+    ``groups``: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together. ``threshold``: of
+    the shares.
     """
     names: list[str | None] = (
         [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
@@ -207,7 +198,6 @@ def _estimate(
     high: float,
     bounds: Callable[..., tuple[float, float]],
 ) -> Estimate:
-    """Return the mean of ``values``, with its interval if there are enough prompts."""
     if not len(values):
         return Estimate()
     clusters = clusters_of(values.astype(np.float64), prompt)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,41 +54,11 @@ _LUCK = 4.0 / 3.0
 """The variance of a true mean about a leader's mean rating, in error variances: a leader owes some of its lead to luck."""
 
 
-class TrueMeans(Protocol):
-    """Distributions of the true means of rows."""
-
-    def at_most(self, values: FloatArray) -> FloatArray:
-        """Return the chance that rows' true means are at most ``values``, shape (values, rows); nan where nothing is known."""
-
-    def quantiles(self, shares: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the values that so large shares of ``rows``' distributions lie below, shape (*rows.shape, shares)."""
-
-
-def true_means(task: Task, sums: Sums, scores: RowScores, place: int) -> TrueMeans:
-    """Return the distributions of all pairs' true means of one attribute, the one at ``place``, by pair.
-
-    Args:
-        scores: of all rows, by which pairs are decided.
-    """
-    space = task.space
-    scale = space.scales[place]
-    if space.raters == 1:
-        mine = sums.by(lambda column: space.by_pair(column)[:, place])
-        if not (mine.total % 1.0).any():
-            return fitted(scale, mine)
-    score, error, freedom = (
-        space.by_pair(each)[:, place] for each in (scores.score, scores.error, scores.freedom)
-    )
-    return Student(score, error, freedom, scale)
-
-
 @dataclass(frozen=True)
 class Student:
-    """Student's t about a score, within the scale.
+    """Student's t about a score, within the scale of all rows.
 
-    Attributes:
-        score, error, freedom: the score, its error variance and the degrees of freedom of this; nan without a score.
-        scale: of all rows. Without a score, all values between its ends are as likely.
+    ``score``, its ``error`` variance and ``freedom``: nan without a score; all values between the ends are then as likely.
     """
 
     score: FloatArray
@@ -97,9 +67,11 @@ class Student:
     scale: Scale
 
     def at_most(self, values: FloatArray) -> FloatArray:
+        """Return the chance that rows' true means are at most ``values``, shape (values, rows); nan where nothing is known."""
         return chance_below((values[:, None] - self.score) / np.sqrt(self.error), self.freedom)
 
     def quantiles(self, shares: FloatArray, rows: IntArray) -> FloatArray:
+        """Return the values that so large shares of ``rows``' distributions lie below, shape (*rows.shape, shares)."""
         from scipy.special import ndtri
 
         score, error = (each[rows][..., None] for each in (self.score, self.error))
@@ -113,7 +85,6 @@ class Fitted:
     """A mixture of distributions of ratings.
 
     Attributes:
-        scale: of the ratings.
         share: of each component, shape (C,).
         kinds: the number of ratings, Σx and Σx² above the lowest level, of each kind of row, shape (U, 3).
         kind: the kind of each row, shape (rows,).
@@ -154,6 +125,23 @@ class Fitted:
         return self.scale.low + found[of.reshape(rows.shape)]
 
 
+TrueMeans = Student | Fitted
+
+
+def true_means(task: Task, sums: Sums, scores: RowScores, place: int) -> TrueMeans:
+    """Return the distributions of all pairs' true means of one attribute, the one at ``place``, by pair."""
+    space = task.space
+    scale = space.scales[place]
+    if space.raters == 1:
+        mine = sums.by(lambda column: space.by_pair(column)[:, place])
+        if not (mine.total % 1.0).any():
+            return fitted(scale, mine)
+    score, error, freedom = (
+        space.by_pair(each)[:, place] for each in (scores.score, scores.error, scores.freedom)
+    )
+    return Student(score, error, freedom, scale)
+
+
 def fitted(scale: Scale, sums: Sums) -> Fitted:
     """Fit the distributions of rows that one judge rated on the levels of ``scale``; ``sums``: shape (rows,) each."""
     columns = np.stack([sums.n, sums.total - scale.low * sums.n, sums.total_sq], axis=1)
@@ -186,8 +174,7 @@ def _estimated(
 ) -> FloatArray:
     """Return the share of each component, shape (C,), by EM over the widths and over the centers in turn.
 
-    Args:
-        rows: of each of ``kinds``. Ratings that were not repeated tell of the widths only beside some that were.
+    ``rows``: of each of ``kinds``. Ratings that were not repeated tell of the widths only beside some that were.
     """
     usual = _components(scale)[3]
     likelihood = likelihood.reshape(len(kinds), len(usual), -1)

@@ -17,12 +17,9 @@ _BISECTIONS = 24
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """A target for the expected error of the worst score, and its present value.
+    """A target for the expected error of the worst score, and its present value; nan while unknown.
 
-    Attributes:
-        error: the target, in points of the scale, or shares of it if there are several.
-        now: the expected error of the worst score, in the same unit; nan while unknown.
-        as_share: whether these are shares of the scale.
+    ``as_share``: whether these are shares of the scale, as of several scales, and not points.
     """
 
     error: float
@@ -31,20 +28,14 @@ class Aim:
 
     @property
     def reached(self) -> bool:
-        """Whether it has reached the target."""
         return self.now <= self.error
 
 
 def worst_error(space: ArmSpace, sums: Sums, is_kept: NDArray[np.bool_]) -> float:
     """Return the expected error of the worst score from its arm's true mean: the median of the largest of all errors.
 
-    Each error is taken as √(V/n) times Student's t with n + 3 degrees of freedom: Π P(|t| < x / √(V_i/n_i)) = ½.
-
-    Args:
-        is_kept: arms that count, shape (K,).
-
-    Returns:
-        In the units of ``space``; at most the scale. nan if no arm is kept, or one has no rating.
+    Each error is taken as √(V/n) times Student's t with n + 3 degrees of freedom: Π P(|t| < x / √(V_i/n_i)) = ½. In the units
+    of ``space``; at most the scale. nan if no arm is kept, or one has no rating. ``is_kept``: arms that count, shape (K,).
     """
     found = moderated(space, sums)
     errors = np.sqrt(found.error_variance) / space.units
@@ -54,9 +45,7 @@ def worst_error(space: ArmSpace, sums: Sums, is_kept: NDArray[np.bool_]) -> floa
 def median_of_worst(space: ArmSpace, errors: FloatArray, freedom: FloatArray) -> float:
     """Return the median of the largest of K errors, each its standard error times Student's t; at most the scale.
 
-    Args:
-        errors: standard errors in the units of ``space``, shape (K,); the median is nan if one is infinite or nan.
-        freedom: degrees of freedom, shape (K,).
+    ``errors``: standard errors in the units of ``space``, shape (K,); the median is nan if one is infinite or nan.
     """
     from scipy.special import stdtr
 

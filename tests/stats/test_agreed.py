@@ -7,8 +7,12 @@ import pytest
 from scipy import stats
 
 from robin_cli.stats.agreed import Agreed, agreed
-from robin_cli.stats.judge_quality import JudgeQuality
-from robin_cli.stats.proportions import chance_of_so_few, design_effect, share_bounds
+from robin_cli.stats.judge_quality import (
+    JudgeQuality,
+    chance_of_so_few,
+    design_effect,
+    share_bounds,
+)
 from robin_cli.stats.stances import Stances
 
 _N = 1_000

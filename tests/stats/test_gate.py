@@ -333,4 +333,4 @@ def test_leaves_out_of_more_calls_what_was_given_up(tmp_path: Path) -> None:
     found = measured(run, score(run), "style")
     assert found.is_asked.tolist() == [True, False]
     assert found.is_rated.tolist() == [True, False]
-    assert found.calls_a_rating == (2 + RETIRE_AFTER) / 2
+    assert found.calls_for(1) == (2 + RETIRE_AFTER) / 2

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +20,11 @@ from robin_cli.model.records import RETIRE_AFTER, Pair, Scale
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.store import RunStore
-from robin_cli.show.report.standings import warnings_on
+from robin_cli.show.report.preferences import warnings_of
 from robin_cli.stats.intervals import Part, sum_intervals
 from robin_cli.stats.moderated import skewed
-from robin_cli.stats.order_effect import order_effects
-from robin_cli.stats.pairwise import order_means, pairwise_scores, preferences_of, run_ranking
-from robin_cli.stats.ranking import ranking
+from robin_cli.stats.pairwise import order_means, pairwise_scores, preferences_of, ranked_systems
+from robin_cli.stats.ranking import order_effects, ranking
 from tests.run.test_store import SETTINGS, judgment, manifest
 
 Given = Sequence[float | None]
@@ -251,7 +252,8 @@ def test_ranks_and_finds_the_orders_effect_by_what_the_run_holds(tmp_path: Path)
     matches = found_in(run).matches
     numbers = np.array([[matches.names.index(name) for name in two] for two in systems.values()])
     preference = means.mean(axis=(1, 2))
-    found, expected = run_ranking(run), ranking(preference, numbers, prompt, 3)
+    found, expected = ranked_systems(run).ranking, ranking(preference, numbers, prompt, 3)
+    assert found is not None
     assert found.strength == pytest.approx(expected.strength)
     assert found.ci_low == pytest.approx(expected.ci_low)
     assert found.rank_high.tolist() == expected.rank_high.tolist()
@@ -279,5 +281,6 @@ def test_names_three_systems_that_go_in_a_circle_and_says_whether_they_are_asked
     assert "asked equally often" not in line
     by_tournament = replace(found.ranked, were_chosen=True)
     assert "every two systems are asked equally often" in by_tournament.circle_text
-    assert warnings_on(by_tournament)[0].startswith("In a circle: ")
+    shown: Any = SimpleNamespace(ranked=by_tournament)
+    assert warnings_of(shown)[0].startswith("In a circle: ")
     assert "circle" not in found_in(run_of(tmp_path / "other", POINTS)).lines()

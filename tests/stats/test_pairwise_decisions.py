@@ -29,12 +29,14 @@ from tests.session.played import work
 
 
 def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> RunVerdicts:
-    return RunVerdicts(DuelEvidence(matches, margin=margin), LevelCounts(matches.space))
+    return RunVerdicts(DuelEvidence(Rivals(matches), margin=margin), LevelCounts(matches.space))
 
 
 def best_of(verdicts: RunVerdicts, arms: WritableArms) -> Best:
-    assert isinstance(verdicts.evidence, DuelEvidence)
-    return verdicts.evidence.outcome(arms.columns, verdicts.counts)
+    evidence = verdicts.evidence
+    assert isinstance(evidence, DuelEvidence)
+    evidence.of_run(verdicts.counts, arms.columns)
+    return best_responses(evidence.rivals, arms.columns, evidence.margin, evidence)
 
 
 def test_ends_once_the_best_response_to_each_prompt_is_certain() -> None:

@@ -12,7 +12,7 @@ from scipy.special import expit
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.bradley_terry import NotConnected
 from robin_cli.stats.clustered import clusters_of, mean_bounds
-from robin_cli.stats.ranking import ranking
+from robin_cli.stats.ranking import effects_of, order_effects, ranking
 
 
 def tournament(
@@ -58,40 +58,6 @@ def test_finds_strengths_as_a_logistic_regression_does() -> None:
     found = ranking(y, system, prompt, 5)
     assert found.strength == pytest.approx(strength - strength.mean(), abs=1e-7)
     assert found.is_bounded
-
-
-def test_takes_as_the_error_of_a_difference_what_leaving_out_each_prompt_changes() -> None:
-    rng = np.random.default_rng(1)
-    y, system, prompt = tournament(np.array([0.5, 0.0, -0.2, -0.6]), 30, rng, per_prompt=3)
-    found = ranking(y, system, prompt, 4)
-    rows = np.eye(4)[system[:, 0]] - np.eye(4)[system[:, 1]]
-    p = expit(rows @ found.strength)
-    known = (rows * (p * (1 - p))[:, None]).T @ rows
-    changes = []
-    for each in range(30):
-        mine = prompt == each
-        left = known - (rows[mine] * (p * (1 - p))[mine, None]).T @ rows[mine]
-        changes.append(np.linalg.pinv(left) @ rows[mine].T @ (y - p)[mine])
-    inverse = np.linalg.pinv(known)
-    # and one prompt more, by the model
-    covariance = 29 / 30 * np.array(changes).T @ np.array(changes) + inverse / 30
-    for i, j in ((0, 1), (1, 3), (2, 0)):
-        contrast = np.eye(4)[i] - np.eye(4)[j]
-        error = np.sqrt(contrast @ covariance @ contrast)
-        parts = np.bincount(prompt, p * (1 - p) * (rows @ inverse @ contrast) ** 2)
-        freedom = parts.sum() ** 2 / (parts**2).sum() - 1
-        t = (found.strength[i] - found.strength[j]) / error
-        assert found.difference_error[i, j] == pytest.approx(error, rel=1e-6)
-        assert found.freedom[i, j] == pytest.approx(freedom)
-        assert found.p[i, j] == pytest.approx(2 * stats.t.sf(abs(t), freedom))
-    contrast = np.eye(4)[1] - 0.25
-    parts = np.bincount(prompt, p * (1 - p) * (rows @ inverse @ contrast) ** 2)
-    half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(
-        contrast @ covariance @ contrast
-    )
-    assert (found.ci_low[1], found.ci_high[1]) == pytest.approx(
-        (found.strength[1] - half, found.strength[1] + half)
-    )
 
 
 def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optimisation_and_integration_say() -> (
@@ -154,12 +120,15 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
     assert error == pytest.approx(np.sqrt(share @ (at - middle) ** 2 / share.sum()), rel=0.2)
 
 
-def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_systems() -> None:
-    rng = np.random.default_rng(5)
-    y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), 60, rng, per_prompt=12)
-    # of some prompts one or two couples
-    kept = rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]
-    y, system, prompt = y[kept], system[kept], prompt[kept]
+@pytest.mark.parametrize("couples", [12, 1])
+def test_takes_as_errors_what_leaving_out_each_prompt_changes_by_all_equations_at_once(
+    couples: int,
+) -> None:
+    rng, prompts = np.random.default_rng(5), 60 if couples > 1 else 300
+    y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), prompts, rng, per_prompt=couples)
+    if couples > 1:  # of some prompts one or two
+        kept = rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]
+        y, system, prompt = y[kept], system[kept], prompt[kept]
     found = ranking(y, system, prompt, 7)
     rows, values = np.eye(7)[system[:, 0]] - np.eye(7)[system[:, 1]], found.strength
     p = expit(rows @ values)
@@ -183,6 +152,15 @@ def test_has_the_errors_that_all_equations_at_once_have_of_prompts_of_few_system
     assert found.difference_error[upper] == pytest.approx(np.sqrt(apart)[upper], rel=1e-7)
     freedom = by_two.sum(axis=0)[upper] ** 2 / (by_two**2).sum(axis=0)[upper] - 1
     assert found.freedom[upper] == pytest.approx(freedom, rel=1e-9)
+    t = np.abs(np.subtract.outer(values, values)[upper]) / found.difference_error[upper]
+    assert found.p[upper] == pytest.approx(2 * stats.t.sf(t, freedom))
+    for number, contrast in enumerate(np.eye(7) - 1 / 7):
+        parts = contrast @ np.array(shares) @ contrast
+        half = stats.t.ppf(0.975, parts.sum() ** 2 / (parts**2).sum() - 1) * np.sqrt(
+            contrast @ covariance @ contrast
+        )
+        ends = (found.ci_low[number], found.ci_high[number])
+        assert ends == pytest.approx((values[number] - half, values[number] + half))
 
 
 def test_needs_memory_for_every_two_systems_and_not_for_every_three() -> None:
@@ -219,32 +197,6 @@ def test_takes_alike_verdicts_for_no_more_than_single_votes_where_one_system_win
     # The first wins 120 of 120: so it does in 26 of 1,000 runs if it wins 97 %.
     assert 0.8 < found.win_low[0] < 0.97
     assert found.win_high[2] == pytest.approx(1.0 - found.win_low[0])
-
-
-def test_says_the_same_of_two_systems_by_strengths_as_by_win_rates() -> None:
-    rng = np.random.default_rng(4)
-    y, system, prompt = tournament(np.array([0.8, -0.8]), 25, rng)
-    found = ranking(y, system, prompt, 2)
-    odds = [np.log(each / (1 - each)) / 2 for each in (found.win_low, found.win_high)]
-    assert found.ci_low == pytest.approx(odds[0])
-    assert found.ci_high == pytest.approx(odds[1])
-    assert ((found.ci_low > 0) == (found.win_low > 0.5)).all()
-
-
-def test_has_about_the_errors_of_a_jackknife_that_fits_anew_without_each_prompt() -> None:
-    rng = np.random.default_rng(2)
-    y, system, prompt = tournament(np.array([0.6, 0.0, -0.6]), 60, rng)
-    found = ranking(y, system, prompt, 3)
-    anew = np.array(
-        [
-            ranking(y[prompt != g], system[prompt != g], prompt[prompt != g], 3).strength
-            for g in range(60)
-        ]
-    )
-    error = np.sqrt(59 / 60 * ((anew - found.strength) ** 2).sum(axis=0))
-    assert (found.ci_high - found.ci_low) / 2 / stats.t.ppf(0.975, 59) == pytest.approx(
-        error, rel=0.02
-    )
 
 
 def test_ranges_ranks_by_holms_test_over_the_other_systems() -> None:
@@ -312,6 +264,10 @@ def test_says_of_two_systems_what_their_votes_say() -> None:
         mean_bounds(clusters_of(for_first, prompt), 0.0, 1.0, alpha=0.05)
     )
     assert (found.rank_high[0] == 1) == (found.win_low[0] > 0.5)
+    odds = np.log(np.array([found.win_low, found.win_high])) - np.log1p(
+        -np.array([found.win_low, found.win_high])
+    )
+    assert np.array([found.ci_low, found.ci_high]) == pytest.approx(odds / 2)
 
 
 def test_counts_and_leaves_out_what_has_no_preference_or_is_of_one_system() -> None:
@@ -389,3 +345,53 @@ def test_holds_the_truth_as_often_as_it_says(
     room = 2.5 * np.sqrt(0.05 * 0.95 / runs)
     assert held / runs > 0.95 - room
     assert ranks / runs > 0.95 - room
+
+
+NAN = np.nan
+
+
+def test_is_half_of_what_a_wins_more_where_it_comes_first() -> None:
+    means = np.array(
+        [[[1.0, 0.5], [0.0, 0.5]], [[0.75, 0.0], [0.5, 1.0]], [[1.0, NAN], [NAN, 0.5]]]
+    )
+    assert effects_of(means) == pytest.approx(
+        np.array([[0.5, 0.0], [0.125, -0.5], [NAN, NAN]]), nan_ok=True
+    )
+
+
+def test_counts_each_comparison_with_both_orders_once_and_bounds_the_mean_by_prompt() -> None:
+    rng = np.random.default_rng(0)
+    means = rng.integers(0, 3, (40, 2, 2)) / 2
+    means[:4, 0, 1] = NAN
+    prompt = rng.integers(0, 12, 40)
+    first, second = order_effects(means, prompt, alpha=0.1)
+    each = (means[:, 0] - means[:, 1]) / 2
+    for found, values, prompts in ((first, each[:, 0], prompt), (second, each[4:, 1], prompt[4:])):
+        assert found.effect == pytest.approx(values.mean())
+        bounds = mean_bounds(clusters_of(values, prompts), -0.5, 0.5, alpha=0.1)
+        assert (found.ci_low, found.ci_high) == pytest.approx(bounds)
+        assert (found.n, found.n_prompts) == (len(values), len(set(prompts.tolist())))
+
+
+def test_is_unknown_where_no_comparison_has_both_orders() -> None:
+    (found,) = order_effects(np.array([[[1.0], [NAN]], [[NAN], [0.0]]]), np.arange(2))
+    assert np.isnan([found.effect, found.ci_low, found.ci_high]).all()
+    assert (found.n, found.n_prompts) == (0, 0)
+
+
+def votes(effect: float, prompts: int, rng: np.random.Generator) -> FloatArray:
+    """One vote in each order, of responses that differ, where the first place decides twice the effect of all votes."""
+    p = rng.beta(1.0, 1.0, prompts)
+    first, second = 2 * effect + (1 - 2 * effect) * p, (1 - 2 * effect) * p
+    return np.stack([rng.random(prompts) < first, rng.random(prompts) < second], axis=1)[
+        :, :, None
+    ].astype(np.float64)
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.48])
+def test_holds_a_planted_effect_as_often_as_it_says(effect: float) -> None:
+    rng, runs = np.random.default_rng(1), 40
+    found = [order_effects(votes(effect, 25, rng), np.arange(25))[0] for _ in range(runs)]
+    held = np.mean([one.ci_low <= effect <= one.ci_high for one in found])
+    assert held > 0.95 - 2.5 * np.sqrt(0.05 * 0.95 / runs)
+    assert np.mean([one.effect for one in found]) == pytest.approx(effect, abs=0.025)

@@ -66,12 +66,15 @@ def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
 
 def _samples(value: Row, source: str) -> Iterator[Row | BadRow] | None:
     """Return the samples of a log, each with the log's head; None if the object is no log."""
+    holders = [value, *(inner for inner in value.values() if isinstance(inner, dict))]
     for name, log in arrays(source).items():
-        samples, head = value.get(name), value.get(log.head) if log.head else {}
-        if isinstance(samples, list) and isinstance(head, dict) and head.keys() >= log.told:
-            shared: Row = {log.head: head} if log.head else {}
-            rows = map(_object, samples)
-            return (row if isinstance(row, BadRow) else {**shared, **row} for row in rows)
+        for holder in holders:
+            samples, head = holder.get(name), holder.get(log.head)
+            head = head if isinstance(head, dict) else {}
+            if isinstance(samples, list) and head.keys() >= log.told:
+                shared: Row = {log.head: head} if log.head else {}
+                rows = map(_object, samples)
+                return (row if isinstance(row, BadRow) else {**shared, **row} for row in rows)
     return None
 
 
