@@ -19,7 +19,7 @@ from math import isinf, isnan
 from pathlib import Path
 from types import NoneType
 
-from robin_cli.data.fields import WORKERS
+from robin_cli.data.fields import KNOWN, WORKERS
 from robin_cli.data.given_labels import GivenLabels, Label, NamedBest, opaque_id
 from robin_cli.data.hints import list_names
 from robin_cli.data.human_ratings import as_number, as_share, mean
@@ -44,7 +44,7 @@ _HOW = (
     "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 )
 _PEOPLE = r"(?:annotator|rater|labell?er|coder|reviewer|evaluator|worker)s?"
-_MISSPELT = 0.8
+_MISSPELT = 0.88
 """How alike a column of labels and its misspelt name are, as :mod:`difflib` counts."""
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
@@ -258,7 +258,11 @@ def _check_unread(source: str, names: Sequence[str], scales: Mapping[str, Scale]
                 f"comparisons) and {_LABELLER}, or remove the column"
             )
         absent = {_LABEL, _RATING, *scales} - {*names}
-        if not step and (near := get_close_matches(name.lower(), absent, 1, _MISSPELT)):
+        if (
+            not step
+            and name not in KNOWN
+            and (near := get_close_matches(name.lower(), absent, 1, _MISSPELT))
+        ):
             step = f"Rename it to {near[0]}, or remove it"
         if step:
             raise InputError(f'{source}: the column "{shown(name)}" would not be read. {step}')

@@ -100,6 +100,7 @@ def test_reads_a_column_for_each_attribute(tmp_path: Path) -> None:
         ("l.csv", "pair_id,label\n'\xa0＝p5,3\n", {"\xa0＝p5": 3.0}),
         ("l.csv", "pair_id,label\np1,3\np1,3.0\n", {"p1": 3.0}),  # twice the same
         ("l.csv", "pair_id,label\n", {}),
+        ("l.csv", "pair_id,label,topic\np1,3,birds\n", {"p1": 3.0}),
     ],
 )
 @pytest.mark.filterwarnings("ignore::robin_cli.model.errors.ReadAs")
@@ -144,7 +145,7 @@ pair_id,preference_strength¶p1,-3 → : the column "preference_strength" would 
 {"label": 3} → :1: the pair_id is null
 {"pair_id": "p1", "label": 3 → :1: not valid JSON
 {"pair_id": "p1", "labl": 3} → : the column "labl" would not be read. Rename it to label
-{"pair_id": "p1", "label": 3}¶{"pair_id": "p2", "lable": 3} → : the column "lable" would not be
+{"pair_id": "p1", "label": 3}¶{"pair_id": "p2", "labl": 3} → : the column "labl" would not be
 {"pair_id": "\u001b[2Jx", "label": 3} → :1: no pair of the run is called "\x1b[2Jx"
 """
 OF_TWO = r"""
@@ -171,6 +172,12 @@ def test_refuses_labels_that_cannot_be_used_and_says_where(
         read(tmp_path, text.replace("¶", "\n"), scales, name=name)
     place = str(tmp_path / name)
     assert str(raised.value).startswith(place + said.format(file=place))
+
+
+def test_reads_labels_beside_a_reference(tmp_path: Path) -> None:
+    text = "pair_id,label,reference\np1,1,x\n"
+    found = read(tmp_path, text, {"preference": Scale(0, 1)})
+    assert values(found, "preference") == {"p1": 1.0}
 
 
 def test_names_a_file_that_is_not_there(tmp_path: Path) -> None:
