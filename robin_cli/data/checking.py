@@ -21,7 +21,7 @@ from robin_cli.data.fields import MISSING, NOT_READ, called, find, find_at, is_i
 from robin_cli.data.hints import explain_missing, explain_short_list, list_names
 from robin_cli.data.human_ratings import read_ratings
 from robin_cli.data.images import Images
-from robin_cli.data.rows import BadRow, Row, check_encodable, kind
+from robin_cli.data.rows import BadRow, Row, check_encodable, is_encodable, kind
 from robin_cli.data.thinking import Thinking
 from robin_cli.model.errors import shown
 from robin_cli.model.records import PLACE_COLUMNS, SYSTEM_COLUMNS, as_text
@@ -119,7 +119,8 @@ class RowReader:
             prompt: Any = row.get(fields.prompt.paths[0])
             response: Any = row.get(fields.response.paths[0])
             is_plain = type(prompt) is str and type(response) is str and prompt is not response
-            if not (is_plain and prompt.isascii() and response.isascii() and prompt[:1] != "["):
+            is_plain = is_plain and prompt[:1] != "["  # nearly always
+            if not (is_plain and is_encodable(prompt) and is_encodable(response)):
                 prompt, response = self._read_both(row, fields.response)
             return prompt, without(response), None
         sides = (fields.response, fields.other)
