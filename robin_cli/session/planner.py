@@ -2,9 +2,9 @@
 
 plan() reserves calls of the most urgent arm. tell() takes their outcome, and is the only writer of the arms.
 
-Arms are chosen in blocks of a sixty-fourth of all. With a block of one, visits of one and one call at a time, each choice is
-the paper's argmax over all arms. Answers that come after a block was chosen change only the next block. An arm of the block that is
-settled, given up or failed by then is skipped.
+Arms are chosen in blocks of a sixty-fourth of all. With a block of one, visits of one and one call at a time, each choice
+is the paper's argmax over all arms. Answers that come after a block was chosen change only the next block. An arm of the
+block that is settled, given up or failed by then is skipped.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Ticket(NamedTuple):
 class Planner:
     """Chooses calls by a policy.
 
-    :mod:`~robin_cli.session.asking` limits the calls of each arm. Besides, an arm past its warm-up gets no call until
-    the calls left exceed what the warm-ups of other arms still need. An arm whose calls failed for now is deferred: it is asked again after
-    another was rated, or if no other is left. An arm on which no open decision depends is not asked.
+    :mod:`~robin_cli.session.asking` limits the calls of each arm. Besides, an arm past its warm-up gets no call until the
+    calls left exceed what the warm-ups of other arms still need. An arm whose calls failed for now is deferred: it is asked
+    again after another was rated, or if no other is left. An arm on which no open decision depends is not asked.
 
     Args:
         arms: the ratings so far, without calls under way.
