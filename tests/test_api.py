@@ -239,7 +239,8 @@ def test_an_interrupt_keeps_everything(
 
     monkeypatch.chdir(tmp_path)
     with serving(answer) as wire:
-        price = {"price_in": 10.0, "price_out": 0.0, "max_cost": 0.065}  # a tenth of a cent a call
+        # a call costs a tenth of a cent, and at most 2.5 cents
+        price = {"price_in": 10.0, "price_out": 0.0, "max_cost": 0.2}
         given = settings(wire.url, Path("r"), quiet=False, concurrency=4, **price)
         with pytest.raises(KeyboardInterrupt):
             judge(DEMO / "pairs.jsonl", budget=5000, **given)

@@ -380,7 +380,7 @@ STILL_SEES_SETTINGS = {
     "session/scheduling.py",
     "show/plan.py",
     "show/plan_calls.py",
-    "show/spent.py",
+    "show/status.py",
 }
 
 

@@ -249,7 +249,7 @@ def test_lets_no_name_act_in_lines_junit_or_markdown() -> None:
     assert [[child.tag for child in case] for case in cases] == [["failure"], ["skipped"]]
     assert "\\x1b[31m" in cases[0].attrib["name"]
     markdown = markdown_of(found)
-    plain = re.sub(r"&#\d+;", "", markdown)  # each mark of a name is an entity, in code
+    plain = re.sub(r"&#\d+;", "", markdown)  # each mark of a name is an entity
     assert not re.search(r"[`\[\]*@]|http:|<(?!/?code>)|&", plain)
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
     assert [row.count("|") for row in rows] == [7, 7, 7]

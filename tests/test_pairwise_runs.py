@@ -416,7 +416,9 @@ def test_reads_the_verdicts_of_people_out_of_the_data(tmp_path: Path) -> None:
     own, labelled = run.agreement(), run.agreement(labels=labels)
     pd.testing.assert_frame_equal(own, labelled)
     assert own["value"].notna().sum() >= 6
-    assert "α with human preference" in run.report().read_text(encoding="utf-8")
+    assert "human preference</th><td>Krippendorff&#39;s α" in run.report().read_text(
+        encoding="utf-8"
+    )
     write_rows(data, [{**rows[0], "human": "both"}])
     step = 'is "both", no verdict. Give A, B, tie or null'
     refuses(

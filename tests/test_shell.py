@@ -12,8 +12,20 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer import Context
+from typer.main import get_command
 
-from tests.conftest import ROOT, environment, has, judging, robin, write_pairs
+from robin_cli import open_run
+from robin_cli.cli.app import app
+from tests.conftest import (
+    ROOT,
+    change_manifest,
+    environment,
+    has,
+    judging,
+    robin,
+    write_pairs,
+)
 from tests.data.writing import WRITERS
 from tests.starting import Robin
 
@@ -182,16 +194,23 @@ def groups_of(shown: str) -> list[str]:
     return re.findall(r"^(\w.*):$", shown, re.MULTILINE)
 
 
-def test_lists_every_command_in_a_group(tmp_path: Path) -> None:
-    shown = robin("--help", cwd=tmp_path, COLUMNS="80").stdout
-
-    has(
-        shown,
-        "Start with robin demo",
-        "Documentation: ",
-        *(f"\n  {command} " for command in COMMANDS),
+def test_the_first_help_fits_on_a_screen_and_another_lists_everything(tmp_path: Path) -> None:
+    first, whole = (
+        robin(flag, cwd=tmp_path, COLUMNS="80", exits=0).stdout for flag in ("--help", "--help-all")
     )
-    assert groups_of(shown) == ["Start", "Judge", "Look", "Decide", "Tools", "Options"]
+    tools = {"render", "parse", "simulate", "serve"}
+    assert len(first.splitlines()) <= 24
+    assert max(map(len, first.splitlines())) <= 80
+    assert {name for name in COMMANDS if f" {name} " not in first} == tools
+    has(first, "robin --help-all", "no key, no network")
+    has(whole, *(f" {name} " for name in COMMANDS), "--version", "Documentation: ")
+
+
+def test_the_help_of_a_flag_is_a_line() -> None:
+    for command in get_command(app).commands.values():  # type: ignore[attr-defined]
+        for param in command.get_params(Context(command)):
+            said = (getattr(param, "help", None) or "").split(" (default")[0]
+            assert len(said) <= 90, f"{command.name} {param.name}: {said}"
 
 
 def test_shows_the_flags_of_an_afternoon_or_all(tmp_path: Path) -> None:
@@ -213,6 +232,21 @@ def test_shows_the_flags_of_an_afternoon_or_all(tmp_path: Path) -> None:
     assert "--top-p" not in few
     assert "ROBIN_MAX_COST for --max-cost" in " ".join(few.split())
     assert "--top-p" in robin("judge", "--topp", "1", cwd=tmp_path, exits=2).stderr
+
+
+def test_resumes_the_newest_unfinished_run_if_none_is_named(
+    tmp_path: Path, replay_url: str
+) -> None:
+    data = str(write_pairs(tmp_path / "pairs.jsonl", 3))
+    for name in ("runs/older", "runs/unfinished", "runs/finished"):
+        robin(*judging(replay_url, data, 9, "--run", name), cwd=tmp_path, exits=0)
+    for name in ("runs/older", "runs/unfinished"):
+        change_manifest(tmp_path / name, lambda manifest: manifest.update(budget=12))
+    for name in ("runs/unfinished", "runs/older"):
+        done = robin("resume", "--quiet", "-o", "s.csv", cwd=tmp_path, exits=0)
+        has(done.stderr, f"run: {name}, the newest unfinished one")
+        assert open_run(tmp_path / name).status()["spent"] == 12
+    has(robin("resume", cwd=tmp_path, exits=2).stderr, "runs/ holds no unfinished one")
 
 
 def test_lists_the_runs_here(tmp_path: Path, replay_url: str) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.data.labels import opaque_id
+from robin_cli.data.given_labels import opaque_id
 from robin_cli.model.records import Pair
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.store import RunStore

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from robin_batch.folder import Batches
@@ -16,7 +15,7 @@ from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import InputError
 from robin_cli.run.store import RunStore
 from robin_cli.session.carriers import Carrying
-from robin_cli.session.connection import as_raised, endpoint_at
+from robin_cli.session.connection import endpoint_of
 from robin_cli.session.desk import judged_calls
 from robin_cli.session.money import prices_of
 from robin_cli.settings.resolve import Resolved
@@ -28,7 +27,7 @@ def check(resolved: Resolved) -> None:
         raise InputError(
             f"--batch: is for endpoints, and the judge {resolved.kind} is not one; leave it out"
         )
-    if several := next((each for each in resolved.judges if len(each.base_urls) > 1), None):
+    if several := next((judge for judge in resolved.judges if len(judge.base_urls) > 1), None):
         raise InputError(
             f"--batch: {several.name} has {len(several.base_urls)} addresses; give only the one for the batches"
         )
@@ -40,12 +39,7 @@ def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None])
     asked, services, prices = {}, {}, []
     for judge in resolved.judges:
         (url,), (price,) = judge.base_urls, prices_of(judge, resolved)
-        endpoint = replace(
-            endpoint_at(url, judge, resolved),
-            bounded=resolved.max_cost is not None,
-            logprobs=judge.answers == "logprobs",
-        )
-        endpoint = as_raised(endpoint, store.manifest)
+        endpoint = endpoint_of(resolved, judge, url, store.manifest)
         asked[judge.name] = OpenAIJudge(endpoint, meter=Meter(price), notify=notify)
         services[judge.name] = OpenAIBatches(endpoint, notify=notify)
         prices.append(price)

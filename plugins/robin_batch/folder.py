@@ -81,18 +81,18 @@ class Batches:
 
     def tickets(self, batch: Submission) -> list[Ticket]:
         """Return the calls of a batch by row. StorageError if they cannot be read, or are not of this run."""
-        return [Ticket(*each) for each in self._columns(batch).T.tolist()]
+        return [Ticket(*fields) for fields in self._columns(batch).T.tolist()]
 
     def _columns(self, batch: Submission) -> IntArray:
         """Return the fields of a batch's tickets, shape (3, requests). StorageError as :meth:`tickets`."""
         path = self._calls(batch.number)
         table = read_table(path, Ticket._fields)
         limits = np.array([[self._arms], *([most] for most in _LIMITS.values())])
-        found = np.array([table[name].to_numpy() for name in Ticket._fields])
-        is_ours = found.shape[1] == batch.requests and (found >= [[0], [0], [1]]).all()
-        if not is_ours or not (found < limits).all():
+        columns = np.array([table[name].to_numpy() for name in Ticket._fields])
+        is_ours = columns.shape[1] == batch.requests and (columns >= [[0], [0], [1]]).all()
+        if not is_ours or not (columns < limits).all():
             raise StorageError(f"{path}: its calls are not of this run; restore it from a copy")
-        return found
+        return columns
 
     def next_draws(self) -> IntArray:
         """Return the number of each arm's next call after all batches, shape (K,): old ones may still be answered."""

@@ -103,8 +103,8 @@ def _line(text: bytes, limit: int) -> Line:
             text.decode("utf-8", "ignore").encode() != text,
         )
     except TooLong as error:  # look for the id: inside a JSON text its quotes would be escaped
-        found = _ID.search(text[:_HEAD])
-        return Line(found[1].decode("utf-8", "replace") if found else None, too_long(error))
+        match = _ID.search(text[:_HEAD])
+        return Line(match[1].decode("utf-8", "replace") if match else None, too_long(error))
 
 
 def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Problem | None:

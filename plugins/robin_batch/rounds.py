@@ -189,16 +189,16 @@ class Rounds(Carrier):
                 return self._choose_by_money(chosen, call)
             if not isinstance(call, Call):
                 break
-            for each in (call, *ledger.others(call)):
-                arm, _, calls = each.ticket
+            for part in (call, *ledger.others(call)):
+                arm, _, calls = part.ticket
                 before = last.get(arm)
-                most = min(ledger.longest, self._judges[each.judge].most_samples)
+                most = min(ledger.longest, self._judges[part.judge].most_samples)
                 # the calls of an arm are one request: they all wait as long for their answers
                 if before is not None and calls <= most - before.ticket.calls:
-                    ledger.join(before, each)
+                    ledger.join(before, part)
                 else:
-                    chosen[each.judge].append(each)
-                    last[arm] = each
+                    chosen[part.judge].append(part)
+                    last[arm] = part
         return chosen
 
     def _choose_by_money(
@@ -229,21 +229,21 @@ class Rounds(Carrier):
         left = list(reversed(calls))
         while left:
             number = max(self.batches.by_number, default=0) + 1
-            mine: list[Call] = []
+            of_batch: list[Call] = []
             lines: list[bytes] = []
             size = 0
-            while left and len(mine) < self._sender.most_requests:
+            while left and len(of_batch) < self._sender.most_requests:
                 body = self._judges[judge].body(self.ledger.ask(left[-1].ticket))
-                line = line_of(self.batches.custom_id(number, len(mine)), body)
+                line = line_of(self.batches.custom_id(number, len(of_batch)), body)
                 size += len(line)
-                if mine and size > MOST_BYTES:
+                if of_batch and size > MOST_BYTES:
                     break
                 lines.append(line)
-                mine.append(left.pop())
-            batch = self._sender.new(number, self._names[judge], of_round, len(mine))
-            self.batches.add(batch, [call.ticket for call in mine], lines)
-            self._waiting[number] = dict(enumerate(mine))
-            self.ledger.stats.calls += len(mine)
+                of_batch.append(left.pop())
+            batch = self._sender.new(number, self._names[judge], of_round, len(of_batch))
+            self.batches.add(batch, [call.ticket for call in of_batch], lines)
+            self._waiting[number] = dict(enumerate(of_batch))
+            self.ledger.stats.calls += len(of_batch)
 
     # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────
 

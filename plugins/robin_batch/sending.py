@@ -95,7 +95,7 @@ class ToServices(Sender):
     async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
         """See ``batches`` through at their services, as many at a time as these accept."""
         stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
-        tasks = [asyncio.create_task(_Sent(self, rounds, each).see_through()) for each in batches]
+        tasks = [asyncio.create_task(_Sent(self, rounds, batch).see_through()) for batch in batches]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             self.ends.set()  # tasks that write to disk finish first

@@ -271,9 +271,9 @@ class OpenAIBatches:
             if not isinstance(listed, list):
                 _malformed("a list without data")
             batches = []
-            for each in listed:
+            for entry in listed:
                 with suppress(_MayPass):
-                    batches.append(self._batch(each))
+                    batches.append(self._batch(entry))
             last = _id(content.get("last_id")) or (batches[-1].id if batches else None)
             return batches, last if content.get("has_more") is True and last != after else None
 
@@ -349,21 +349,21 @@ class OpenAIBatches:
         with suppress(TooLong):
             parts = error_in(read_json(body))
             message = parts.message
-            told = self._transport.redacted(f"{status}: {message}" if message else str(status))
+            shown = self._transport.redacted(f"{status}: {message}" if message else str(status))
             if 400 <= status < 500 and _FULL.search(f"{parts.code} {message}"):
-                return BatchRefused(told, is_full=True)
+                return BatchRefused(shown, is_full=True)
             if status == 404 and made:
                 return _MayPass(
-                    f"it is not known there ({told})",
+                    f"it is not known there ({shown})",
                     sent=True,
                     patience_s=SHORTLY_S,
                     status=status,
                 )
             if status == 404 and of and of in message:
-                return BatchRefused(told, is_full=False)
+                return BatchRefused(shown, is_full=False)
             if status in {404, 405, 501}:
                 return EndpointError(
-                    f"{self.base_url}: has no batch service ({told}); leave --batch out, or check --base-url"
+                    f"{self.base_url}: has no batch service ({shown}); leave --batch out, or check --base-url"
                 )
         problem = classify(status, body, response.headers)
         if isinstance(problem, Fatal):
@@ -388,9 +388,9 @@ class OpenAIBatches:
             error_file=_id(content.get("error_file_id")),
             input_file=_id(content.get("input_file_id")),
             errors=tuple(
-                self._transport.redacted(": ".join(filter(None, each)))
-                for each in refusals
-                if any(each)
+                self._transport.redacted(": ".join(filter(None, refusal)))
+                for refusal in refusals
+                if any(refusal)
             ),
             metadata=_texts(content.get("metadata")),
             is_full=any(_FULL.search(f"{code} {message}") for code, message in refusals),
@@ -416,15 +416,15 @@ def _id(value: object) -> str | None:
 def _refusals(errors: object) -> list[tuple[str, str]]:
     """Return codes and messages of the errors of a batch, with the input line that they are about."""
     data = errors.get("data") if isinstance(errors, dict) else errors
-    found = []
-    for each in data[:_MOST_ERRORS] if isinstance(data, list) else []:
-        parts = error_in(each)
+    refusals = []
+    for problem in data[:_MOST_ERRORS] if isinstance(data, list) else []:
+        parts = error_in(problem)
         code, message = parts.code, parts.message
-        line = each.get("line") if isinstance(each, dict) else None
-        found.append(
+        line = problem.get("line") if isinstance(problem, dict) else None
+        refusals.append(
             (code, f"line {line}: {message or code}" if isinstance(line, int) else message)
         )
-    return found
+    return refusals
 
 
 def _counts(value: object) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +25,15 @@ def as_text(prompt: object, called: str) -> str:
     raise BadRow(
         f"{called} is {kind(prompt)}, no text and no conversation. Correct it{OR_SKIP}", "no prompt"
     )
+
+
+def as_json(value: object) -> str:
+    """Return a text as it is, nothing as an empty text, and any other value as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
 
 
 def scalars(prefix: str, found: object) -> Row:

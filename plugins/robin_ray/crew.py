@@ -186,9 +186,9 @@ class Crew:
         nodes = await self._nodes()
         checks = [self._task(self._admit(node)) for node in nodes]
         await asyncio.wait(checks, timeout=CHECKING_S)
-        while not self._admitted and not all(each.done() for each in checks):
+        while not self._admitted and not all(task.done() for task in checks):
             await asyncio.wait(
-                [each for each in checks if not each.done()], return_when=asyncio.FIRST_COMPLETED
+                [task for task in checks if not task.done()], return_when=asyncio.FIRST_COMPLETED
             )
         if self._lacks:
             raise InputError(
@@ -196,9 +196,9 @@ class Crew:
             )
         self._is_begun = True
         hires = [self._begin(node) for node in self._lacking(nodes)]
-        while not self._members and not all(each.done() for each in hires):
+        while not self._members and not all(task.done() for task in hires):
             await asyncio.wait(
-                [each for each in hires if not each.done()], return_when=asyncio.FIRST_COMPLETED
+                [task for task in hires if not task.done()], return_when=asyncio.FIRST_COMPLETED
             )
         if not self._members:
             self._check_whole()
@@ -236,7 +236,7 @@ class Crew:
             for node in nodes:
                 if node not in self._known:
                     self._task(self._admit(node))
-            for member in [each for each in self._members if each.node not in nodes]:
+            for member in [member for member in self._members if member.node not in nodes]:
                 self._lose(member, "the node left the cluster")
             for node in self._lacking(nodes):
                 self._begin(node)
@@ -291,12 +291,12 @@ class Crew:
     def _lacking(self, nodes: Sequence[Node]) -> list[Node]:
         """Return the nodes on which to start workers, repeated for each worker."""
         usable = [node for node in nodes if node in self._admitted]
-        there = Counter(member.node for member in self._members) + self._hiring
+        at_node = Counter(member.node for member in self._members) + self._hiring
         wanted = math.ceil(self._bears() / GROUP)
-        each = math.ceil(wanted / len(usable)) if usable else 0
+        per_node = math.ceil(wanted / len(usable)) if usable else 0
         lacking = []
         for node in usable[: max(1, self._bears())]:
-            lacking += [node] * (max(1, min(each, node.cpus)) - there[node])
+            lacking += [node] * (max(1, min(per_node, node.cpus)) - at_node[node])
         return lacking
 
     def _begin(self, node: Node) -> asyncio.Task[None]:
@@ -367,9 +367,9 @@ class Crew:
     def _take_in(self, member: _Member, came: Came) -> None:
         member.heeded = came.refusals
         over = [
-            *(each.number for each in came.answered),
+            *(result.number for result in came.answered),
             *(number for number, _ in came.failed),
-            *(each.number for each in came.unusable),
+            *(result.number for result in came.unusable),
             *came.unsent,
         ]
         member.answered += len(came.answered)
@@ -423,25 +423,25 @@ class Crew:
         shares = shared_out(len(waiting), loads, [each.hired.most for each in members])
         start = 0
         for member, share in zip(members, shares, strict=True):
-            mine = waiting[start : start + share]
+            group = waiting[start : start + share]
             start += share
-            if mine:
-                self._give(member, mine)
+            if group:
+                self._give(member, group)
         self._waiting = waiting[start:]
 
-    def _give(self, member: _Member, mine: list[Posed]) -> None:
+    def _give(self, member: _Member, requests: list[Posed]) -> None:
         """Send requests to a worker."""
-        for each in mine:
-            member.under_way.add(each.number)
-            self._at[each.pair, each.arm] = member
+        for request in requests:
+            member.under_way.add(request.number)
+            self._at[request.pair, request.arm] = member
         while len(self._at) > _REMEMBERED:
             self._at.pop(next(iter(self._at)))
         if self._texts is not None:
-            mine = [each._replace(texts=self._texts(each.pair)) for each in mine]
+            requests = [request._replace(texts=self._texts(request.pair)) for request in requests]
         if member.is_listening:
-            member.hired.hand.take(_encoded(Group(mine, member.heeded)))
+            member.hired.hand.take(_encoded(Group(requests, member.heeded)))
         else:
-            member.outbox += mine
+            member.outbox += requests
             member.news.set()
 
 

@@ -83,7 +83,7 @@ class Groups(Engine):
         )
         targets.reach_by(self._send)
         self._reckons = ledger.money.limit is not None or any(
-            each.counts_tokens for each in targets.number_of
+            limiter.counts_tokens for limiter in targets.number_of
         )
         ledger.ask = self._question
         self._sent: dict[int, _Sent] = {}

@@ -66,5 +66,5 @@ def _place(space: ArmSpace, arm: int) -> tuple[int, int]:
 
 
 def _texts(store: RunStore, pair: int) -> Texts:
-    found = store.pairs[pair]
-    return found.pair_id, found.prompt, found.response, found.reference, found.other
+    of_pair = store.pairs[pair]
+    return of_pair.pair_id, of_pair.prompt, of_pair.response, of_pair.reference, of_pair.other

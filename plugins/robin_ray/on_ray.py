@@ -82,8 +82,8 @@ def check(address: str, secret: Sequence[str]) -> None:
     Args:
         secret: names of variables with secret values.
     """
-    found = importlib.util.find_spec("ray")
-    if found is None or found.origin is None:  # a folder of that name is no package
+    spec = importlib.util.find_spec("ray")
+    if spec is None or spec.origin is None:  # a folder of that name is no package
         raise InputError(
             f"--ray: Ray is not installed here; {install('ray')} brings it, and every machine of the cluster needs it"
         )
@@ -102,12 +102,12 @@ def _check_answers(host: str, port: int, address: str) -> None:
             if os.environ.get("RAY_USE_TLS", "0") not in {"", "0"}:
                 return
             connection.sendall(_HTTP2)
-            said = b""
-            while len(said) < 4:
+            received = b""
+            while len(received) < 4:
                 connection.settimeout(max(0.01, until - time.monotonic()))
                 if not (more := connection.recv(64)):
                     break
-                said += more
+                received += more
     except OSError as error:
         why = (
             f"no answer within {ANSWERS_WITHIN_S:g} s"
@@ -117,7 +117,7 @@ def _check_answers(host: str, port: int, address: str) -> None:
         raise EndpointError(
             f"--ray {address}: {why}; is the cluster running, and this the address that ray start --head printed (port 6379)?"
         ) from error
-    if len(said) < 4 or said[3] != _SETTINGS:
+    if len(received) < 4 or received[3] != _SETTINGS:
         raise EndpointError(
             f"--ray {address}: what answers there is not Ray; give the address that ray start --head printed (port 6379)"
         )
@@ -134,11 +134,11 @@ def _check_takes_part(address: str, secret: Sequence[str]) -> None:
         ) as process,
     ):
         try:
-            said = _said_by(process, printed)
+            refusal = _said_by(process, printed)
         finally:
             process.kill()
-    if said is not None:
-        raise EndpointError(f"--ray {address}: {_refused(said)}")
+    if refusal is not None:
+        raise EndpointError(f"--ray {address}: {_refused(refusal)}")
 
 
 def _said_by(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None:
@@ -146,16 +146,16 @@ def _said_by(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None
     until = time.monotonic() + STARTING_S
     while time.monotonic() < until:
         status = process.poll()
-        said = os.pread(printed.fileno(), _MOST_SAID, 0).decode(errors="replace")
+        printed_text = os.pread(printed.fileno(), _MOST_SAID, 0).decode(errors="replace")
         if status == 0:
             return None
         complaint = next(
-            (line for line in said.splitlines() if "Failed to get cluster ID" in line), ""
+            (line for line in printed_text.splitlines() if "Failed to get cluster ID" in line), ""
         )
         if status is not None or complaint:
             return (
                 complaint.rpartition("server: ")[2]
-                or said.rpartition(_BECAUSE)[2]
+                or printed_text.rpartition(_BECAUSE)[2]
                 or f"it ended with {status}"
             )
         time.sleep(0.02)
@@ -256,7 +256,7 @@ class OnRay(Cluster):
         ):  # with it Ray ends this process, too, in a few seconds
             raise Lost("Ray's own process on this machine has ended", for_good=True)
         try:
-            found = await self._thread.run(ray.nodes, _SAYS_WITHIN_S)
+            listed = await self._thread.run(ray.nodes, _SAYS_WITHIN_S)
         except Exception as error:
             why = (
                 f"no answer within {_SAYS_WITHIN_S:g} s"
@@ -266,12 +266,12 @@ class OnRay(Cluster):
             raise Lost(why) from error
         return [
             Node(
-                each["NodeID"],
-                each["NodeManagerAddress"],
-                int(each.get("Resources", {}).get("CPU", 0)),
+                node["NodeID"],
+                node["NodeManagerAddress"],
+                int(node.get("Resources", {}).get("CPU", 0)),
             )
-            for each in found
-            if each["Alive"]
+            for node in listed
+            if node["Alive"]
         ]
 
     async def check(self, node: Node) -> str:
@@ -280,11 +280,11 @@ class OnRay(Cluster):
 
         look = ray.remote(num_cpus=0, max_retries=0)(_by_value(_robin_here))
         try:
-            found, why = await look.options(scheduling_strategy=_at(node)).remote()
+            version, why = await look.options(scheduling_strategy=_at(node)).remote()
         except (exceptions.RayError, RuntimeError) as error:
             raise Lost(f"no worker of Ray's began there ({_one_line(error)})") from error
-        if found not in {None, __version__}:
-            return f"has robin {found}, and this is {__version__}; install the same on both"
+        if version not in {None, __version__}:
+            return f"has robin {version}, and this is {__version__}; install the same on both"
         if why:
             return f"robin cannot be imported there ({why}); install robin-judge {__version__} on it, for Ray's Python"
         return ""
@@ -365,13 +365,13 @@ class _Actor(Hand):
 
 def _robin_here() -> tuple[str | None, str]:
     """Return robin's version on this machine, None if there is none, and why it cannot be used; "" if it can."""
-    found = None
+    version = None
     try:
-        found = importlib.import_module("robin_cli").__version__
+        version = importlib.import_module("robin_cli").__version__
         importlib.import_module("robin_ray.worker")  # with all that a worker needs
     except Exception as error:  # noqa: BLE001  # any error is reported
-        return found, f"{type(error).__name__}: {error}"
-    return found, ""
+        return version, f"{type(error).__name__}: {error}"
+    return version, ""
 
 
 def _job_without_folders() -> Any:
@@ -399,20 +399,20 @@ def _at(node: Node) -> Any:
     return NodeAffinitySchedulingStrategy(node.node_id, soft=False)
 
 
-def _refused(said: str) -> str:
+def _refused(message: str) -> str:
     """Turn an error of Ray's into one with the reason and the next step."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = (lines or ["nothing"])[0][:300].rstrip(":. ")
-    if "Version mismatch" in said:
+    if "Version mismatch" in message:
         return f"{' '.join(lines[:6])[:300]}; install the same Ray and Python here and there"
-    if "Unauthenticated" in said or "token" in said.lower():
+    if "Unauthenticated" in message or "token" in message.lower():
         return (
             "the cluster wants Ray's token, and this is not it; set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, to the one that "
             "its machines have"
         )
-    if "cluster ID" in said or "Unimplemented" in said or "UNIMPLEMENTED" in said:
+    if "cluster ID" in message or "Unimplemented" in message or "UNIMPLEMENTED" in message:
         return f"what answers there is no head of Ray's ({first}); give the address that ray start --head printed (port 6379)"
-    if "raylet" in said or "node_ip_address" in said:
+    if "raylet" in message or "node_ip_address" in message:
         return (
             f"this machine is no node of that cluster ({first}); make it one: ray start --address=…"
         )
@@ -423,8 +423,8 @@ def _one_line(error: BaseException) -> str:
     """Return the message of a Ray error, without headings and traces."""
     cause = getattr(error, "cause", None)
     lines = [line.strip() for line in str(cause or error).splitlines() if line.strip()]
-    said = (lines[-1] if cause is not None else lines[0]) if lines else ""
-    return said[:300].rstrip(".") or type(error).__name__
+    line = (lines[-1] if cause is not None else lines[0]) if lines else ""
+    return line[:300].rstrip(".") or type(error).__name__
 
 
 def _raylet_here() -> int:

@@ -88,7 +88,7 @@ class Worker:
         """Connect to ``targets``, each with its key; return the number of calls that can be made at a time."""
         at_a_time = max(target.options.at_a_time for target in targets)
         can = most_connections(at_a_time * len(targets), self._note)
-        self._judges = [asked_here(*each, self._note) for each in zip(targets, keys, strict=True)]
+        self._judges = [asked_here(*pair, self._note) for pair in zip(targets, keys, strict=True)]
         return max(1, can // len(targets))
 
     async def exchange(self, group: bytes) -> bytes:
@@ -155,14 +155,14 @@ class Worker:
         except RobinError as error:
             self._is_urgent = True
             kind = next(
-                each for each in type(error).__mro__ if each.__module__ == RobinError.__module__
+                base for base in type(error).__mro__ if base.__module__ == RobinError.__module__
             )
             self._came.unusable.append(Unusable(number, kind.__name__, str(error)))
         except Exception as error:  # noqa: BLE001  # no error may be lost
             self._is_urgent = True
-            said = f"{type(error).__name__}: {error}" if came is None else type(error).__name__
+            message = f"{type(error).__name__}: {error}" if came is None else type(error).__name__
             self._came.unusable.append(
-                Unusable(number, "RunError", f"a worker failed in making a call ({said})")
+                Unusable(number, "RunError", f"a worker failed in making a call ({message})")
             )
         finally:
             self._running -= 1

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct
 
 from robin_cli.data.local import read_small_file, shipped
@@ -113,6 +112,16 @@ def rubric_path(attribute: str) -> Path:
     return shipped("prompts") / "rubrics" / f"{attribute}.toml"
 
 
+def _read_yaml(text: str) -> Any:
+    """Return the content of a YAML file. ValueError if it is none."""
+    import yaml  # slow to import, and most rubrics are TOML
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
 def read_rubric(path: Path) -> Rubric:
     """Return the rubric in a file.
 
@@ -126,10 +135,10 @@ def read_rubric(path: Path) -> Rubric:
         text = read_small_file(path, place)
         # The name of a pipe has no suffix, so the text decides.
         is_toml = suffix == ".toml" or (suffix not in _SUFFIXES and bool(_TOML.search(text)))
-        content = tomllib.loads(text) if is_toml else yaml.safe_load(text)
+        content = tomllib.loads(text) if is_toml else _read_yaml(text)
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror})") from None
-    except (ValueError, TypeError, OverflowError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         fact = " ".join(str(error).split())[:300]
         raise InputError(f"{place}: cannot be read: {fact}") from None
     try:

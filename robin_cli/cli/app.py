@@ -45,6 +45,8 @@ _NAME_SHOWN = 120
 _show_warning = warnings.showwarning
 _DOCS = "Documentation: the folder docs/ of robin's source."
 """Its address, once it has one."""
+_SUMMARY = "robin spends a fixed budget of LLM-judge calls where they help."
+_HELP_ALL = "robin.help_all"
 _TAKES = {str: "TEXT", int: "N", float: "X"}
 """The help's words for the values of flags, by type, for flags without their own."""
 
@@ -54,15 +56,17 @@ _GROUPS = {
     "Judge": ("plan", "judge", "resume"),
     "Look": ("status", "runs", "report", "results", "export"),
     "Decide": ("compare", "gate", "label"),
-    "Tools": ("render", "parse", "simulate", "serve"),
 }
 """The commands in the help of robin itself, in their order."""
+
+_TOOLS = ("render", "parse", "simulate", "serve")
+"""Commands that only ``robin --help-all`` lists."""
 
 
 class _Group(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands, in the order of their groups."""
-        return [name for names in _GROUPS.values() for name in names]
+        return [*(name for names in _GROUPS.values() for name in names), *_TOOLS]
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Return the command, with its help tidied."""
@@ -71,13 +75,21 @@ class _Group(TyperGroup):
             _tidy_help(command, ctx)
         return name, command, rest
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands of robin by group, then its options."""
-        for title, names in _GROUPS.items():
-            about = [(name, (self.commands[name].help or "").split("\n\n")[0]) for name in names]
-            with formatter.section(title):
-                formatter.write_dl(about)
-        _write_parameters(self, ctx, formatter)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write a help that fits on a screen: a line for each command."""
+        formatter.write(f"{_SUMMARY}\n\n")
+        is_whole = ctx.meta.get(_HELP_ALL, False)
+        for title, names in (_GROUPS | ({"Tools": _TOOLS} if is_whole else {})).items():
+            for number, name in enumerate(names):
+                about = (self.commands[name].help or "").split("\n\n")[0].removesuffix(".")
+                formatter.write(f"{'' if number else title:<8}{name:<10}{about}\n")
+        if is_whole:
+            _write_parameters(self, ctx, formatter)
+            formatter.write(f"\n{_DOCS}\n")
+        else:
+            formatter.write(
+                "\nrobin COMMAND --help explains a command, robin --help-all lists all of them.\n"
+            )
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; if its output's reader leaves (robin export … | head), it ends quietly."""
@@ -117,9 +129,7 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
 app = typer.Typer(
     cls=_Group,
     name="robin",
-    help="Spends a fixed budget of LLM-judge calls where the ratings vary most.\n\n"
-    "Start with robin demo: it needs no key and no network.",
-    epilog=_DOCS,
+    help=_SUMMARY,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich would take half the time of a help
@@ -150,12 +160,28 @@ def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value
         raise typer.Exit
 
 
+def _print_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_HELP_ALL] = True
+        typer.echo(ctx.get_help(), nl=False)
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     _version: Annotated[
         bool,
         typer.Option(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+    _all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            help="List all commands and options.",
+            callback=_print_all,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:

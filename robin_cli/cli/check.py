@@ -24,10 +24,11 @@ def check(
         bool, typer.Option("--json", help="One JSON object per address, for scripts.")
     ] = False,
 ) -> None:
-    """Send about five requests, each paid for, and say what the endpoint supports and what robin judge will do about it.
+    """Ask an endpoint what it supports.
 
-    The first asks for a judgment; with --pairwise, which of two responses is better, in both orders. Several judges and
-    addresses are checked one after another.
+    robin sends about five requests, each paid for, and says what robin judge will do about what it finds. The first
+    asks for a judgment; with --pairwise, which of two responses is better, in both orders. Several judges and addresses are
+    checked one after another.
     """
     import asyncio
 

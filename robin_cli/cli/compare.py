@@ -55,7 +55,10 @@ def compare(
     ] = False,
     json: opt.Json = False,
 ) -> None:
-    """Say which system is better: differences of mean scores, paired by prompt, and what would settle them."""
+    """Say which system is better, and how sure that is.
+
+    Differences of mean scores are paired by prompt. For those that are not settled it says what would settle them.
+    """
     from robin_cli.goals.differences import comparison_of, table_of
     from robin_cli.session.inputs import files_read_by
     from robin_cli.show.comparing import facts_of, print_comparison

@@ -35,7 +35,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Do the main job on bundled pairs: no key, no network, under a minute.
+    """Judge bundled pairs: no key, no network, under a minute.
 
     The judge answers with recorded ratings; no model reads the responses.
     """

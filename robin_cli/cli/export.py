@@ -34,12 +34,18 @@ class What(StrEnum):
     DISAGREEMENTS = "disagreements"
     SYSTEMS = "systems"
     METHODS = "methods"
+    INSPECT = "inspect"
+    PROMPTFOO = "promptfoo"
 
+
+_FOR_TOOLS = {What.INSPECT: "jsonl", What.PROMPTFOO: "json"}
+"""The results that are files of other tools, and their format."""
 
 _FOR = {
     "messages": {What.PREFERENCES},
     "by": {What.SUMMARY, What.LABELS_WANTED, What.SYSTEMS},
-    "labels": set(What) - {What.JUDGMENTS, What.RANKING, What.PREFERENCES, What.JUDGE_SCORES},
+    "labels": set(What)
+    - {What.JUDGMENTS, What.RANKING, What.PREFERENCES, What.JUDGE_SCORES, *_FOR_TOOLS},
     "agree": {What.SCORES},
     "confidence": {What.SCORES},
     "threshold": {What.SUMMARY, What.JUDGE_QUALITY},
@@ -53,14 +59,14 @@ _WITH = OF_SCORES | {"agree", "confidence"}
 _What = Annotated[
     What,
     typer.Option(
-        help=f"{', '.join(What)}. robin results says which of them a run has.", metavar="WHAT"
+        help="What to write, as scores, summary or ranking; robin results lists what a run has.",
+        metavar="WHAT",
     ),
 ]
 _By = Annotated[
     str | None,
     typer.Option(
-        help="Summary: a mean for each value of this column of the data, as system. Labels wanted: whole prompts, for "
-        "differences between these. Systems: the column of their names.",
+        help="Column of the data: a summary of each value; for labels wanted, whole prompts.",
         metavar="COLUMN",
         show_default=False,
     ),
@@ -110,15 +116,20 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write results for spreadsheets and notebooks; CSV on standard output by default."""
+    """Write results for spreadsheets and notebooks.
+
+    CSV on standard output is the default.
+    """
     from robin_cli.model.errors import InputError
     from robin_cli.session.inputs import files_read_by
     from robin_cli.show.messages import messages_for
+    from robin_cli.show.outputs import FORMATS, PAGES
 
     (run,) = opt.scored(ctx, [run] if run else [], by)
-    is_page = what is What.METHODS
     reads = [*files_read_by(run), *filter(None, [labels])]
-    given = settings_of_rows(ctx, reads, is_page=is_page)
+    is_page, format_of_tool = what is What.METHODS, _FOR_TOOLS.get(what)
+    known = (format_of_tool,) if format_of_tool else PAGES if is_page else FORMATS
+    given = settings_of_rows(ctx, reads, known=known)
     options: dict[str, Any] = {
         "messages": messages,
         "by": by,
@@ -135,6 +146,9 @@ def export(
                 f"--{name}: is for --what {', '.join(sorted(_FOR[name]))}; leave it out"
             )
     notify = messages_for().note
+    if format_of_tool:
+        _write_for_tool(run, what, file, notify)
+        return
     if is_page:
         _write_page(run, given, labels)
         return
@@ -147,7 +161,7 @@ def export(
     epilog="Example: robin results runs/20261120T101500Z-helpfulness",
 )
 def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
-    """List what robin export --what can write of a run, and how many rows each has."""
+    """List what robin export --what can write of a run."""
     from robin_cli.goals.making import results_of
     from robin_cli.show.messages import messages_for
 
@@ -155,6 +169,16 @@ def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
     (run,) = opt.scored(ctx, [run] if run else [])
     for_people = given.format in {None, "table"} and given.output is None
     show([results_of(run, What)], given, messages_for().note, for_people=for_people, run=run)
+
+
+def _write_for_tool(run: Path, what: What, file: str | None, notify: Callable[[str], None]) -> None:
+    from robin_cli.show.files import write_to
+    from robin_cli.show.tool_scores import scores_for
+
+    data = scores_for(what, run, notify)
+    write_to("-o", file or "-", lambda stream: stream.write(data))
+    if file is not None:
+        notify(f"wrote {file}")
 
 
 def _write_page(run: Path, given: Settings, labels: str | None) -> None:

@@ -72,6 +72,16 @@ def ready_to_resume(run: Path, settings: Settings) -> Resolved:
     return resolve(settings)
 
 
+def unfinished_run() -> Path:
+    """Return the newest run here that can go on, and say which it is. InputError if there is none."""
+    from robin_cli.show.messages import messages_for
+    from robin_cli.show.run_list import newest_unfinished
+
+    run = newest_unfinished()
+    messages_for().note(f"run: {run}, the newest unfinished one")
+    return run
+
+
 def note_doubts(settings: Settings) -> None:
     """Print which variables and settings do not count."""
     if lines := (*_doubtful_variables(), *settings.source.notes):

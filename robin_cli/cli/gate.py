@@ -17,8 +17,7 @@ _option = partial(typer.Option, show_default=False)
 Require = Annotated[
     list[str],
     _option(
-        help="mean(NAME)>=N, share(NAME>=N)>=SHARE, all(NAME>=N) or compare(A,B)>=N, A and B being systems "
-        "of the run or two runs; also with >, <=, <; may be given again.",
+        help="mean(A)>=N, share(A>=N)>=SHARE, all(A>=N) or compare(X,Y)>=N; repeat the flag.",
         metavar="REQUIREMENT",
     ),
 ]
@@ -65,7 +64,10 @@ def gate(
     summary: Summary = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Say whether a run meets requirements: pass (exit 0), fail (5), or not settled by its ratings (6)."""
+    """Pass or fail a build by what a run must meet.
+
+    Exit 0: it passes. 5: it fails. 6: the ratings do not settle it.
+    """
     import math
 
     from robin_cli.model.errors import InputError

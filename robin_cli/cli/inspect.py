@@ -32,9 +32,10 @@ def render(
         ),
     ] = None,
 ) -> None:
-    """Print the exact messages that would be sent for one pair, and the structure that goes with them if there is one.
+    """Print the exact messages that robin would send for a pair.
 
-    Takes the flags of robin judge. With --pairwise these are two questions: the same responses in both orders.
+    If a structure goes with them, that too. Takes the flags of robin judge. With --pairwise these are two questions: the
+    same responses in both orders.
     """
     import orjson
 
@@ -106,7 +107,10 @@ def parse(
         bool, typer.Option("--no-ties", help="With --pairwise: a tie is no verdict.")
     ] = False,
 ) -> None:
-    """Run the rating parser over judge outputs, one JSON object per line."""
+    """Run the rating parser over judge outputs.
+
+    Each is a JSON object on a line of its own.
+    """
     from robin_cli.model.errors import InputError
     from robin_cli.show.parsing import parse_lines
 

@@ -35,7 +35,7 @@ def _may_differ(setting: Setting) -> bool:
     epilog="Example: robin judge pairs.jsonl --budget 50000 --attribute helpfulness --model gpt-6-luna",
 )
 def judge(ctx: typer.Context, config: opt.Config = None) -> None:
-    """Spend a budget of judge calls over prompt-response pairs, and print the scores.
+    """Spend a budget of judge calls on pairs, and print the scores.
 
     Every setting can also come from robin.toml (robin init writes one), or from a variable of its name: ROBIN_MAX_COST for
     --max-cost. What is switched on there, a flag with no- in front of its name switches off.
@@ -68,15 +68,16 @@ def judge_by(
     cls=opt.taking(_may_differ),
     epilog="Example: robin resume runs/20261120T101500Z-helpfulness --budget 80000",
 )
-def resume(ctx: typer.Context, run: opt.Run) -> None:
-    """Go on with an interrupted run, or give a finished one a larger total budget.
+def resume(ctx: typer.Context, run: opt.RunToResume = None) -> None:
+    """Continue a run, or raise the budget of a finished one.
 
     The run's own settings apply; only the flags here can differ.
     """
-    from robin_cli.cli.first import note_doubts, ready_to_resume
+    from robin_cli.cli.first import note_doubts, ready_to_resume, unfinished_run
     from robin_cli.session.resuming import reopen_run, resumed
     from robin_cli.settings.reading import checked
 
+    run = run or unfinished_run()
     settings = resumed(run, checked(ctx.obj))  # a robin.toml here is not this run's
     note_doubts(settings)
     resolved = ready_to_resume(run, settings)

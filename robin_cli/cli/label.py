@@ -42,10 +42,10 @@ def label(
         bool, typer.Option("--no-browser", help="Open no browser, and only print the address.")
     ] = False,
 ) -> None:
-    """Open a page in the browser where you rate pairs of a run yourself; it does not show what the judge said.
+    """Rate pairs of a run yourself, in the browser.
 
-    Press a number to rate, u to undo, s to skip, c to comment. Labels are saved at once, in labels.csv of the run: report,
-    status, export and compare use them from there.
+    The page does not show what the judge said. Press a number to rate, u to undo, s to skip, c to comment. Labels are saved
+    at once, in labels.csv of the run: report, status, export and compare use them from there.
     """
     from robin_cli.run.manifest import newest_run
     from robin_cli.run.reader import read_run

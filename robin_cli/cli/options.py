@@ -85,10 +85,10 @@ def check_runs(ctx: typer.Context, value: Path | list[Path] | None) -> Any:
     return value
 
 
-Run = Annotated[
-    Path,
+RunToResume = Annotated[
+    Path | None,
     typer.Argument(
-        help="A run directory, as robin judge makes them.",
+        help="A run directory. (default: the newest unfinished one in runs/)",
         metavar="RUN",
         show_default=False,
         callback=check_runs,
@@ -217,7 +217,6 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
     """
     from robin_cli.model.errors import READ_WITH, option
     from robin_cli.run.manifest import newest_run
-    from robin_cli.session.recorded import as_runs
     from robin_cli.settings.reading import checked
     from robin_cli.show.messages import messages_for
     from robin_cli.show.parsing import read_scale
@@ -238,6 +237,10 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
         if value
     )
     shared = " ".join(words)
+    if all(run.is_dir() for run in runs):
+        return list(runs)
+    from robin_cli.session.recorded import as_runs  # brings all formats of files
+
     READ_WITH.update({str(run): shared for run in runs if not run.is_dir()})
     scale = read_scale(given.pop("scale")) if "scale" in given else None
     return ctx.with_resource(

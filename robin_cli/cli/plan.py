@@ -31,11 +31,13 @@ app = typer.Typer()
 def plan(
     ctx: typer.Context, config: opt.Config = None, details: _Details = False, json: _Json = False
 ) -> None:
-    """Say what a budget would buy: calls, tokens, money, time, and how far off scores may be, or how many decisions wrong.
+    """Estimate what a budget buys, before you spend it.
 
-    Takes the flags of robin judge, and sends nothing. Without --budget, --target-error or --decide find the calls that reach
-    the goal. --variances RUN plans by the ratings of an earlier run on these pairs: its variance, tokens and pace. With
-    --pairwise and for comparisons of systems it says calls, tokens, money and time. --format and -o have its table as a file.
+    It says the calls, tokens, money and time, and how far off scores may be, or how many decisions may be wrong. Takes
+    the flags of robin judge, and sends nothing. Without --budget, --target-error or --decide find the calls that reach the
+    goal. --variances RUN plans by the ratings of an earlier run on these pairs: its variance, tokens and pace. With
+    --pairwise and for comparisons of systems it says calls, tokens, money and time. --format and -o have its table as a
+    file.
     """
     from robin_cli.cli.first import check_first, inputs_of
     from robin_cli.settings.reading import load_settings

@@ -45,7 +45,10 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write one HTML file: the answer and a picture, then every row with its texts; it opens offline."""
+    """Write one HTML file: the answer, charts, and every row.
+
+    It holds all texts, and opens offline.
+    """
     from robin_cli.goals.found import View
     from robin_cli.settings.reading import checked
     from robin_cli.show.messages import messages_for

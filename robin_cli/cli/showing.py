@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from robin_cli.goals.found import Found, View
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
     from robin_cli.show.tables import Table
@@ -29,13 +30,13 @@ def settings_of_rows(
     reads: Iterable[str] = (),
     *,
     by_flags_alone: bool = False,
-    is_page: bool = False,
+    known: Sequence[str] | None = None,
 ) -> Settings:
     """Return how to show rows.
 
     Args:
         reads: files that the command reads, which none of its own may replace.
-        is_page: it is a page of text, and no rows.
+        known: the formats; None for those of rows.
         by_flags_alone: variables say nothing: ``ROBIN_OUTPUT`` names a file for scores, not for what this command shows.
 
     Raises:
@@ -43,7 +44,7 @@ def settings_of_rows(
     """
     from robin_cli.settings.reading import checked
     from robin_cli.settings.table import Settings
-    from robin_cli.show.outputs import FORMATS, PAGES, check_output
+    from robin_cli.show.outputs import FORMATS, check_output
 
     given = {name: value for name, value in ctx.obj.items() if name in _OF_ROWS | OF_SCORES}
     for name in list(given) if by_flags_alone else ():
@@ -51,7 +52,7 @@ def settings_of_rows(
         if source is not None and source.name == "ENVIRONMENT":
             del given[name]
     settings = Settings(**checked(given))
-    check_output(settings.format, settings.output, reads, PAGES if is_page else FORMATS)
+    check_output(settings.format, settings.output, reads, known or FORMATS)
     return settings
 
 
@@ -102,6 +103,28 @@ def show(
         notify(f"wrote {given.output}")
 
 
+def _return_workbook(
+    found: Found, view: View, settings: Settings, notify: Callable[[str], None]
+) -> bool:
+    """Write the workbook that was judged, with the scores; return False if the output is to have results alone."""
+    from robin_cli.show.files import write_to
+    from robin_cli.show.outputs import format_named
+    from robin_cli.show.sent_workbook import NotReturned, sent_workbook
+
+    output = settings.output or "-"
+    if output == "-" or format_named(settings.format, output) != "xlsx":
+        return False
+    try:
+        workbook = sent_workbook(found, view)
+    except NotReturned as reason:
+        if str(reason):
+            notify(f"{output} has the results alone: {reason}")
+        return False
+    write_to("-o", output, lambda file: file.write(workbook))
+    notify(f"wrote {output}")
+    return True
+
+
 def deliver(
     run: Path,
     settings: Settings,
@@ -130,7 +153,8 @@ def deliver(
         tables = found.delivered(view) if for_people else [found.table("scores", view)]
         if for_people:
             typer.echo(fitted(f"{one_line(found.answer[0])}\n", sys.stdout))
-        show(tables, settings, messages.note, for_people=for_people, run=run, most=most)
+        if for_people or not _return_workbook(found, view, settings, messages.note):
+            show(tables, settings, messages.note, for_people=for_people, run=run, most=most)
     except StorageError as error:
         raise StorageError(
             f"{error}. All ratings are kept: robin export {typed(run)} -o FILE"

@@ -30,10 +30,11 @@ def simulate(
         bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")
     ] = False,
 ) -> None:
-    """Simulate schedulers on recorded ratings, and print their worst-case errors, or wrong decisions, as CSV.
+    """Simulate schedulers on recorded ratings.
 
-    A simulated judge draws from a pair's recorded ratings; the error is the largest over all pairs. With --decide it is the
-    share of decisions that the mean ratings get wrong, and with --pairwise that of systems in the wrong order.
+    It prints their worst-case errors, or wrong decisions, as CSV. A simulated judge draws from a pair's recorded ratings;
+    the error is the largest over all pairs. With --decide it is the share of decisions that the mean ratings get wrong, and
+    with --pairwise that of systems in the wrong order.
     """
     from robin_cli.show import simulated
     from robin_cli.show.messages import messages_for

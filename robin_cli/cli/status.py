@@ -28,7 +28,7 @@ def status(
     ] = False,
     json: opt.Json = False,
 ) -> None:
-    """Say where a run stands: budget, failures, and how far off a score may be."""
+    """Show a run's progress, its failures and the answer so far."""
     from robin_cli.show.json import print_json
     from robin_cli.show.status import status_of
     from robin_cli.show.terminal import print_facts, stdout_console
@@ -52,7 +52,7 @@ def runs(
         bool, typer.Option("--json", help="One JSON object per line, for scripts.")
     ] = False,
 ) -> None:
-    """List the runs here, the oldest first, and where each stands."""
+    """List the runs here and the state of each, the oldest first."""
     from robin_cli.show.json import print_json
     from robin_cli.show.run_list import run_table, runs_in
 

@@ -41,10 +41,11 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Start a server on this machine that answers as a judge would, with recorded ratings; it asks no model and costs nothing.
+    """Serve recorded ratings on this machine, as a judge would.
 
-    It prints its address and the names of its models, for robin judge: --base-url http://127.0.0.1:8000/v1 --model replay:NAME.
-    A prompt always gets the ratings of the same recorded pair, which is not its own.
+    It asks no model and costs nothing. It prints its address and the names of its models, for robin judge: --base-url
+    http://127.0.0.1:8000/v1 --model replay:NAME. A prompt always gets the ratings of the same recorded pair, which is not
+    its own.
     """
     import asyncio
 
@@ -73,9 +74,10 @@ def init(
         bool, typer.Option("--force", help="Replace a robin.toml that is there.")
     ] = False,
 ) -> None:
-    """Write robin.toml, a file of all settings with comments, into this folder, and a JSON schema for your editor.
+    """Write robin.toml, a commented file of all settings.
 
-    robin judge, plan, check and render read it from the folder where you start them; a flag wins over the file.
+    A JSON schema for your editor goes with it.     robin judge, plan, check and render read it from the folder where you
+    start them; a flag wins over the file.
     """
     import json
 
@@ -117,7 +119,7 @@ def rubrics(
         ),
     ] = None,
 ) -> None:
-    """List the ready rubrics and templates, or show one: to read, or to copy and change.
+    """List the ready rubrics and templates, or print one.
 
     A copy is used with robin judge --rubric FILE (--template FILE).
     """

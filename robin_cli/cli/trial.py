@@ -32,11 +32,12 @@ def trial(
         typer.Option(help="A prompt to try; repeat the flag for several.", metavar="FILE"),
     ] = None,
 ) -> None:
-    """Find which judge and which wording to take: each rates the same pairs once.
+    """Find which judge and which wording to take.
 
-    Every --model is tried with every --template and every --rubric. People say who is right, by --labels or by the human
-    ratings of the data; without any, judges are held against those of other families. What is clearly worse after 30 labelled
-    prompts is dropped. To go on after an interruption, repeat the command with the same --run.
+    Each rates the same pairs once. Every --model is tried with every --template and every --rubric. People say who is
+    right, by --labels or by the human ratings of the data; without any, judges are held against those of other families.
+    What is clearly worse after 30 labelled prompts is dropped. To go on after an interruption, repeat the command with the
+    same --run.
     """
     from robin_cli.cli.trial_runs import run_trial
     from robin_cli.settings.reading import load_settings

@@ -89,14 +89,16 @@ def table_of(
         return Table(None, unit, iter(()))
     at = header_at([cells for _, cells in first], wanted.names)
     number, header = first[at]
-    names, row_of = columns(["" if cell is None else str(cell).strip() for cell in header])
+    last = header[-1]  # to compare one cell is faster
+    header = _names(header)
+    names, row_of = columns(header)
     check_names(names, place(source, unit, number), wanted)
     if at:
         notes.facts.append(f"the column names are in {unit} {number}")
 
     def rows() -> Iterator[tuple[int, Row | BadRow]]:
         for number, cells in chain(first[at + 1 :], records):
-            if cells == header:
+            if cells[-1] == last and _names(cells) == header:
                 notes.counts["row", "with the column names again left out"] += 1
                 continue
             try:
@@ -104,7 +106,12 @@ def table_of(
             except BadRow as bad:
                 yield number, bad
 
-    return Table(names, unit, rows(), notes.texts)
+    return Table(names, unit, rows(), notes.texts, number)
+
+
+def _names(cells: Sequence[Any]) -> list[str]:
+    """Return cells as names of columns, without the byte order marks of files that were joined."""
+    return ["" if cell is None else str(cell).strip("\ufeff").strip() for cell in cells]
 
 
 def header_at(head: Sequence[Sequence[Any]], names: Collection[str]) -> int:

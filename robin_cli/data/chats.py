@@ -31,7 +31,7 @@ _SPEAKERS = {
 _NAMED = re.compile(r"(?:\A|\n\n)(System|User|Assistant): ")
 _TRANSCRIPT = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 _MESSAGES = re.compile(
-    r"\s*\[\s*\{(?=.*['\"](?:role|from)['\"]\s*:)(?=.*['\"](?:content|value)['\"]\s*:)",
+    r"\s*(?:array\()?\[\s*\{(?=.*['\"](?:role|from)['\"]\s*:)(?=.*['\"](?:content|value)['\"]\s*:)",
     re.DOTALL,
 )
 """A list of messages as text."""

@@ -18,7 +18,7 @@ from robin_cli.data.chats import (
     turns_of,
 )
 from robin_cli.data.fields import MISSING, NOT_READ, called, find, find_at, is_in, names_in
-from robin_cli.data.hints import explain_missing, explain_short_list
+from robin_cli.data.hints import explain_missing, explain_short_list, list_names
 from robin_cli.data.human_ratings import read_ratings
 from robin_cli.data.images import Images
 from robin_cli.data.rows import BadRow, Row, check_encodable, kind
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d[.,]\d{4,}[eE]\d+|\d{16,}\.0")
 """A number that a cell, or CSV written from one, holds with fewer digits than it had."""
 
+_LISTED = 6
 _OR_SKIP = "or leave such rows out with --skip-bad-rows."
 _IDS_OF_TEXTS = f"make ids from the text with --columns id={NOT_READ}"
 
@@ -149,7 +150,10 @@ class RowReader:
         name = called(row, source)
         if is_text and isinstance(asked, str) and asked is not answer:
             messages = turns_in_lists(asked, str(answer), name)
-            asked = asked if messages is None else answer
+            if messages is not None:
+                asked = answer
+            elif chat_in(asked, called(row, of_prompt)) is not None:
+                messages = chat_in(answer, name)  # as CSV writes two lists of messages
         else:
             messages = chat_in(answer, name)
         before: Turns = []
@@ -198,9 +202,13 @@ class RowReader:
         if value is None:
             raise _bad(row, field, "is null", f"Give the row a {field.name}", f"no {field.name}")
         step = "Write it as text"
+        path = find_at(row, field)[0]
         if isinstance(value, list):
-            flag = shlex.quote(f"{field.name}={shown(find_at(row, field)[0])}.0")
+            flag = shlex.quote(f"{field.name}={shown(path)}.0")
             step += f" (or name an item of it: --columns {flag})"
+        if isinstance(value, dict) and value:
+            members = list_names(list(names_in({path: value})), _LISTED)
+            step += f" (or name the member that holds it, with --columns {field.name}=: {members})"
         fact, reason = f"is {kind(value)}, not text", f"the {field.name} is not text"
         raise _bad(row, field, fact, step, reason)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -41,3 +42,8 @@ class GivenLabels:
 
     def __len__(self) -> int:
         return sum(map(len, self.by_attribute.values())) + len(self.best)
+
+
+def opaque_id(pair_id: str) -> str:
+    """Return the id to show to people who label: it does not reveal the system."""
+    return "L" + hashlib.sha256(f"label\0{pair_id}".encode()).hexdigest()[:12]

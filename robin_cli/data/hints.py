@@ -29,17 +29,24 @@ if TYPE_CHECKING:
     from robin_cli.data.rows import Row
 
 _USUAL = {
-    "prompt": "prompt question instruction input query post article document source context",
+    "prompt": "prompt question instruction input query post article document source context history",
     "reference": "reference gold target expected ideal",
     "system": "system model engine generator policy",
     "image": "image picture photo img",
     "response": "response answer output completion reply generation prediction summary decoded text",
-    "response_a": "response_a response_1 answer_a output_1 completion_a chosen response1 text_a summary_a conversation_a",
-    "response_b": "response_b response_2 answer_b output_2 completion_b rejected response2 text_b summary_b conversation_b",
-    "system_a": "model_a generator_1 model_1 engine_a model1",
-    "system_b": "model_b generator_2 model_2 engine_b model2",
+    "response_a": "response_a response_1 answer_a output_1 completion_a chosen response1 text_a summary_a conversation_a "
+    "response_0 answer_0 output_0 human_ref_a",
+    "response_b": "response_b response_2 answer_b output_2 completion_b rejected response2 text_b summary_b conversation_b "
+    "response_1 answer_1 output_1 human_ref_b",
+    "system_a": "model_a generator_1 model_1 engine_a model1 chosen_model",
+    "system_b": "model_b generator_2 model_2 engine_b model2 rejected_model",
 }
 """Names in other datasets, the likeliest first. Errors suggest them; robin never takes them by itself."""
+
+_CONVERSATIONS = ("chosen", "conversation_a")
+"""Names of responses that often hold their prompt too."""
+_QUESTIONS = frozenset(_USUAL["prompt"].split()[:5])
+"""Names that certainly mean a prompt."""
 
 _OURS = {*_USUAL, *KNOWN, *KNOWN_RATINGS, "pair_id"}
 """Known names for --columns. Other names are allowed, but a near miss of these is probably misspelt."""
@@ -68,7 +75,7 @@ def explain_missing(missing: Iterable[Field], names: Iterable[str], fields: Fiel
     if {"pair_id", "score", "std_error"} <= set(names):
         return f"no field {looked_for}: these are exported scores; robin export --with-text adds the texts."
     step = ""
-    if any(field is fields.response and not field.mapped for field in missing):
+    if not fields.response.mapped and {fields.response, fields.other} & {*missing}:
         step = _compare_two(missing, names)
     return f"no field {looked_for}; found {list_names(names)}. {step or _name_fields(missing, names, fields)}"
 
@@ -104,13 +111,15 @@ def _compare_two(missing: list[Field], names: list[str]) -> str:
     """Return the step for rows that hold two responses; "" if they seem to hold one."""
     if KNOWN_OF_TWO["response_a"][-1] in names:
         return "Each row holds two responses. Compare them: --pairwise."
-    whole = (name.partition(".0.")[0] for name in names)  # also lists of messages
+    whole = [name.partition(".0.")[0] for name in names]  # also lists of messages
     by_lower = {name.lower(): name for name in whole if _can_be_named(name)}
     sides = zip(*(_USUAL[name].split() for name in RESPONSES), strict=True)
     two = next((side for side in sides if by_lower.keys() >= {*side}), None)
     if two is None:
         return ""
-    near = {field.name: _nearest(field, names) for field in missing if field.name == "prompt"}
+    near = {field.name: _nearest(field, whole) for field in missing if field.name == "prompt"}
+    if two[0] in _CONVERSATIONS and str(near.get("prompt")).lower() not in _QUESTIONS:
+        near["prompt"] = None  # they hold it, and a "source" says where a row is from
     near |= {name: by_lower[side] for name, side in zip(RESPONSES, two, strict=True)}
     for name in SYSTEM_COLUMNS:
         usual = (by_lower[low] for low in _USUAL[name].split() if low in by_lower)
@@ -140,8 +149,10 @@ def _name_fields(missing: list[Field], names: list[str], fields: Fields) -> str:
             doubt = ", NAME being the field that holds it"
         elif ASIDE in near:
             doubt = ", if these columns hold the responses of a system each"
-        elif near.lower() == "instruction" and "input" in free:  # of Alpaca
-            doubt = '; a prompt is one field, so join "input" to it first'
+        elif near.lower() == "instruction" and (
+            more := {"input", "context"} & {*free}
+        ):  # Alpaca, Dolly
+            doubt = f'; a prompt is one field, so join "{min(more)}" to it first'
         if is_group:
             flags.append(option("--group", near or "NAME"))
         else:
@@ -161,7 +172,10 @@ def _side_by_side_in(names: list[str]) -> str | None:
     systems = [
         name
         for name, begin in begins.items()
-        if members[begin] == 1 and ".0." not in name and name.lower() not in _NO_SYSTEM
+        if members[begin] == 1
+        and ".0." not in name
+        and name.lower() not in _NO_SYSTEM
+        and not name.lower().endswith("_id")
     ]
     return ASIDE.join(systems) if 1 < len(systems) <= _MOST_ASIDE else None
 

@@ -21,10 +21,14 @@ _NO_RATING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 
 _SHARES = {
     **dict.fromkeys(("a", "model_a", "a>b"), 1.0),
-    **dict.fromkeys(("tie", "tie (bothbad)", "a=b"), 0.5),
+    **dict.fromkeys(("tie", "tie (bothbad)", "both_bad", "a=b"), 0.5),
     **dict.fromkeys(("b", "model_b", "b>a"), 0.0),
 }
 """The share of response A in a verdict, as robin, Chatbot Arena and JudgeBench write it."""
+
+_OF_PLACES = ("better_response_id", "safer_response_id")
+"""The columns of PKU-SafeRLHF that say which response is better by its place, 0 or 1, as ``choice`` of Summarize From
+Feedback does."""
 
 _EXACT, _DIGITS = 2**53, 16
 
@@ -84,8 +88,9 @@ def _whole_number(text: str) -> float | None:
 
 def _as_verdict(value: Any, row: Row, path: str) -> Any:
     """Return A, B or tie for a value by which a known data set says it in numbers; others unchanged."""
-    if path == "choice" and "summaries" in row and type(value) is int and value in (0, 1):
-        return "AB"[value]  # the place of the better one in Summarize From Feedback
+    is_place = path in _OF_PLACES or (path == "choice" and "summaries" in row)
+    if is_place and (place := as_number(value)) in (0, 1):
+        return "AB"[int(place)]
     if path == "winner_model_a" and as_number(row.get("winner_tie")) == 1:
         return "tie"  # of Chatbot Arena on Kaggle, which writes 0 for "not A"
     return value

@@ -8,11 +8,11 @@ row per group, with ``group`` and ``best``: the id of the group's best response.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cached_property
 from io import BytesIO
 from math import isinf, isnan
@@ -20,7 +20,7 @@ from pathlib import Path
 from types import NoneType
 
 from robin_cli.data.fields import WORKERS
-from robin_cli.data.given_labels import GivenLabels, Label, NamedBest
+from robin_cli.data.given_labels import GivenLabels, Label, NamedBest, opaque_id
 from robin_cli.data.hints import list_names
 from robin_cli.data.human_ratings import as_number, as_share, mean
 from robin_cli.data.read import opened, sound_rows
@@ -44,13 +44,10 @@ _HOW = (
     "Labels are rows with pair_id and label, as robin export RUN --what labels-wanted writes them."
 )
 _PEOPLE = r"(?:annotator|rater|labell?er|coder|reviewer|evaluator|worker)s?"
+_MISSPELT = 0.8
+"""How alike a column of labels and its misspelt name are, as :mod:`difflib` counts."""
 _SAVED_AS_TEXT = "'"
 """robin writes this before an id that a spreadsheet would run."""
-
-
-def opaque_id(pair_id: str) -> str:
-    """Return the id to show to people who label: it does not reveal the system."""
-    return "L" + hashlib.sha256(f"label\0{pair_id}".encode()).hexdigest()[:12]
 
 
 def load_labels(
@@ -260,6 +257,9 @@ def _check_unread(source: str, names: Sequence[str], scales: Mapping[str, Scale]
                 f"Write a row for each label, with {_ID}, {_LABEL} (on the scale of the attribute; A, B or tie for "
                 f"comparisons) and {_LABELLER}, or remove the column"
             )
+        absent = {_LABEL, _RATING, *scales} - {*names}
+        if not step and (near := get_close_matches(name.lower(), absent, 1, _MISSPELT)):
+            step = f"Rename it to {near[0]}, or remove it"
         if step:
             raise InputError(f'{source}: the column "{shown(name)}" would not be read. {step}')
     holding = [name for name in (_LABEL, _RATING, *scales) if name in names]

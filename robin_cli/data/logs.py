@@ -6,7 +6,7 @@ without prompt and response, and for files that are one JSON object. robin's own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,9 +14,8 @@ from robin_cli.data.rows import BadRow, Row
 from robin_cli.model.plugins import Plugin, plugins
 
 GROUP = "robin.logs"
-
-_ORDINARY = {"prompt", "response"}
-"""A row with one of these fields is ordinary data, whatever else it holds."""
+WRITERS = "robin.writers"
+"""The group of what writes a run's scores for a tool: a :data:`Writer`, by the name in ``--what``."""
 
 Rows = Iterator[tuple[int, Row | BadRow]]
 
@@ -30,9 +29,9 @@ class Log(NamedTuple):
     Attributes:
         is_sample: returns whether a row is a sample of the log.
         reading: makes the reader of samples for a file's path ("" if there is none).
-        array: the member that holds the samples, if a log is one JSON object.
-        head: the member before it that holds for all samples, if there is one: it is put into each. ``told``: the keys that
-            it must have.
+        array: the member that holds the samples, if a log is one JSON object; also that of an object in it.
+        head: the member beside it that holds for all samples, if there is one: it is put into each. ``told``: the keys that
+            it must have; without them it may be absent.
         scores: makes a reader of samples for their scores alone: a row's ``id`` names the sample, whichever system answered
             and however often, and a text may be missing.
     """
@@ -43,6 +42,29 @@ class Log(NamedTuple):
     head: str = ""
     told: frozenset[str] = frozenset()
     scores: Callable[[str], Reading] | None = None
+
+
+class Judged(NamedTuple):
+    """The result of a pair, for the file of a tool.
+
+    Attributes:
+        columns: the further columns of the pair's data.
+        points: the score of each attribute.
+        share: the mean of the scores as shares of their scales, from 0 to 1.
+        passes: whether it is kept, or best; None if the run decides nothing.
+        reason: the scores in words, and the judge's feedback.
+    """
+
+    pair_id: str
+    columns: Row
+    points: Mapping[str, float]
+    share: float
+    passes: bool | None
+    reason: str
+
+
+Writer = Callable[[Sequence[Judged], Callable[[], bytes], Callable[[str], None]], bytes]
+"""``writer(judged, judged_file, notify)`` returns a file; ``judged_file()`` returns the content of the one that was judged."""
 
 
 def arrays(source: str) -> Mapping[str, Log]:
@@ -68,7 +90,7 @@ def read_samples(rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows
         if isinstance(row, BadRow):
             yield number, row
             continue
-        found = None if row.keys() & _ORDINARY else _log_of(row, source)
+        found = _log_of(row, source)
         # An iterator releases the row that it has yielded; chain keeps its arguments until the end.
         rest = chain(iter([(number, row)]), rows)
         del row
@@ -82,8 +104,19 @@ def read_samples(rows: Rows, source: str, path: str, *, of_scores: bool) -> Rows
         return
 
 
+def has_samples(names: Iterable[str], source: str) -> bool:
+    """Return whether the rows of a table with these columns are samples of a log; fields of objects have dotted names."""
+    row: Row = {each: "" for name in names for each in (name, name.partition(".")[0])}
+    return _log_of(row, source) is not None
+
+
 def _log_of(row: Row, source: str) -> tuple[Plugin, Log] | None:
-    """Return the log that a row is a sample of, with its plug-in."""
+    """Return the log that a row is a sample of, with its plug-in.
+
+    A row with a prompt and a response is ordinary data, unless the prompt is an object, as in promptfoo's results.
+    """
+    if row.keys() >= {"prompt", "response"} and not isinstance(row["prompt"], dict):
+        return None
     for plugin in plugins(GROUP).values():
         with plugin.loaded(source, "read") as log:
             if log.is_sample(row):

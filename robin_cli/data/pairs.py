@@ -62,6 +62,8 @@ class Dataset:
         notes: further lines for the user.
         repeated: the number of rows that repeat an earlier one, if they may.
         images: the folder that holds all image files; "" if there are no images.
+        numbers: the line or row of each pair in its file.
+        sheet: the sheet of the last workbook, and its row of the columns' names; "" and 0 without one.
     """
 
     pairs: PairTable
@@ -76,6 +78,8 @@ class Dataset:
     notes: tuple[str, ...] = ()
     repeated: int = 0
     images: str = ""
+    numbers: Sequence[int] = ()
+    sheet: tuple[str, int] = ("", 0)
 
 
 def load_pairs(
@@ -288,14 +292,19 @@ class Gathering:
         """Merge a pair with the one of its id. BadRow unless another worker rated it, or it may repeat."""
         first, before = self._pair(place), self._place_of(place)
         has_same_texts = (first.prompt, first.response) == (pair.prompt, pair.response)
-        if is_by_worker and has_same_texts and not _is_of_another(pair, first):
+        is_verdict = bool(pair.other and pair.human) and _says_the_same(pair, first)
+        is_rating = is_by_worker and has_same_texts and not _is_of_another(pair, first)
+        if is_verdict or is_rating:
             if first.group != pair.group:
                 raise BadRow(
                     f'the same texts belong to the group "{shown(first.group)}" in {before}, and to "{shown(pair.group)}" '
                     "here. Correct one of them, or leave the later ones out with --skip-bad-rows.",
                     "the same pair in another group",
                 )
-            self._later.setdefault(place, []).append(pair.human)
+            human = pair.human
+            if is_verdict and not has_same_texts:  # A and B have changed places
+                human = {name: 1 - share for name, share in human.items()}
+            self._later.setdefault(place, []).append(human)
             self._merged += 1
         elif self._may_repeat and _says_the_same(pair, first):
             self._repeated += 1
@@ -334,6 +343,8 @@ class Gathering:
             (*images.notes(), *thinking.notes()),
             repeated=self._repeated,
             images=images.folder,
+            numbers=self._numbers,
+            sheet=(self._sources[-1].table.sheet, self._sources[-1].table.header),
         )
 
     def _with_means(self, place: int, pair: Pair) -> Pair:

@@ -95,7 +95,7 @@ def load_pools(
                     attribute = None if "attribute" in row else Path(names[0]).stem
                 if pair_id is not None and grouped and by in columns:
                     _add_group(groups, pair_id, row.get(by), here)
-                if pair_id is not None and as_number(row.get(_RIGHT)) == 1:
+                if pair_id is not None and _is_right(row.get(_RIGHT), here):
                     right.add(pair_id)
                 ratings.append((pair_id, attribute, rating))
     table = pa.table(
@@ -173,8 +173,18 @@ def _add_group(groups: dict[str, Hashable], pair_id: str, value: object, here: s
         )
 
 
+def _is_right(value: object, here: str) -> bool:
+    """Return whether a row marks a right response. InputError if the mark is neither yes nor no."""
+    mark = {"true": 1.0, "false": 0.0}.get(str(value).lower(), as_number(value))
+    if mark is not None and mark == mark and mark not in (0, 1):
+        raise InputError(
+            f'{here}: "{shown(value)}" in column "{_RIGHT}" is not 1 or 0. Write 1 for a right response'
+        )
+    return mark == 1
+
+
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return None if value in (None, "") else str(value)
 
 
 def _whole(value: object, here: str) -> int | None:

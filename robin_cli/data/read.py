@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 from robin_cli.data import registry, remote
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.local_files import local_file, local_matches, reading
-from robin_cli.data.logs import read_samples
+from robin_cli.data.logs import has_samples, read_samples
 from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, place
 from robin_cli.data.workbooks import file_of
 from robin_cli.model.errors import InputError, ReadAs
@@ -136,7 +136,11 @@ def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
 def _source(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted) -> Source:
     stream.seek(0)
     sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
-    return Source(source, registry.read_stream(stream, source, kind, wanted), lambda: sha256)
+    table = registry.read_stream(stream, source, kind, wanted)
+    if wanted.logs and table.names and has_samples(table.names, source):
+        wanted = wanted._replace(names={*table.names})  # all columns: the log's reader chooses
+        table = registry.read_stream(stream, source, kind, wanted)._replace(names=None)
+    return Source(source, table, lambda: sha256)
 
 
 @contextmanager

@@ -10,12 +10,13 @@ _LATIN_1 = "äöüß|àâçéèêëîïôùûüœæ|áéíñóúü|áâãàçé�
 _LATIN_2 = "ąćęłńóśźż|áčďéěíňóřšťúůýž|áäčďéíĺľňóôŕšťúýž|áéíóöőúüű|ăâîşţ|čćđšž"
 _ALPHABETS = {
     "cp1252 mac_roman": _LATIN_1,
-    "cp1250 mac_latin2": _LATIN_2,
+    "cp1250 iso8859_2 mac_latin2": _LATIN_2,
     "cp1255": "HEBREW LETTER",
-    "cp1251 mac_cyrillic koi8_u": "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґў",
-    "cp1253 mac_greek": "GREEK",
+    "cp1251 mac_cyrillic koi8_u": "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґў"
+    "|абвгдђежзијклљмнњопрстћуфхцчџш",
+    "cp1253 mac_greek": "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋ",
     "cp1254 mac_turkish": "çğıi̇öşüâîû",
-    "cp932": "CJK,HIRAGANA,KATAKANA",
+    "cp932 euc_jp": "CJK,HIRAGANA,KATAKANA",
     "gb18030 big5": "CJK",
     "cp949": "HANGUL",
     "cp1257": "āčēģīķļņšūž|ąčęėįšųūž|äõöüšž",
@@ -27,12 +28,14 @@ _LETTERS = {name: each for names, each in _ALPHABETS.items() for name in names.s
 scripts; the likeliest first."""
 
 _MARKS = "’‘“”„–—…€«»¿¡°、。「」（）！？：；，،؛؟\xa0£¥¢§©®™±×÷·•½¼¾ºª¹²³†‡‰µ"
-_WITHIN_WORDS = re.compile(r"(?<=[^\W\d_])[“”„…†‡•](?=[^\W\d_])")
+_WITHIN_WORDS = re.compile(
+    r"(?<=[^\W\d_])[“”„…†‡•¹²³¼½¾¢£¥÷±§©®¿¡](?=[^\W\d_])|[¹²³¼½¾](?=[^\W\d_])"
+)
 """Marks that no word holds: in another encoding they are letters."""
-_EAST_ASIAN = ("cp932", "gb18030", "big5", "cp949")
+_EAST_ASIAN = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
 _LEAST_FIT = 0.7
-_MAC = 0.05
-"""What the letters of a Mac count less: where they fit alike, the file is from elsewhere."""
+_RARE = 0.02
+"""What the letters of a Mac and of old Unix count less: where they fit alike, the file is from elsewhere."""
 
 
 def recognise(sample: bytes) -> str:
@@ -79,7 +82,9 @@ def _fit(sample: bytes, encoding: str) -> float:
     ]
     best = max(sum(letters[each] for each in language) for language in languages)
     union = sum(letters[each] for each in set().union(*languages))
-    return round((best + union) / (2 * foreign) - _MAC * encoding.startswith("mac"), 2)
+    return round(
+        (best + union) / (2 * foreign) - _RARE * encoding.startswith(("mac", "iso", "euc")), 2
+    )
 
 
 def _is_of(letter: str, alphabet: str) -> bool:

@@ -41,12 +41,16 @@ class Table(NamedTuple):
         names: the columns if the format states them before the first row, else None.
         unit: what the numbers of rows count from 1: lines of the file, or rows.
         notes: returns what is unusual in the file, for the user, once the rows are read.
+        header: the number of the row with the names, if the format has one.
+        sheet: the sheet that was read of a workbook.
     """
 
     names: list[str] | None
     unit: Unit
     rows: Iterator[tuple[int, Row | BadRow]]
     notes: Callable[[], list[str]] = list
+    header: int = 0
+    sheet: str = ""
 
 
 class Wanted(NamedTuple):

@@ -6,6 +6,7 @@ That is hidden rows and columns, merged cells, and formulas without a value.
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from typing import BinaryIO, NamedTuple
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
@@ -21,6 +22,7 @@ _FORMULA = re.compile(
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]+)(\d+):[A-Z]+(\d+)"')
 _ZERO = re.compile(rb"(?<=</f>)<v>0</v>")
 """XlsxWriter's value of all formulas, in workbooks that Excel is to compute when it opens them."""
+_TAB, _LINE_BREAK = (re.compile(rb"<text:%b\b[^>]*/>" % name) for name in (b"tab", b"line-break"))
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE_TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 _LAST_ROW, _LAST_COLUMN = 2**20, 2**14
@@ -49,7 +51,7 @@ def layout_of(stream: BinaryIO, sheet: str) -> Layout:
             if "content.xml" in archive.namelist():
                 return _of_ods(archive, sheet)
             has_placeholders = b'fullCalcOnLoad="1"' in archive.read("xl/workbook.xml")
-            xml = archive.read(_path_in(archive, sheet))
+            xml = archive.read(path_in(archive, sheet))
             return _of_xlsx(_ZERO.sub(b"", xml) if has_placeholders else xml)
     except (BadZipFile, KeyError, ElementTree.ParseError):  # calamine reads more than this does
         return Layout([], [], [], [])
@@ -57,8 +59,32 @@ def layout_of(stream: BinaryIO, sheet: str) -> Layout:
         stream.seek(0)
 
 
-def _path_in(archive: ZipFile, sheet: str) -> str:
-    """Return the path of a sheet's XML. KeyError if there is none."""
+def with_tabs(stream: BinaryIO) -> BinaryIO:
+    """Return a workbook at its beginning, the tabs and line breaks of an .ods file as characters.
+
+    calamine leaves their elements out, so that words on both sides would become one.
+    """
+    try:
+        with ZipFile(stream) as archive:
+            names = archive.namelist()
+            xml = archive.read("content.xml") if "content.xml" in names else b""
+            written = _LINE_BREAK.sub(b"\n", _TAB.sub(b"\t", xml))
+            if written != xml:
+                copy = BytesIO()
+                with ZipFile(copy, "w") as plain:
+                    for name in names:
+                        plain.writestr(
+                            name, written if name == "content.xml" else archive.read(name)
+                        )
+                stream = copy
+    except (BadZipFile, KeyError):  # calamine reads more than this does
+        pass
+    stream.seek(0)
+    return stream
+
+
+def path_in(archive: ZipFile, sheet: str) -> str:
+    """Return the path of a sheet's XML in an .xlsx file. KeyError if there is none."""
     book = ElementTree.fromstring(archive.read("xl/workbook.xml"))  # noqa: S314  # see docs/security.md
     links = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))  # noqa: S314
     ids = {
@@ -85,14 +111,15 @@ def _of_xlsx(xml: bytes) -> Layout:
     for cell in _FORMULA.findall(xml) if b"<f" in xml or b":f" in xml else ():
         name = re.search(rb'\br="([A-Z]+)(\d+)"', cell)
         if name and b't="str"' not in cell:  # the text "" is a value
-            layout.unsaved.append((int(name[2]), _column(name[1])))
+            layout.unsaved.append((int(name[2]), column_number(name[1])))
     for letters, first, last in _MERGED.findall(xml):
         if int(last) > int(first):
-            layout.merged.append((int(first), int(last), _column(letters)))
+            layout.merged.append((int(first), int(last), column_number(letters)))
     return layout
 
 
-def _column(letters: bytes) -> int:
+def column_number(letters: bytes) -> int:
+    """Return the number of a column, from 1."""
     number = 0
     for each in letters:
         number = 26 * number + each - ord("A") + 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from robin_cli.data.cells import HEADER_WITHIN, SPREADSHEET_ERRORS, header_at
+from robin_cli.data.sheet_layout import with_tabs
 from robin_cli.model.errors import Damaged, InputError, shown
 from robin_cli.model.records import Scale
 
@@ -45,9 +46,8 @@ class Workbook:
             if "EncryptedPackage".encode("utf-16-le") in stream.read():
                 raise self._protected()
             raise InputError(f"{source}: is an old .xls file. Save it as .xlsx.")
-        stream.seek(0)
         with self._reading():
-            self._book = CalamineWorkbook.from_filelike(stream)
+            self._book = CalamineWorkbook.from_filelike(with_tabs(stream))
         self.names = self._book.sheet_names
         self._sheets: dict[str, CalamineSheet] = {}
 

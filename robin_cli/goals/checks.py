@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robin_cli.ask.prompts import PromptSet
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, SYSTEM, Decision, is_of_systems
 from robin_cli.model.errors import InputError, did_you_mean, shown, typed
@@ -18,6 +18,9 @@ from robin_cli.policies.systems import FEWEST_PROMPTS, Systems
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.stats.looks import FIRST, looks_of
+
+if TYPE_CHECKING:
+    from robin_cli.ask.prompts import PromptSet
 
 _OURS = ("no_ties",)
 _NOT_WITH = {

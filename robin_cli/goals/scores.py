@@ -42,7 +42,6 @@ def score_table(
     table = SCORES.of(
         values,
         terminal=[name for name in SCORES.terminal if name not in hidden | of_panel],
-        html=[name for name in SCORES.html if name not in hidden],
         ids=run.space.pair[scores.arm] + 1,
         beside=beside(run, run.space.pair[scores.arm], view.show),
         bar=np.asarray(scores.columns["n"]),

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from robin_cli.data.given_labels import GivenLabels, Label
-from robin_cli.data.labels import load_labels, opaque_id
+from robin_cli.data.given_labels import GivenLabels, Label, opaque_id
 from robin_cli.data.pair_table import REFERENCE
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, first_text, number_of
@@ -53,6 +52,8 @@ def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
     if labels is None:
         kept = [path for run in runs if (path := kept_labels(run.path)) is not None]
         return _joined([each for path in kept if (each := given_labels(path, *runs)) is not None])
+    from robin_cli.data.labels import load_labels  # brings all formats of files
+
     _check_apart(runs)
     scales = {
         name: scale

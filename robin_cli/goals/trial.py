@@ -19,7 +19,7 @@ from robin_cli.show.columns import TRIAL
 from robin_cli.show.tables import Table
 from robin_cli.stats.choosing import (
     FEWEST_PROMPTS,
-    Agreement,
+    JudgeAgreement,
     agreement,
     consensus_of_others,
     noise_of,
@@ -71,7 +71,7 @@ class Trial:
         is_kept: whether each is still asked.
     """
 
-    found: Agreement
+    found: JudgeAgreement
 
     def __init__(
         self,

@@ -127,9 +127,10 @@ _NO_SYSTEM = _words(
     r"(not|n.t|cannot|unsupported|unknown|invalid|unexpected).{0,30}(system|developer|role)|"
     r"roles must alternate|only.{0,20}(user|assistant).{0,40}role|only user and assistant"
 )
-_NO_IMAGES = _words(  # without words about a single image: others may be accepted
+_NO_IMAGES = _words(  # not of a single image, as others may be accepted, and not in the name of a model
     r"^(?!.*(format|mime|media.?type|image/|extension|download|fetch)).*("
-    r"(image|vision|multi-?modal).{0,60}(not (supported|enabled|available|allowed)|only supported)|not a multi-?modal|"
+    r"(?<![-/.\w])(image\w*|vision|multi-?modal)(?![-/.:]?\w).{0,60}"
+    r"(not (supported|enabled|available|allowed)|only supported)|not a multi-?modal|"
     r"(not|n.t|cannot|endpoints found that) (support|accept|take|process|handle|read).{0,40}(image|vision|multi)|"
     r"at most 0 image|unknown variant `?image_url|content.{0,60}(must|should) be a (valid )?string)"
 )

@@ -41,73 +41,67 @@ def endpoints_of(
         function: the judge, if it is a Python function.
         reach: makes a judge that workers ask; None to ask it in this process.
     """
-    judges, fixed = resolved.judges, resolved.concurrency
-    ceiling = AUTO_CEILING if reach is None else AUTO_CEILING_OF_WORKERS
-    addresses = sum(len(judge.base_urls) for judge in judges)
-    wanted = min(fixed or ceiling, manifest.budget)
-    most = (
-        wanted
-        if reach is not None
-        else max(1, most_connections(wanted * addresses, notify) // addresses)
-    )
+    fixed, ceiling = resolved.concurrency, AUTO_CEILING_OF_WORKERS if reach else AUTO_CEILING
+    most = min(fixed or ceiling, manifest.budget)
+    if reach is None:
+        addresses = sum(len(judge.base_urls) for judge in resolved.judges)
+        most = max(1, most_connections(most * addresses, notify) // addresses)
     calls, ceiling = None if fixed is None else min(fixed, most), min(ceiling, most)
-
     at_address: defaultdict[str, list[Limiter]] = defaultdict(list)
+    judges: list[Failover] = []
+    first_prices: list[Price | None] = []
+    for judge in resolved.judges:
+        prices = prices_of(judge, resolved)
+        first_prices.append(prices[0])
+        chains = []
+        for base_url, price in zip(judge.base_urls, prices, strict=True):
+            limiter = Limiter(
+                calls, ceiling=ceiling, clock=time.monotonic, rpm=resolved.rpm, tpm=resolved.tpm
+            )
+            if fixed:  # the slots are the server's, whichever of its judges is asked
+                at_address[base_url].append(limiter)
+                limiter.together = at_address[base_url]
+            options: Options | Endpoint = Options(judge.name, **resolved.request)
+            if resolved.at_endpoints:
+                # Workers must not raise the limit on answers: the money set aside here would not cover them.
+                may_raise = reach is None or resolved.max_cost is None
+                options = replace(
+                    endpoint_of(resolved, replace(judge, key=WITHOUT_KEY), base_url, manifest),
+                    decisions=judge.answers == "decisions",
+                    tries_logprobs=TRIED if reach is None and manifest.may_use_logprobs else 0,
+                )
+                options = replace(options, raises=options.raises and may_raise)
+            target = Target(resolved.kind, replace(options, at_a_time=calls or ceiling), price)
+            # With several addresses, a call that fails goes to another one rather than wait here.
+            retries = resolved.max_retries if len(prices) == 1 else min(1, resolved.max_retries)
+            chains.append(
+                Retrying(
+                    reach(target, judge.key, limiter)
+                    if reach
+                    else asked_here(target, judge.key, notify, function),
+                    limiter,
+                    Notices(base_url if resolved.at_endpoints else judge.name, notify),
+                    max_retries=retries,
+                    # A call that timed out may be made again, however long it took.
+                    patience_s=max(PATIENCE_S, 2 * resolved.timeout_s),
+                )
+            )
+        judges.append(Failover(chains))
+    return judges, first_prices
 
-    def reached(judge: JudgeSpec, base_url: str, price: Price | None) -> Retrying:
-        limiter = Limiter(
-            calls, ceiling=ceiling, clock=time.monotonic, rpm=resolved.rpm, tpm=resolved.tpm
-        )
-        if fixed:  # the slots are the server's, whichever of its judges is asked
-            at_address[base_url].append(limiter)
-            limiter.together = at_address[base_url]
-        target = _target(resolved, judge, base_url, price, calls or ceiling)
-        if isinstance(target.options, Endpoint):
-            # Workers must not raise the limit on answers: the money set aside here would not cover them.
-            raises = reach is None or resolved.max_cost is None
-            tries = TRIED if reach is None and manifest.may_use_logprobs else 0
-            options = replace(target.options, raises=raises, tries_logprobs=tries)
-            target = replace(target, options=as_raised(options, manifest))
-        asked = (
-            asked_here(target, judge.key, notify, function)
-            if reach is None
-            else reach(target, judge.key, limiter)
-        )
-        # With several addresses, a call that fails goes to another one rather than wait here.
-        several = len(judge.base_urls) > 1
-        return Retrying(
-            asked,
-            limiter,
-            Notices(base_url if resolved.at_endpoints else judge.name, notify),
-            max_retries=min(1, resolved.max_retries) if several else resolved.max_retries,
-            # A call that timed out may be made again, however long it took.
-            patience_s=max(PATIENCE_S, 2 * resolved.timeout_s),
-        )
 
-    asked: list[Failover] = []
-    prices: list[Price | None] = []
-    for judge in judges:
-        priced = list(zip(judge.base_urls, prices_of(judge, resolved), strict=True))
-        asked.append(Failover([reached(judge, base_url, price) for base_url, price in priced]))
-        prices.append(priced[0][1])
-    return asked, prices
-
-
-def _target(
-    resolved: Resolved, judge: JudgeSpec, base_url: str, price: Price | None, at_a_time: int
-) -> Target:
-    """Return one address of a judge; for a package's judge or a function, the target without an address."""
-    if not resolved.at_endpoints:
-        options = Options(judge.name, at_a_time=at_a_time, **resolved.request)
-        return Target(resolved.kind, options, price)
+def endpoint_of(
+    resolved: Resolved, judge: JudgeSpec, base_url: str, manifest: Manifest
+) -> Endpoint:
+    """Return one address of a judge of a run, with the raised limit on answers if an earlier session raised it."""
     endpoint = replace(
-        endpoint_at(base_url, replace(judge, key=WITHOUT_KEY), resolved),
+        endpoint_at(base_url, judge, resolved),
         bounded=resolved.max_cost is not None,
         logprobs=judge.answers == "logprobs",
-        decisions=judge.answers == "decisions",
-        at_a_time=at_a_time,
     )
-    return Target(resolved.kind, endpoint, price)
+    if endpoint.model not in manifest.data.get("longer_answers", ()):
+        return endpoint
+    return replace(endpoint, max_tokens=endpoint.max_tokens * RAISED, raises=False)
 
 
 def endpoint_alone(
@@ -125,10 +119,3 @@ def endpoint_alone(
 def endpoint_at(base_url: str, judge: JudgeSpec, resolved: Resolved) -> Endpoint:
     """Return the endpoint of a judge at one address."""
     return Endpoint(model=judge.name, base_url=base_url, api_key=judge.key, **resolved.request)
-
-
-def as_raised(endpoint: Endpoint, manifest: Manifest) -> Endpoint:
-    """Return the endpoint, with the raised limit on answers if an earlier session of the run raised it."""
-    if endpoint.model not in manifest.data.get("longer_answers", ()):
-        return endpoint
-    return replace(endpoint, max_tokens=endpoint.max_tokens * RAISED, raises=False)

@@ -260,8 +260,9 @@ class Ledger:
         """Release the calls and the money of a call, except those that it used; of each ticket there is an outcome."""
         for ticket, outcome in zip(call.tickets, outcomes, strict=True):
             self.planner.tell(ticket, outcome)
-        is_unanswered = isinstance(outcomes[0], Unanswered)
-        self.money.settle(call.money, None if is_unanswered else cost, call.judge)
+        # An answer that was cut off before its text is asked for again, and paid for all the same.
+        is_free = isinstance(outcomes[0], Unanswered) and not cost
+        self.money.settle(call.money, None if is_free else cost, call.judge)
 
     async def written(self) -> None:
         """Wait until all that was appended is on disk. Raises the error that prevents it."""

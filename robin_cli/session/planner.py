@@ -136,6 +136,7 @@ class Planner:
         self._judge = judge if takes_turns and together == 1 else None
         judges = 1 if self._judge is None else int(self._judge.max(initial=0)) + 1
         self._ahead: list[deque[int]] = [deque() for _ in range(judges)]  # rest of the block
+        self._has_changed = [True] * judges  # since the block was chosen
         self._calls, self._pending = [0] * judges, [0] * judges  # of each judge that takes turns
         if self._judge is not None:
             spent = self.arms.n + self.arms.n_unparsed
@@ -143,7 +144,6 @@ class Planner:
         sets = count if self._sets is None else len(self._sets)
         self._stale = bytearray(b"\1" * sets)  # numpy takes longer to write single entries
         self._is_stale = np.frombuffer(self._stale, dtype=np.bool_)
-        self._has_changed = True  # since a block was chosen last
         self._urgency = np.full(count, NEVER)
         self._nearness: FloatArray | None = None  # after the first look, for policies that use it
         self._asked: set[int] = set()  # arms of the block that a request asked along with another
@@ -298,7 +298,7 @@ class Planner:
         """
         if self._judge is None:
             if not self._ahead[0]:
-                self._choose()
+                self._choose(0)
             return self._ahead[0].popleft() if self._ahead[0] and not held else None
         queues = len(self._ahead)
         most, share = self.budget.total, self.budget.total // queues
@@ -308,7 +308,7 @@ class Planner:
                 break
             if judge not in held:
                 if not self._ahead[judge]:
-                    self._choose()
+                    self._choose(judge)
                 if self._ahead[judge]:
                     return self._ahead[judge].popleft()
             if calls < share and (judge in held or self._is_awaited(judge)):
@@ -322,8 +322,10 @@ class Planner:
         return deferred or self._pending[judge] > 0
 
     def _clear(self) -> None:
+        """Drop the rest of the block."""
         for queue in self._ahead:
             queue.clear()
+        self._has_changed = [True] * len(self._ahead)
 
     def _is_enough(self) -> bool:
         """Return whether nothing more is to be asked as things stand; calls under way may change that."""
@@ -384,7 +386,8 @@ class Planner:
 
     def _note_change(self, arm: int) -> None:
         # Before the arm is written: a thread that reads it meanwhile computes it again.
-        self._stale[self._set_of[arm]] = self._has_changed = True
+        self._stale[self._set_of[arm]] = True
+        self._has_changed[0 if self._judge is None else self._judge.item(arm)] = True
 
     def _readmit(self) -> None:
         deferred, self._deferred = self._deferred, set()
@@ -403,12 +406,13 @@ class Planner:
 
         (_here if len(self._arms) <= FEW_ARMS else self.elsewhere)(work, finish)
 
-    def _choose(self) -> None:
-        """Begin to choose the next block, if anything changed since the last one."""
-        if self._is_thinking or not self._has_changed:
+    def _choose(self, judge: int) -> None:
+        """Begin to choose the next block, if anything changed for ``judge`` since the last one."""
+        if self._is_thinking or not self._has_changed[judge]:
             return
         stale = np.flatnonzero(self._is_stale)
-        self._is_stale[:] = self._has_changed = False
+        self._is_stale[:] = False
+        self._has_changed = [False] * len(self._ahead)
         policy, deferred = self._policy, sorted(self._deferred)
         count = min(-(-self.block // len(self._ahead)), len(self._arms), self.budget.available)
         self._think(lambda: self._block(policy, stale, deferred, count), self._take_block)
@@ -578,7 +582,7 @@ class Planner:
 
     def _take_look(self, changed: IntArray) -> None:
         sets = changed if self._sets is None else np.asarray(self._set_of)[changed]
-        self._is_stale[sets] = self._has_changed = True
+        self._is_stale[sets] = True
         self._clear()
 
     def _refit(self) -> None:
@@ -598,7 +602,7 @@ class Planner:
     def _take_fit(self, policy: Policy) -> None:
         """Choose by ``policy`` from now on."""
         self._policy = policy
-        self._is_stale[:] = self._has_changed = True
+        self._is_stale[:] = True
         self._clear()
         if not self._in_rounds:
             self._refit_at = self._fits.after(self._rated)

@@ -98,21 +98,20 @@ class Settings:
     # A setting is a line of help, and a line of properties.
     # fmt: off
     data: tuple[str, ...] = _data(
-        "Prompt-response pairs: .jsonl, .json, .csv or .tsv (also .gz, .bz2, .xz, .zst), .parquet, logs of Inspect, "
-        "lm-eval; several, a quoted glob, - for standard input, https://, s3://, gs://, or hf://owner/name?split=….",
+        "Pairs as JSON, CSV, Parquet, xlsx, ods or logs: files, quoted globs, -, or addresses.",
         (), argument=True, metavar="DATA", example='"pairs.jsonl"', in_python=False, file="read")
     attribute: tuple[str, ...] = _data("What to rate: one rubric, or several by commas.",
         (), short="-a", example='"helpfulness"', of_question=True, by_commas=True)
     rubric: tuple[str, ...] = _data(
-        "A rubric of your own, .toml or .yaml; {again}, several. robin rubrics shows the ready ones.",
+        "A rubric of your own, .toml or .yaml; {again}, several.",
         (), metavar="FILE", example='"tone.toml"', of_question=True, file="read")
     template: str | None = _data("A prompt of your own, or the name of a ready one.",
         metavar="FILE", default_said="absolute-judge", example='"prompt.jinja"', of_question=True, file="read")
     base_url: tuple[str, ...] = _data(
-        "Address of an OpenAI-compatible endpoint, also from OPENAI_BASE_URL; {again}, the calls are spread over all.",
+        "Address of an OpenAI-compatible endpoint; {again}, calls are spread over all.",
         (), scope=SESSION, metavar="URL", variables=("OPENAI_BASE_URL",), example='"https://api.openai.com/v1"',
         of_question=True, tidy=checked_urls)
-    model: tuple[str, ...] = _data("The judge's model name, or NAME@URL; {again}, a panel, or with --decide a second opinion.",
+    model: tuple[str, ...] = _data("The judge's model, or NAME@URL; {again}, a panel, or with --decide a second opinion.",
         (), scope=SESSION, metavar="NAME", example='"gpt-6-luna"', of_question=True)
     judge: str = _data("Kind of judge: openai, or one that a package adds.",
         AT_ENDPOINTS, scope=RUN, metavar="NAME")
@@ -149,8 +148,7 @@ class Settings:
     mode: Literal["practice", "theory"] = _spend("ROBIN-HOOD's constants: practice or theory.",
         "practice", always=True, note="Theory is for very large budgets.")
     decide: str | None = _spend(
-        "Spend calls on the most uncertain decisions: a threshold, as 'score>=3', or best, the best response of each group. Or "
-        "system: which system is better.",
+        "Spend calls on undecided pairs: 'score>=3', best (the best of each group), or system.",
         metavar="WHAT", example='"score>=3"', note="Several thresholds by commas, as \"helpfulness>=3,verbosity<=2\".")
     group: str | None = _spend("Column that says which pairs are of one group.",
         metavar="COLUMN", default_said="those of one prompt", example='"question_id"',
@@ -198,8 +196,7 @@ class Settings:
     samples_per_request: str = _ask("Ratings of a pair at a time, for one prompt paid if the endpoint takes n: N or auto.",
         AUTO, scope=SESSION, accept=as_text, check=SAMPLES)
     answers: tuple[Literal["text", "json", "logprobs", "decisions"], ...] = _ask(
-        "How the judge answers: text, json (by a schema), logprobs (the mean over its tokens) or decisions (probabilities "
-        "alone); {again}, for each --model.",
+        "How the judge answers: text, json, logprobs or decisions; {again}, for each --model.",
         ("text",), metavar="FORM")
     rpm: float | None = _ask("Requests a minute at most, of each judge at each address.",
         scope=SESSION, example="500", check=positive("a number a minute, above 0"))
@@ -209,7 +206,7 @@ class Settings:
         1.0, always=True, of_question=True, check=within(0, 2, "between 0 and 2"))
     top_p: float = _ask("Nucleus sampling.",
         1.0, always=True, of_question=True, check=positive("above 0 and at most 1", 1))
-    max_tokens: int = _ask("Longest answer, in tokens; if one is cut off before its text, robin allows four times as many.",
+    max_tokens: int = _ask("Longest answer, in tokens; four times as many for one that is cut before its text.",
         1024, always=True, of_question=True, check=within(1, 2**31 - 1, "1 to 2147483647"),
         note="Raise it for models that think before they answer.")
     reasoning_effort: str | None = _ask("How much the model reasons before it answers: none, minimal, low, medium, high.",
@@ -240,8 +237,7 @@ class Settings:
         (), by_commas=True, metavar="COLUMNS", example='["topic", "prompt"]')
     guaranteed: bool = _out("Add intervals that hold for each pair, at any stop.", default=False, example="true")
     raw: bool = _out(
-        "CSV and TSV to the letter, for joins, not for spreadsheets: an id or text that begins with = + - @ gets no "
-        "apostrophe in front.",
+        "CSV and TSV to the letter: no apostrophe before texts that begin with = + - @.",
         default=False, example="true")
     quiet: bool = _out("Nothing on stderr but errors.", default=False, short="-q", example="true", in_python=True)
     # fmt: on

@@ -100,6 +100,11 @@ class Chart:
     size: tuple[float, float] = SIZE
     written_out: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether it takes the full width of a page."""
+        return self.size[0] > SIZE[0]
+
 
 def chart(title: str, says: str, panel: Panel, **about: Any) -> Chart:
     """Return a chart of one panel; ``about``: further attributes."""

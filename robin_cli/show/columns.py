@@ -45,9 +45,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
     Column("prompt_id", "If several pairs answer one prompt: which do.", "name"),
 ), terminal=("pair_id", "attribute", "judge", "group", "decision", "likely_wrong", "certified", "agreed", "score", "ci_low",
-             "guaranteed_low", "judge_spread", "variance", "human", "n_unparsed", "given_up", "n"),
-   html=("pair_id", "attribute", "group", "decision", "likely_wrong", "certified", "agreed", "bar", "score", "ci_low",
-         "guaranteed_low", "judge_spread", "variance", "n", "n_unparsed", "human", "given_up"))
+             "guaranteed_low", "judge_spread", "variance", "human", "n_unparsed", "given_up", "n"))
 
 DECISIONS = declared("decisions", "What was decided: `Run.decisions()`", "pair, with `--decide best` pair and attribute", (
     Column("pair_id", "The pair's id.", "id", "pair"),
@@ -74,12 +72,10 @@ COMPARISONS = declared("scores", "The scores of a pairwise run", "comparison, in
            rank=2, hide="empty"),
     Column("certified", f"With `--certify`: whether that best is certified. {_CERTIFIED}", "flag", rank=2),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
-    Column("a_first", "Preference for A if the judge read A first.", "number", "A first", for_people=True),
-    Column("b_first", "Preference for A if the judge read B first.", "number", "B first", for_people=True),
+    Column("a_first", "Preference for A if the judge read A first.", "number", "A first", rank=9, for_people=True),
+    Column("b_first", "Preference for A if the judge read B first.", "number", "B first", rank=9, for_people=True),
 ), terminal=("pair_id", "judge", "system_a", "system_b", "best", "likely_wrong", "certified", "preference", "ci_low",
-             "guaranteed_low", "order_effect", "n_ties", "n_unparsed", "given_up", "n"),
-   html=("pair_id", "system_a", "system_b", "bar", "preference", "ci_low", "guaranteed_low", "a_first", "b_first",
-         "order_effect", "n", "n_ties", "n_unparsed", "best", "likely_wrong", "certified", "given_up"))
+             "guaranteed_low", "a_first", "b_first", "order_effect", "n_ties", "n_unparsed", "given_up", "n"))
 
 RANKING = declared("ranking", "The ranking of the systems of a pairwise run", "system, the best first", (
     Column("system", "The system.", "name"),
@@ -269,7 +265,7 @@ SIDE_BY_SIDE = declared("side-by-side", "Two runs side by side", "pair or prompt
     Column("n_a", "Ratings in run A.", "count", "ratings A"),
     Column("n_b", "Ratings in run B.", "count", "ratings B"),
     Column("differ", "Whether the interval leaves out 0.", "flag"),
-), html=("attribute", "bar", "a", "b", "difference", "ci_low", "n_a", "n_b", "differ"))
+), terminal=("attribute", "a", "b", "difference", "ci_low", "n_a", "n_b", "differ"))
 
 REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`", "requirement, in their order", (
     Column("requirement", "The requirement."),

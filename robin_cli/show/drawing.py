@@ -6,7 +6,6 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
@@ -81,28 +80,13 @@ Marks = list[tuple["Artist", Sequence[str]]]
 """What was drawn, and what each mark of it says to a reader who points at it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Return a chart as SVG for a page; ``wide``: it takes the full width."""
-
-    title: str
-    says: str
-    svg: str
-    wide: bool
-
-
-def picture(chart: Chart, number: int) -> Picture:
-    """Draw a chart for a page; ``number``: its number on the page."""
+def picture(chart: Chart, number: int) -> str:
+    """Return a chart as SVG for a page, on which it has this ``number``."""
     said: dict[str, Sequence[str]] = {}
     root = ElementTree.fromstring(drawn(chart, "svg", said=said))  # noqa: S314  # drawn here
     _set_for_page(root, f"c{number}-", said)
     root.attrib |= {"role": "img", "aria-label": chart.says}
-    return Picture(
-        chart.title,
-        chart.says,
-        ElementTree.tostring(root, encoding="unicode"),
-        wide=chart.size[0] > SIZE[0],
-    )
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def _set_for_page(

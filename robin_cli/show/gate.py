@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, Scale, first_text, number_of
 from robin_cli.run.manifest import FILE
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.show.columns import INTERVALS, REQUIREMENTS
@@ -25,7 +25,15 @@ from robin_cli.show.outputs import check_not_read, check_writable
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.show.words import about, finite
-from robin_cli.stats.gate import State, Verdict, judged, measured, measured_difference, together
+from robin_cli.stats.gate import (
+    Settling,
+    State,
+    Verdict,
+    judged,
+    measured,
+    measured_difference,
+    together,
+)
 from robin_cli.stats.requirement import Requirement, requirement_of
 from robin_cli.stats.run_compare import Compared, compared
 from robin_cli.stats.scores import score
@@ -36,10 +44,7 @@ _SHOWN = 3
 _SHOWN_SYSTEMS = 8
 _MARKS: Mapping[State, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_MARKDOWN = re.compile(r"[^\w\s-]|_", re.ASCII)
-
-Quote = Callable[[str], str]
-"""A function that makes a name, an id or a command harmless for its output."""
+_MARKDOWN = re.compile(r"[^\w\s,;()-]|_", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,106 +96,71 @@ def gated(
         RunError, StorageError: the run cannot be read.
     """
     run = read_run(path)
-    manifest = run.manifest
-    requirements = [
-        requirement_of(text, manifest.attributes, manifest.known_ends, margin=margin)
-        for text in dict.fromkeys(required)
-    ]
-    scores = score(run)
-    verdicts, notes = [], list[str]()
-    for each in requirements:
+    manifest, scores, notes = run.manifest, score(run), list[str]()
+    verdicts = []
+    for text in dict.fromkeys(required):
+        each = requirement_of(text, manifest.attributes, manifest.known_ends, margin=margin)
         if each.kind == "compare":
             two = _two_systems(run, each, by, notes.append)
             known = measured_difference(two, each.attribute)
         else:
             known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
         verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
-    spent = run.fold.arms.spent
-    has_judge = run.name == str(path)
     return Gated(
         run.name,
         verdicts,
         run.pair_ids,
-        spent,
+        run.fold.arms.spent,
         len(manifest.attributes),
         error_rate,
         notes,
-        has_judge,
+        has_judge=run.name == str(path),
     )
 
 
 def _two_systems(
     run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]
 ) -> Compared:
-    """Return the two systems of a requirement: two values of a column of ``run``, or else two runs by their folders."""
-    column, attribute = by or SYSTEM_COLUMN, requirement.attribute
-    there = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
-    a, b = requirement.systems
-    if a in there and b in there:
+    """Return the systems of a requirement: two values of a column of ``run``, or two runs."""
+    column, (a, b) = by or SYSTEM_COLUMN, requirement.systems
+    known = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
+    if a in known and b in known:
         return compared([run], notify, by=column, only=(a, b))
-    folders = [Path(name) for name in (a, b)]
-    if all((folder / FILE).is_file() for folder in folders):
-        runs = [read_run(folder) for folder in folders]
-        scale = dict(zip(run.manifest.attributes, run.manifest.scales, strict=True))[attribute]
+    required = f'--require "{shown(requirement, 80)}": '
+    if all((Path(name) / FILE).is_file() for name in (a, b)):
+        runs = [read_run(Path(name)) for name in (a, b)]
+        scale = _scale(run, requirement.attribute)
         for each in runs:
-            if (
-                dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)).get(
-                    attribute
-                )
-                != scale
-            ):
+            if _scale(each, requirement.attribute) != scale:
                 raise InputError(
-                    f'--require "{shown(requirement, 80)}": {each.name} does not rate {shown(attribute)} on the scale {scale}, '
-                    f"as {run.name} does; name runs that do"
+                    f"{required}{each.name} does not rate {shown(requirement.attribute)} on the "
+                    f"scale {scale}, as {run.name} does; name runs that do"
                 )
         return compared(runs, notify)
-    lacking = next((name for name in (a, b) if name not in there), a)
-    named = [each for each in there if each is not None]
-    known = (
-        f"; there are {', '.join(shown(each) for each in named[:_SHOWN_SYSTEMS])}" if named else ""
-    )
-    where = (
-        f'system "{shown(lacking)}" in its column "{shown(column)}"'
-        if named
-        else f'column "{shown(column)}" (name one with --by)'
-    )
+    lacking = next((name for name in (a, b) if name not in known), a)
+    named = [each for each in known if each is not None]
+    where = f'column "{shown(column)}" (name one with --by)'
+    if named:
+        systems = ", ".join(shown(each) for each in named[:_SHOWN_SYSTEMS])
+        where = f'system "{shown(lacking)}" in its column "{shown(column)}"; there are {systems}'
     raise InputError(
-        f'--require "{shown(requirement, 80)}": {run.name} has no {where}{known}'
-        f"{did_you_mean(lacking, named)}; two runs are compared by their folders, compare(runs/new,runs/old)"
+        f"{required}{run.name} has no {where}{did_you_mean(lacking, named)}; two runs are compared "
+        "by their folders, compare(runs/new,runs/old)"
     )
 
 
-def lines_of(found: Gated) -> list[str]:
-    """Return a line for each requirement, for people."""
-    return [f"{each.state.upper()} {_line(found, each)}" for each in found.verdicts]
+def _scale(run: RunData, attribute: str) -> Scale | None:
+    scales = zip(run.manifest.attributes, run.manifest.scales, strict=True)
+    return dict(scales).get(attribute)
 
 
-def _line(found: Gated, verdict: Verdict) -> str:
-    return f"{one_line(verdict.requirement)}: {one_line(why(found, verdict, one_line))}"
+class Words(NamedTuple):
+    """A verdict in words: the figures, what they are of, and the reasons."""
 
-
-def why(found: Gated, verdict: Verdict, quote: Quote) -> str:
-    """Return estimate, interval, their subject and the verdict; if inconclusive, also what would settle it."""
-    is_all = verdict.requirement.kind == "all"
-    return "; ".join(
-        [*([] if is_all else [_numbers(found, verdict)]), *reasons(found, verdict, quote)]
-    )
-
-
-def reasons(found: Gated, verdict: Verdict, quote: Quote) -> list[str]:
-    """Return the reason for the verdict, and what would settle it, without the estimate."""
-    parts = (
-        [_of_all(found, verdict, quote)]
-        if verdict.requirement.kind == "all"
-        else [_MEETS[verdict.state]]
-    )
-    if verdict.unrated:
-        parts.append(
-            f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[verdict.requirement.kind]}"
-        )
-    if verdict.state == "inconclusive":
-        parts.append(_settling(found, verdict, quote))
-    return parts
+    estimate: str
+    interval: str
+    of: str
+    reasons: str
 
 
 _UNRATED = {
@@ -199,84 +169,92 @@ _UNRATED = {
     "share": "counted as not known",
     "all": "shown to meet nothing",
 }
-_MEETS = {
+_MEETS: Mapping[State, str] = {
     "pass": "all of the interval meets it",
     "fail": "none of the interval meets it",
     "inconclusive": "a part of the interval meets it",
 }
 
 
-def _numbers(found: Gated, verdict: Verdict) -> str:
+def words_of(found: Gated, verdict: Verdict) -> Words:
+    """Return a verdict in words; those of an inconclusive one say also what would settle it."""
+    kind, estimate, interval = verdict.requirement.kind, "–", "–"
+    if kind != "all" and verdict.pairs:
+        estimate, low, high = _figures(verdict)
+        interval = f"{low} to {high}"
+    reasons = [_of_all(found, verdict) if kind == "all" else _MEETS[verdict.state]]
+    if verdict.unrated:
+        reasons.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[kind]}")
+    if verdict.state == "inconclusive":
+        reasons.append(_settling(found, verdict))
+    return Words(estimate, interval, _subject(found, verdict), "; ".join(reasons))
+
+
+def why(found: Gated, verdict: Verdict) -> str:
+    """Return a verdict in a sentence."""
+    words = words_of(found, verdict)
+    if verdict.requirement.kind == "all":
+        return words.reasons
     if not verdict.pairs:
-        return "no pair has a rating yet"
-    estimate, low, high = _told(verdict)
-    why = ", for later calls depended on these" if verdict.first else ""
+        return f"no pair has a rating yet; {words.reasons}"
+    depended = ", for later calls depended on these" if verdict.first else ""
     return (
-        f"{estimate}, {_confidence(found)} interval {low} to {high} ({_there(found, verdict)}{why})"
+        f"{words.estimate}, {_confidence(found)} interval {words.interval} "
+        f"({words.of}{depended}); {words.reasons}"
     )
 
 
-def _there(found: Gated, verdict: Verdict) -> str:
+def _subject(found: Gated, verdict: Verdict) -> str:
     of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
     if verdict.requirement.kind == "compare":
         several = sum(each.requirement.kind == "compare" for each in found.verdicts)
         of = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
         return f"for {of}: {number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
-    as_often = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
-    return f"{number_of(verdict.pairs, 'pair')} of {number_of(verdict.prompts, 'prompt')}{of_first}{as_often}"
+    scored = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
+    pairs, prompts = number_of(verdict.pairs, "pair"), number_of(verdict.prompts, "prompt")
+    return f"{pairs} of {prompts}{of_first}{scored}"
 
 
 def _confidence(found: Gated) -> str:
     return f"{100 * (1 - found.error_rate):.6g} %"
 
 
-def _told(verdict: Verdict) -> tuple[str, str, str]:
+def _figures(verdict: Verdict) -> list[str]:
     """Return estimate and interval with enough digits to show their side of the threshold."""
-    requirement = verdict.requirement
+    requirement, criterion = verdict.requirement, verdict.requirement.criterion
+    relation, x = requirement.relation, requirement.share
     if requirement.kind in {"mean", "compare"}:
-        relation, x = requirement.criterion.relation, requirement.criterion.threshold
-    else:
-        relation, x = requirement.relation, requirement.share
-    meets = RELATIONS[relation]
-    values = (verdict.estimate, verdict.low, verdict.high)
-    digits = next(
-        (
-            d
-            for d in range(2, 7)
-            if all(meets(round(each, d), x) == meets(each, x) for each in values)
-        ),
-        7,
-    )
-    estimate, low, high = (f"{each:z.{digits}f}" for each in values)
-    return estimate, low, high
+        relation, x = criterion.relation, criterion.threshold
+    meets, values = RELATIONS[relation], (verdict.estimate, verdict.low, verdict.high)
+    digits = 2
+    while digits < 7 and any(meets(round(each, digits), x) != meets(each, x) for each in values):
+        digits += 1
+    return [f"{each:z.{digits}f}" for each in values]
 
 
-def _of_all(found: Gated, verdict: Verdict, quote: Quote) -> str:
-    pairs = len(found.pair_ids)
-    sure = pairs - len(verdict.open) - len(verdict.against)
-    there = f"{sure} of {number_of(pairs, 'pair')} shown to meet it"
-    if verdict.against:
-        return (
-            f"{there}, {len(verdict.against)} shown not to: {_ids(found, verdict.against, quote)}"
-        )
-    if verdict.open:
-        return f"{there}, {len(verdict.open)} open: {_ids(found, verdict.open, quote)}"
-    return f"each of {number_of(pairs, 'pair')} is shown to meet it"
+def _of_all(found: Gated, verdict: Verdict) -> str:
+    pairs, against, left = len(found.pair_ids), verdict.against, verdict.open
+    if not against and not left:
+        return f"each of {number_of(pairs, 'pair')} is shown to meet it"
+    sure = f"{pairs - len(left) - len(against):,} of {number_of(pairs, 'pair')} shown to meet it"
+    places, how = (against, "shown not to") if against else (left, "open")
+    ids = ", ".join(found.pair_ids[place] for place in places[:_SHOWN])
+    more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
+    return f"{sure}, {len(places):,} {how}: {ids}{more}"
 
 
-def _ids(found: Gated, places: Sequence[int], quote: Quote) -> str:
-    shown = ", ".join(quote(found.pair_ids[place]) for place in places[:_SHOWN])
-    return shown + (f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else "")
-
-
-def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
+def _settling(found: Gated, verdict: Verdict) -> str:
     needed, requirement = verdict.settling, verdict.requirement
     if needed is None or needed.calls is needed.prompts is None:
-        why = "the estimate is too near what is required; require a little more or less"
         if requirement.kind == "all":
             why = "some of these pairs can be rated no more"
         elif math.isinf(verdict.low):
-            why = "scores that are all alike have no interval without a scale; give it by --scale LOW-HIGH"
+            why = (
+                "scores that are all alike have no interval without a scale; give it by "
+                "--scale LOW-HIGH"
+            )
+        else:
+            why = "the estimate is too near what is required; require a little more or less"
         return f"nothing that can be named would settle it: {why}"
     if needed.prompts is not None:
         effect = "do not narrow it" if requirement.kind == "share" else "would not"
@@ -285,43 +263,51 @@ def _settling(found: Gated, verdict: Verdict, quote: Quote) -> str:
             f"(more calls for these alone {effect})"
         )
     calls = about(needed.calls or 0.0)
+    more = f"about {number_of(calls, 'more call')}"
     if not found.has_judge:
-        return f"more samples would settle it, or about {number_of(calls, 'more score')} of these if scores of one vary"
-    settle = f"about {number_of(calls, 'more call')} would settle it"
+        scores = number_of(calls, "more score")
+        return f"more samples would settle it, or about {scores} of these if scores of one vary"
     if requirement.kind == "all":
-        how = quote(option("--decide", requirement.criterion))
-        more = number_of(calls, "more call")
-        return f"about {more} where it is open would settle it (a new run of robin judge {how} asks there)"
-    of = f", of {quote(requirement.attribute)} alone" * (found.attributes > 1)
-    return f"{settle}{of} ({quote(_more_calls(found, verdict))})"
+        how = option("--decide", requirement.criterion)
+        return (
+            f"{more} where it is open would settle it (a new run of robin judge {how} asks there)"
+        )
+    of = f", of {requirement.attribute} alone" * (found.attributes > 1)
+    return f"{more} would settle it{of} ({_more_calls(found, verdict)})"
 
 
 def _more_calls(found: Gated, verdict: Verdict) -> str:
-    """Return the command for the calls that would settle it; "" if none would. Each attribute gets as many."""
-    needed = verdict.settling
-    if needed is None or needed.calls is None or needed.prompts is not None:
-        return ""
-    if verdict.requirement.kind == "all" or not found.has_judge:
+    """Return the command for the calls that would settle it; "" if none would.
+
+    Each attribute gets as many.
+    """
+    needed, kind = verdict.settling, verdict.requirement.kind
+    if needed is None or needed.calls is None or kind == "all" or not found.has_judge:
         return ""
     budget = found.spent + found.attributes * about(needed.calls)
     return f"robin resume {typed(found.run)} --budget {budget}"
 
 
-def ends_with(found: Gated) -> list[str]:
-    """Return the last lines for people: the verdict of several requirements, and the command that is useful next."""
-    several, counts = len(found.verdicts) > 1, Counter(each.state for each in found.verdicts)
-    told = ", ".join(f"{counts[state]:,} {state}" for state in EXIT_CODES if counts[state])
-    overall = [
-        f"{found.state.upper()}: of {number_of(len(found.verdicts), 'requirement')} {told}"
-    ] * several
-    settling = filter(
-        None, (_more_calls(found, each) for each in found.verdicts if each.state == "inconclusive")
-    )
+def lines_of(found: Gated) -> list[str]:
+    """Return a line for each requirement, for people."""
     return [
-        *[INTERVALS] * any(each.requirement.kind != "all" for each in found.verdicts),
-        *overall,
-        one_line(f"next: {next(settling, f'robin report {typed(found.run)} -o report.html')}"),
+        one_line(f"{each.state.upper()} {each.requirement}: {why(found, each)}")
+        for each in found.verdicts
     ]
+
+
+def ends_with(found: Gated) -> list[str]:
+    """Return the last lines for people: all requirements together, and the next command."""
+    verdicts, counts = found.verdicts, Counter(each.state for each in found.verdicts)
+    lines = [INTERVALS] if any(each.requirement.kind != "all" for each in verdicts) else []
+    if len(verdicts) > 1:
+        states = ", ".join(f"{counts[state]:,} {state}" for state in EXIT_CODES if counts[state])
+        lines.append(
+            f"{found.state.upper()}: of {number_of(len(verdicts), 'requirement')} {states}"
+        )
+    open_ = (_more_calls(found, each) for each in verdicts if each.state == "inconclusive")
+    step = next(filter(None, open_), f"robin report {typed(found.run)} -o report.html")
+    return [*lines, one_line(f"next: {step}")]
 
 
 def facts_of(found: Gated) -> dict[str, Any]:
@@ -346,8 +332,7 @@ def requirement_table(found: Gated) -> Table:
 
 
 def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
-    requirement, needed = verdict.requirement, verdict.settling
-    calls, prompts = (None, None) if needed is None else (needed.calls, needed.prompts)
+    requirement, needed = verdict.requirement, verdict.settling or Settling()
     return {
         "requirement": str(requirement),
         "verdict": verdict.state,
@@ -363,41 +348,37 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],
         "n_against": len(verdict.against),
         "first_against": [found.pair_ids[place] for place in verdict.against[:_SHOWN]],
-        "calls_to_settle": None if calls is None else about(calls),
-        "prompts_to_settle": None if prompts is None else about(prompts),
-        "why": why(found, verdict, one_line),
+        "calls_to_settle": None if needed.calls is None else about(needed.calls),
+        "prompts_to_settle": None if needed.prompts is None else about(needed.prompts),
+        "why": one_line(why(found, verdict)),
     }
 
 
 def junit_of(found: Gated) -> str:
-    """Return JUnit XML: a test case for each requirement, failed, or skipped if it is inconclusive."""
+    """Return JUnit XML: a test for each requirement, failed, or skipped if it is inconclusive."""
     states = [each.state for each in found.verdicts]
     counts = {"tests": str(len(states)), "failures": str(states.count("fail")), "errors": "0"}
     root = ET.Element("testsuites", {"name": "robin gate", **counts})
-    suite = ET.SubElement(
-        root,
-        "testsuite",
-        {"name": "robin gate", **counts, "skipped": str(states.count("inconclusive"))},
-    )
+    skipped = str(states.count("inconclusive"))
+    suite = ET.SubElement(root, "testsuite", {"name": "robin gate", **counts, "skipped": skipped})
     for verdict in found.verdicts:
-        named = {"classname": "robin.gate", "name": _xml(str(verdict.requirement))}
-        case = ET.SubElement(suite, "testcase", named)
-        told = _xml(why(found, verdict, one_line))
-        tag = {"pass": "system-out", "inconclusive": "skipped"}.get(verdict.state, "failure")
-        if verdict.state == "pass":
-            ET.SubElement(case, tag).text = told
-        else:
-            ET.SubElement(case, tag, {"type": verdict.state, "message": told}).text = told
+        named = {"classname": "robin.gate", "name": _xml(verdict.requirement)}
+        case, text = ET.SubElement(suite, "testcase", named), _xml(why(found, verdict))
+        about = {} if verdict.state == "pass" else {"type": verdict.state, "message": text}
+        ET.SubElement(case, _TAGS[verdict.state], about).text = text
     ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _xml(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", one_line(text))
+_TAGS: Mapping[State, str] = {"pass": "system-out", "inconclusive": "skipped", "fail": "failure"}
+
+
+def _xml(value: object) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", one_line(value))
 
 
 def markdown_of(found: Gated) -> str:
-    """Return a heading and a table with a row for each requirement, for a build's summary page."""
+    """Return a heading and a table of the requirements, for a build's summary page."""
     lines = [
         f"### robin gate: {_MARKS[found.state]} {found.state}",
         "",
@@ -405,28 +386,17 @@ def markdown_of(found: Gated) -> str:
         "|---|---|---|---|---|---|",
     ]
     for verdict in found.verdicts:
-        is_sample = verdict.requirement.kind != "all" and verdict.pairs
-        estimate, low, high = _told(verdict) if is_sample else ("–", "–", "–")
-        interval = f"{low} to {high}" if is_sample else "–"
-        name = _code(str(verdict.requirement))
-        told = "; ".join(reasons(found, verdict, _code))
-        cells = (
-            f"{_MARKS[verdict.state]} {verdict.state}",
-            name,
-            estimate,
-            interval,
-            _there(found, verdict),
-            told,
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"{INTERVALS}. Run {_code(found.run)}, {found.spent:,} calls."]
-    return "\n".join(lines) + "\n"
+        *figures, reasons = words_of(found, verdict)
+        name = f"<code>{_markdown(verdict.requirement)}</code>"
+        mark = f"{_MARKS[verdict.state]} {verdict.state}"
+        lines.append(f"| {' | '.join([mark, name, *figures, _markdown(reasons)])} |")
+    run = f"Run <code>{_markdown(found.run)}</code>, {number_of(found.spent, 'call')}."
+    return "\n".join([*lines, "", f"{INTERVALS}. {run}", ""])
 
 
-def _code(text: str) -> str:
-    """Return ``text`` as code in Markdown, with every special character as an entity."""
-    entities = _MARKDOWN.sub(lambda mark: f"&#{ord(mark.group())};", one_line(text))
-    return f"<code>{entities}</code>" if entities else ""
+def _markdown(value: object) -> str:
+    """Return ``value`` as text in Markdown: every mark that could mean something is an entity."""
+    return _MARKDOWN.sub(lambda mark: f"&#{ord(mark.group())};", one_line(value))
 
 
 def check_outputs(
@@ -442,17 +412,17 @@ def check_outputs(
     Raises:
         InputError: two results in one place, or a place that cannot or must not be written.
     """
-    given = {flag: name for flag, name in outputs.items() if name is not None}
-    places = {flag: name if name == "-" else os.path.realpath(name) for flag, name in given.items()}
+    named = {flag: name for flag, name in outputs.items() if name is not None}
+    places = {flag: name if name == "-" else os.path.realpath(name) for flag, name in named.items()}
     if as_json:
         places["--json"] = "-"
-    for flag, name in given.items():
-        if len(alike := [each for each, place in places.items() if place == places[flag]]) > 1:
-            flags = " and ".join(alike)
+    for flag, name in named.items():
+        alike = [each for each, place in places.items() if place == places[flag]]
+        if len(alike) > 1:
             raise InputError(
-                f"{flags}: would both be written to {name}; give one of them another file"
+                f"{' and '.join(alike)}: would both be written to {name}; "
+                "give one of them another file"
             )
-    for flag, name in given.items():
         if name != "-":
             check_not_read(flag, name, reads)
             check_writable(flag, name)

@@ -1,4 +1,4 @@
-"""``robin runs``: the runs in a folder, and the state of each, which robin status uses, too."""
+"""``robin runs``: the runs in a folder, and the state of each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.goals.making import goal_of_run
-from robin_cli.model.errors import RunError, StorageError
+from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.run.batches import read_batches
 from robin_cli.run.locking import is_locked
 from robin_cli.run.manifest import FILE, Manifest, read_manifest
 from robin_cli.run.reader import count_answers, read_run
 from robin_cli.show.columns import RUNS
+from robin_cli.show.status import state_of
 from robin_cli.show.tables import Table
 from robin_cli.show.words import dollars
 
@@ -26,6 +27,16 @@ def runs_in(folder: Path) -> list[dict[str, Any]]:
     """
     found = [_facts(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))]
     return sorted(found, key=lambda facts: str(facts.get("created_at", "")))
+
+
+def newest_unfinished() -> Path:
+    """Return the newest run in ``runs/`` that can go on. InputError if there is none."""
+    for run in reversed(runs_in(Path("runs"))):
+        if run["state"] in {"stopped", "waiting"}:
+            return Path(run["run"])
+    raise InputError(
+        "no run is named, and runs/ holds no unfinished one; name a run, with a larger --budget if it is finished"
+    )
 
 
 def run_table(runs: Sequence[Mapping[str, Any]]) -> Table:
@@ -90,20 +101,3 @@ def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> s
     return state_of(
         manifest, spent, is_over=goal_of_run(run).found(run).is_finished, working=working
     )
-
-
-def state_of(
-    manifest: Manifest, spent: int, *, is_over: bool, working: bool, waits: bool = False
-) -> str:
-    """Return a run's state in a word.
-
-    Args:
-        is_over: its goal is reached.
-        working: a process is at work on it.
-        waits: there are batches of it that may still be answered.
-    """
-    if working:
-        return "working"
-    if waits:
-        return "waiting"
-    return "finished" if manifest.is_spent(spent) or is_over else "stopped"

@@ -24,18 +24,19 @@ from robin_cli.show.tables import Table
 from robin_cli.simulate.experiment import Row, Subject, conduct
 from robin_cli.simulate.pools import subjects_of
 from robin_cli.simulate.runs import Ratings
-from robin_cli.simulate.savings import Saving, saved
+from robin_cli.simulate.savings import saved
 from robin_cli.simulate.settings import SimulationSettings
 
+SUFFIXES = (".png", ".svg", ".pdf", ".html")
 _CURVE_POINTS = 14
-_REFERENCE = 4
-"""How far uniform's curve goes beyond the largest budget, to read off the calls it needs for the others' errors."""
+_REFERENCE = 4  # uniform's curve goes so far beyond the largest budget: savings are read off it
+_MARKS = ("o", "s", "^", "D", "v")
 
 
 def experiment(
     settings: SimulationSettings, progress: Callable[[int, int], None]
 ) -> tuple[Sequence[Subject], Sequence[Row]]:
-    """Load the pools and conduct the experiment; with a plot, at more budgets than were asked for, to draw curves.
+    """Load the pools and conduct the experiment; for a plot at further budgets, to draw curves.
 
     Raises:
         InputError: the pool cannot be used, or the design does not fit it.
@@ -46,9 +47,9 @@ def experiment(
     reference: tuple[int, ...] = ()
     if settings.plot:
         arms, last = max(len(subject.ratings) for subject in subjects), max(settings.budget)
-        drawn = {*settings.budget, *_between(max(arms, min(3 * arms, last)), last)}
+        budgets = {*settings.budget, *_between(max(arms, min(3 * arms, last)), last)}
         reference = () if settings.decide else _between(last, _REFERENCE * last)
-        settings = replace(settings, budget=tuple(sorted(drawn)))
+        settings = replace(settings, budget=tuple(sorted(budgets)))
     return subjects, conduct(subjects, settings, progress, reference)
 
 
@@ -63,12 +64,9 @@ def table_of(rows: Sequence[Row], settings: SimulationSettings) -> Table:
         name: [row.what if name == "what" else float(f"{row.figure(name):.6g}") for row in asked]
         for name in rows[0].columns
     }
-    about = {
-        name: [getattr(row, name) for row in asked]
-        for name in ("attribute", "scheduler", "budget", "runs")
-    }
-    runs = about.pop("runs")
-    return SIMULATED.of({**about, **figures, "runs": runs})
+    names = ("attribute", "scheduler", "budget", "runs")
+    *about, runs = ([getattr(row, name) for row in asked] for name in names)
+    return SIMULATED.of({**dict(zip(names, about, strict=False)), **figures, "runs": runs})
 
 
 def print_csv(table: Table, out: TextIO) -> None:
@@ -85,38 +83,44 @@ def print_csv(table: Table, out: TextIO) -> None:
 def notes(
     subjects: Sequence[Subject], rows: Sequence[Row], settings: SimulationSettings
 ) -> Iterator[str]:
-    """Return notes on the pools, and the gain of each other scheduler over uniform at the requested budgets."""
+    """Yield notes on the pools, and what each scheduler gains over uniform at each budget."""
     for subject in subjects:
+        name, pairs = subject.attribute, len(subject.ratings)
         once = sum(len(each) == 1 for each in subject.ratings)
         if once and subject.goal.space.raters == 1:
-            yield f"{subject.attribute}: {once:,} of {len(subject.ratings):,} pairs have one rating, and never vary"
+            yield f"{name}: {once:,} of {pairs:,} pairs have one rating, and never vary"
         for share in subject.found_right(subject.recorded).values():
-            yield f"{subject.attribute}: {100 * share.item():.1f} % of the best by all recorded ratings are right"
+            right = f"{100 * share.item():.1f} %"
+            yield f"{name}: {right} of the best by all recorded ratings are right"
     evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
-    pairs = {subject.attribute: subject.recorded.size for subject in subjects}
     others = [row for row in rows if row.scheduler != BASELINE and row.budget in settings.budget]
-    is_scoring = "wce" in rows[0].measured
+    measured, what = rows[0].measured, rows[0].what
+    is_scoring = "wce" in measured
     if not evenly or (is_scoring and not settings.plot):
         return
     if is_scoring:
         yield "simulated: calls saved at equal worst-case error, against uniform"
-    elif "right" in rows[0].measured:
+    elif "right" in measured:
         yield "simulated: the best by the mean ratings that are right, against uniform"
-    elif rows[0].what:
-        yield f"simulated: {rows[0].what} that are wrong, against {BASELINE}"
     else:
-        yield "simulated: decisions that are wrong, against uniform"
+        yield f"simulated: {what or 'decisions'} that are wrong, against {BASELINE}"
+    responses = {subject.attribute: subject.recorded.size for subject in subjects}
     for row in others:
-        if is_scoring:
-            gain = _said(saved(rows, row.attribute, row.scheduler, row.budget), row.runs)
-        else:
-            gain = _against(row, evenly[row.attribute, row.budget])
-        each = (
-            f" ({row.budget / pairs[row.attribute]:.2g} a response)"
-            if "right" in row.measured
-            else ""
+        gain = (
+            _saving(rows, row) if is_scoring else _against(row, evenly[row.attribute, row.budget])
         )
+        a_response = row.budget / responses[row.attribute]
+        each = f" ({a_response:.2g} a response)" if "right" in measured else ""
         yield f"  {row.attribute} · {row.scheduler} at {row.budget:,}{each}: {gain}"
+
+
+def _saving(rows: Sequence[Row], row: Row) -> str:
+    saving = saved(rows, row.attribute, row.scheduler, row.budget)
+    if np.isnan(saving.share):
+        return "– (uniform's curve ends before)"
+    if not saving.is_significant:
+        return f"– ({row.runs} run{'s' * (row.runs > 1)} cannot tell it from 0)"
+    return f"{saving.share:.0%} (95 %: {saving.low:.0%} to {saving.high:.0%})"
 
 
 def _against(row: Row, evenly: Row) -> str:
@@ -125,12 +129,13 @@ def _against(row: Row, evenly: Row) -> str:
         return f"{_percent(row, 'right', '.1f')} right against {_percent(evenly, 'right', '.1f')}"
     wrong = f"{_percent(row)} wrong against {_percent(evenly)}"
     if "likely_wrong" not in row.measured:
-        return f"{wrong}, any in {row.figure('any_mean'):.0%} of the runs against {evenly.figure('any_mean'):.0%}"
-    stated, calls = _percent(row, "likely_wrong"), row.figure("calls_mean")
-    ended = f", ended after {calls:,.0f} calls" if calls < row.budget else ""
-    sure = ""
+        any_wrong, even = (each.figure("any_mean") for each in (row, evenly))
+        return f"{wrong}, any in {any_wrong:.0%} of the runs against {even:.0%}"
+    stated, calls, sure = _percent(row, "likely_wrong"), row.figure("calls_mean"), ""
     if "certified" in row.measured:
-        sure = f", {row.figure('certified_mean'):.0%} certified against {evenly.figure('certified_mean'):.0%}"
+        certified, even = (each.figure("certified_mean") for each in (row, evenly))
+        sure = f", {certified:.0%} certified against {even:.0%}"
+    ended = f", ended after {calls:,.0f} calls" if calls < row.budget else ""
     return f"{wrong} (stated: {stated}){sure}{ended}"
 
 
@@ -139,20 +144,15 @@ def _percent(row: Row, measure: str = "wrong", form: str = ".2g") -> str:
     return f"{mean:{form}}{'' if np.isnan(sem) else f' ± {sem:{form}}'} %"
 
 
-def _said(saving: Saving, runs: int) -> str:
-    if np.isnan(saving.share):
-        return "– (uniform's curve ends before)"
-    if not saving.is_significant:
-        return f"– ({runs} run{'s' * (runs > 1)} cannot tell it from 0)"
-    return f"{saving.share:.0%} (95 %: {saving.low:.0%} to {saving.high:.0%})"
-
-
-SUFFIXES = (".png", ".svg", ".pdf", ".html")
-_MARKS = ("o", "s", "^", "D", "v")
+def check_picture(path: Path) -> None:
+    """Raise InputError unless ``path`` ends in one of SUFFIXES and can be written."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"--plot {path}: a picture ends in {', '.join(SUFFIXES)}")
+    check_writable("--plot", str(path))
 
 
 def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
-    """Draw a row of pictures for each subject: errors, or decisions, against budget, how its pairs are spread, the agreement.
+    """Draw a row of panels for each subject: errors or decisions by budget, and its pairs.
 
     Budgets that only the savings were read off are left out.
 
@@ -163,33 +163,25 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
     check_picture(path)
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
     chart = _chart([row for row in rows if row.budget <= last], subjects)
-    write_to("--plot", str(path), lambda file: file.write(_file(chart, path.suffix.lower())))
-
-
-def check_picture(path: Path) -> None:
-    """Raise InputError unless ``path`` ends in one of SUFFIXES and can be written."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--plot {path}: a picture ends in {', '.join(SUFFIXES)}")
-    check_writable("--plot", str(path))
-
-
-def _file(chart: Chart, suffix: str) -> bytes:
-    if suffix != ".html":
-        return drawn(chart, suffix.removeprefix("."))
-    picture = base64.b64encode(drawn(chart, "svg")).decode()
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
-        f'<body style="margin:1rem;background:#fff"><img style="max-width:100%" alt="{chart.says}" '
-        f'src="data:image/svg+xml;base64,{picture}"></body></html>\n'
-    )
-    return page.encode()
+    form = path.suffix.lower().removeprefix(".")
+    data = drawn(chart, "svg" if form == "html" else form)
+    if form == "html":
+        picture = base64.b64encode(data).decode()
+        policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+        data = (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+            f'<body style="margin:1rem;background:#fff"><img style="max-width:100%" '
+            f'alt="{chart.says}" src="data:image/svg+xml;base64,{picture}"></body></html>\n'
+        ).encode()
+    write_to("--plot", str(path), lambda file: file.write(data))
 
 
 def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
-    decides, runs = "wrong" in rows[0].measured, rows[0].runs
+    measured, runs = rows[0].measured, rows[0].runs
+    decides, knows = "wrong" in measured, "right" in measured
     agreeing = not decides and any(subject.human is not None for subject in subjects)
-    knows, panels = "right" in rows[0].measured, dict[str, Panel]()
+    panels: dict[str, Panel] = {}
     for subject in subjects:
         name, ratings = subject.attribute, Ratings.of(subject.ratings)
         mine = [row for row in rows if row.attribute == name]
@@ -197,10 +189,9 @@ def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
             panels[name] = _right(mine, subject)
             continue
         if decides:
-            panels[name] = _curves(mine, "wrong", f"wrong, %, {runs} runs", (0.0, None))
-            panels[f"{name}: stated"] = _curves(
-                mine, "likely_wrong", f"likely wrong, %, {runs} runs", (0.0, None)
-            )
+            percent, stated = (0.0, None), f"likely wrong, %, {runs} runs"
+            panels[name] = _curves(mine, "wrong", f"wrong, %, {runs} runs", percent)
+            panels[f"{name}: stated"] = _curves(mine, "likely_wrong", stated, percent)
         else:
             panels[name] = _curves(mine, "wce", f"worst-case error, mean of {runs} runs ± s.e.")
             panels[f"{name}: variances"] = _spread(
@@ -211,9 +202,8 @@ def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
             panels[f"{name}: people"] = _agreement(mine)
     a_line = min(3, len(panels)) if knows else 3 + agreeing
     size = (4.4 * a_line, 3.3 * -(-len(panels) // a_line))
-    return Chart(
-        "robin simulate", "Simulated runs against their budgets", panels, a_line=a_line, size=size
-    )
+    says = "Simulated runs against their budgets"
+    return Chart("robin simulate", says, panels, a_line=a_line, size=size)
 
 
 def _curves(
@@ -222,7 +212,11 @@ def _curves(
     label: str,
     limits: tuple[float | None, float | None] | None = None,
 ) -> Panel:
-    """Return each scheduler's curve against budget: a share in percent with ``limits``, else an error, logarithmic."""
+    """Return each scheduler's curve by budget.
+
+    Args:
+        limits: of a share in percent; None for an error, whose axis is logarithmic.
+    """
     lines = []
     for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
         mine = [row for row in rows if row.scheduler == name]
@@ -231,34 +225,25 @@ def _curves(
             for part in ("mean", "sem")
         )
         lines.append(replace(_line(name, mine, mean, number), low=mean - error, high=mean + error))
-    return Panel(
-        lines, Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None)
-    )
+    calls, figure = Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None)
+    return Panel(lines, calls, figure)
 
 
 def _right(rows: Sequence[Row], subject: Subject) -> Panel:
-    """Return the curve of right decisions by calls for each response, and the level of all recorded ratings' means."""
+    """Return the curve of right decisions by calls a response, and the level of all ratings."""
     lines = [
         replace(each, x=np.divide(each.x, subject.recorded.size))
         for each in _curves(rows, "right", "", (None, None)).series
     ]
-    known = subject.found_right(subject.recorded)["right"].item()
+    known = 100 * subject.found_right(subject.recorded)["right"].item()
     label = f"right, %, {rows[0].runs} runs (dashed: all recorded)"
-    return Panel(
-        lines,
-        Axis("judge calls a response", is_log=True),
-        Axis(label, (None, None), rule=100 * known),
-    )
+    calls = Axis("judge calls a response", is_log=True)
+    return Panel(lines, calls, Axis(label, (None, None), rule=known))
 
 
 def _spread(values: FloatArray, label: str) -> Panel:
-    return histogram(
-        values,
-        label,
-        (float(values.min()), float(values.max())),
-        f"pairs (of {len(values):,})",
-        bins=40,
-    )
+    ends = (float(values.min()), float(values.max()))
+    return histogram(values, label, ends, f"pairs (of {len(values):,})", bins=40)
 
 
 def _agreement(rows: Sequence[Row]) -> Panel:

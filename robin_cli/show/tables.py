@@ -82,7 +82,7 @@ class Table:
         says: its content, in a sentence.
         row: the content of a row.
         columns: by name.
-        terminal, html: names of the columns that people see there, in their order.
+        terminal: names of the columns that people see, in their order.
         data: the values, in the order of the files; null for none.
         noun: a row, in a word.
         ids: a number for each row that tells it apart if its id looks like another, shape (rows,).
@@ -101,7 +101,6 @@ class Table:
     row: str
     columns: Mapping[str, Column]
     terminal: Sequence[str] = ()
-    html: Sequence[str] = ()
     data: pa.Table = field(default_factory=partial(pa.table, {}))
     noun: str = "row"
     ids: IntArray | None = None

@@ -53,7 +53,7 @@ def print_table(console: Console, table: Table, most: int = MOST_ROWS) -> None:
         raise InputError(
             f"--format table: {table.name} are for files; leave it out, or name another format"
         )
-    rows = _order(table)[:most]
+    rows = rows_in_order(table)[:most]
     fitted = fit(_cells(table, rows), console.width, _GAP)
     _print_fitted(console, fitted, table, rows)
     for note in _notes(table, fitted, most, console.width):
@@ -87,8 +87,8 @@ def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
     return [DASH if value is None else _FORMS[form].format(value) for value in found]
 
 
-def _order(table: Table) -> IntArray:
-    """Sort the rows, those without a key last."""
+def rows_in_order(table: Table) -> IntArray:
+    """Return the numbers of the rows in the order for people, those without a key last."""
     if table.sort is None:
         return np.arange(len(table))
     return np.argsort(np.nan_to_num(-table.sort.key(), nan=np.inf, posinf=np.inf), kind="stable")
@@ -100,7 +100,7 @@ def _cells(table: Table, rows: IntArray) -> list[Cells]:
     first, *others = [
         Cells(
             column.header,
-            _cells_of(data, column),
+            cells_of(data, column),
             _rank(column, groups),
             _numbers(table, data, column, rows),
             one_line(column.group),
@@ -120,7 +120,7 @@ def _cells(table: Table, rows: IntArray) -> list[Cells]:
     return [first, *beside, *others]
 
 
-def _cells_of(data: pa.Table, column: Column) -> list[str]:
+def cells_of(data: pa.Table, column: Column) -> list[str]:
     """Return the cells of a column; of an interval both ends, of equal counts one."""
     texts = _texts(data[column.name], column.form)
     if column.high:

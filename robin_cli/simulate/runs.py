@@ -29,14 +29,8 @@ from robin_cli.policies.milestones import (
 )
 from robin_cli.policies.task import contest_of
 from robin_cli.session.asking import RATINGS_FOR_EACH_CALL, visit_of
-from robin_cli.session.urgency import (
-    IN_WARM_UP,
-    NEVER,
-    block_of,
-    most_urgent_of_runs,
-    turns_of_runs,
-    urgency_by,
-)
+from robin_cli.session.urgency import IN_WARM_UP, NEVER, block_of, urgency_by
+from robin_cli.simulate.choices import most_urgent_of_runs, turns_of_runs
 from robin_cli.stats.court import Court, Snapshot
 
 

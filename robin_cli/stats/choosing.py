@@ -26,7 +26,7 @@ _SAMPLES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class JudgeAgreement:
     """How well judges agree with people, or with other judges, shape (judges,) each; nan where either does not vary.
 
     Attributes:
@@ -59,14 +59,16 @@ class Agreement:
         gap, reach = -self.difference[judge], self.reach * self.difference_error[judge]
         return self.prompts * max(0.0, (reach / gap) ** 2 - 1.0) if gap > 0 else inf
 
-    def with_earlier(self, earlier: Agreement, is_earlier: NDArray[np.bool_]) -> Agreement:
+    def with_earlier(
+        self, earlier: JudgeAgreement, is_earlier: NDArray[np.bool_]
+    ) -> JudgeAgreement:
         """Return the agreement with the ``earlier`` values of some judges, which were dropped then."""
         names = ("value", "error", "difference", "difference_error")
         both = {name: (getattr(earlier, name), getattr(self, name)) for name in names}
         return replace(self, **{name: np.where(is_earlier, *pair) for name, pair in both.items()})
 
 
-def agreement(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> Agreement:
+def agreement(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> JudgeAgreement:
     """Return how well judges agree with ``truth``.
 
     Args:
@@ -86,7 +88,7 @@ def agreement(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> Agree
     best = int(np.argmax(np.nan_to_num(value, nan=-inf)))
     from scipy.special import stdtrit  # slow to import, and few commands need it
 
-    return Agreement(
+    return JudgeAgreement(
         value,
         _spread(samples, value),
         value - value[best],

@@ -76,6 +76,7 @@ def refuses_or_reads(name: str, content: bytes) -> None:
             continue
         assert pairs
         assert all(pair.prompt.encode() for pair in pairs)
+    assert not [said for said in refused if "the package" in said]
     assert all(said.isprintable() for said in refused)  # one line, which steers no terminal
 
 

@@ -104,6 +104,16 @@ def test_names_tools_and_joins_parts_of_text(tmp_path: Path, suffix: str) -> Non
     assert loaded(tmp_path, suffix, {"messages": messages}) == (prompt, "It rains.")
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_reads_a_prompt_and_a_response_that_are_both_lists_as_text(
+    tmp_path: Path, suffix: str
+) -> None:
+    texts = {"prompt": json.dumps([USER]), "response": json.dumps([ANSWER])}
+    assert loaded(tmp_path, suffix, texts) == ("Hi", "Hello!")
+    beside = {"prompt": "Hi", "response": json.dumps([ANSWER])}  # a model may answer with a list
+    assert loaded(tmp_path, suffix, beside) == ("Hi", json.dumps([ANSWER]))
+
+
 SHORT = {"USER": json.dumps(USER), "ANSWER": json.dumps(ANSWER), "DEEP": "[" * 300 + "]" * 300}
 HOSTILE = r"""
 [USER] → field "messages" ends with a turn of user, so it holds no response. End it with

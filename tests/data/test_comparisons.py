@@ -212,7 +212,10 @@ def test_refuses_rows_of_one_and_of_two_responses_together(tmp_path: Path) -> No
     [
         ({"winner": "model_b"}, "winner", 0.0),
         ({"winner": "tie (bothbad)"}, "winner", 0.5),
+        ({"winner": "both_bad"}, "winner", 0.5),
         ({"label": "A>B"}, "label", 1.0),
+        ({"better_response_id": 0}, "better_response_id", 1.0),
+        ({"safer_response_id": "1"}, "safer_response_id", 0.0),
         ({"winner_model_a": 0, "winner_tie": 1}, "winner_model_a", 0.5),
         ({"winner_model_a": "1", "winner_tie": "0"}, "winner_model_a", 1.0),
         ({"choice": 0, "summaries": []}, "choice", 1.0),
@@ -224,6 +227,17 @@ def test_reads_the_verdicts_of_other_data_sets(
 ) -> None:
     (pair,) = loaded(tmp_path, [{**TWO, **more}], columns={"preference": path}).pairs
     assert pair.human == {"preference": share}
+
+
+def test_counts_the_mean_of_several_verdicts_on_a_comparison_in_either_order(
+    tmp_path: Path,
+) -> None:
+    swapped = {**TWO, "response_a": TWO["response_b"], "response_b": TWO["response_a"]}
+    swapped |= {"system_a": TWO["system_b"], "system_b": TWO["system_a"]}
+    rows = [{**TWO, "v": "A"}, {**TWO, "v": "B"}, {**swapped, "v": "B"}, {**TWO, "v": None}]
+    found = loaded(tmp_path, rows, columns={"preference": "v"})
+    assert [pair.human for pair in found.pairs] == [{"preference": pytest.approx(2 / 3)}]
+    assert (found.merged, found.repeated) == (2, 1)
 
 
 # rows of one response

@@ -36,6 +36,28 @@ TWO: dict[str, tuple[dict[str, Any], str]] = {
         },
         "--pairwise --columns response_a=conversation_a,response_b=conversation_b,system_a=model_a,system_b=model_b.",
     ),
+    "Skywork": (
+        {
+            "source": "s",
+            "chosen": [
+                {"role": "user", "content": "p"},
+                {"role": "assistant", "content": "a"},
+            ],
+            "rejected": [
+                {"role": "user", "content": "p"},
+                {"role": "assistant", "content": "b"},
+            ],
+        },
+        "--pairwise --columns response_a=chosen,response_b=rejected.",
+    ),
+    "HelpSteer3": (
+        {"context": [{"role": "user", "content": "p"}], "response1": "a", "response2": "b"},
+        "--pairwise --columns prompt=context,response_a=response1,response_b=response2.",
+    ),
+    "PKU-SafeRLHF": (
+        {"prompt": "p", "response_0": "a", "response_1": "b", "better_response_id": 0},
+        "--pairwise --columns response_a=response_0,response_b=response_1.",
+    ),
     "JudgeBench": (
         {"question": "p", "response_model": "m", "response_A": "a", "response_B": "b"},
         "--pairwise --columns prompt=question,response_a=response_A,response_b=response_B.",
@@ -90,6 +112,14 @@ def test_proposes_columns_side_by_side_or_no_name(tmp_path: Path) -> None:
     alpaca = {"instruction": "Add.", "input": "1 + 1", "output": "2"}
     assert refused(tmp_path, [alpaca]).endswith(
         'prompt=instruction,response=output; a prompt is one field, so join "input" to it first.'
+    )
+    dolly = {"instruction": "Add.", "context": "1 + 1", "response": "2"}
+    assert refused(tmp_path, [dolly]).endswith(
+        'prompt=instruction; a prompt is one field, so join "context" to it first.'
+    )
+    batch = {"prompt": "p", "response": {"id": "x", "message": {"content": "a"}}}
+    assert "with --columns response=: response.id, response.message.content)" in refused(
+        tmp_path, [batch]
     )
     tree = {"tree_id": "t", "prompt": {"text": "p", "replies": [{"text": "a"}]}}
     assert refused(tmp_path, [tree]).endswith(

@@ -143,7 +143,8 @@ pair_id,preference_strength¶p1,-3 → : the column "preference_strength" would 
 {"pair_id": null, "label": 3} → :1: the pair_id is null
 {"label": 3} → :1: the pair_id is null
 {"pair_id": "p1", "label": 3 → :1: not valid JSON
-{"pair_id": "p1", "labl": 3} → : no column "label", nor one called style; found pair_id, labl.
+{"pair_id": "p1", "labl": 3} → : the column "labl" would not be read. Rename it to label
+{"pair_id": "p1", "label": 3}¶{"pair_id": "p2", "lable": 3} → : the column "lable" would not be
 {"pair_id": "\u001b[2Jx", "label": 3} → :1: no pair of the run is called "\x1b[2Jx"
 """
 OF_TWO = r"""
@@ -152,6 +153,7 @@ pair_id,attribute,label¶p1,,3 → :2: does not name the attribute of its labels
 pair_id,attribute,label¶p1,style,7 → :2: the label 7 is off the scale of style, 0-4
 pair_id,attribute,label¶p1,stars,0 → :2: the label 0 is off the scale of stars, 1-10
 pair_id,note¶p1,3 → : no column "label", nor one called style or stars; found pair_id, note
+pair_id,style,starrs¶p1,3,4 → : the column "starrs" would not be read. Rename it to stars
 """
 TABLES = [
     (*line.split(" → "), scales)

@@ -44,6 +44,15 @@ def test_names_a_pool_without_attributes_after_its_file(tmp_path: Path) -> None:
     assert pools["nano"].size == 3
 
 
+@pytest.mark.parametrize("yes", ["1", "1.0", "True", "true"])
+def test_reads_which_responses_are_right(tmp_path: Path, yes: str) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text(f"pair_id,rating,right\na,1,{yes}\nb,2,False\nc,2,\n", encoding="utf-8")
+    right = load_pools(file)["p"].right
+    assert right is not None
+    assert right.tolist() == [True, False, False]
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from("abcd"), st.sampled_from(["x", "y"]), st.integers(-9, 9)),
@@ -72,6 +81,9 @@ def test_keeps_ids_in_csv_as_they_are_written(tmp_path: Path) -> None:
 
 WRONG = """
 p.jsonl → {"attribute": null, "pair_id": "a", "rating": 1}¶ → 1 ratings have no attribute
+p.csv → pair_id,rating,attribute¶a,1,¶ → 1 ratings have no attribute
+p.csv → pair_id,rating¶,1¶ → 1 rows have no pair_id
+p.csv → pair_id,rating,right¶a,1,yes¶ → p.csv:2: "yes" in column "right" is not 1 or 0. Write 1
 p.csv → pair,rating¶a,1¶ → no column "pair_id"
 p.csv → pair_id,rating¶a,1.5¶ → p.csv:2: the rating in field .* is 1.5. Pools hold whole numbers
 p.csv → pair_id,rating¶a,x¶ → whole numbers

@@ -161,6 +161,10 @@ SAID = {
     "gb18030": "法国的首都是什么？巴黎",
     "big5": "法國的首都是什麼？巴黎",
     "cp949": "프랑스의 수도는? 파리",
+    "cp1257": "Trumpas atsakymas lietuvių kalba, ačiū už klausimą",
+    "euc_jp": "日本の首都は？ 東京です。",
+    "iso8859_2": "Příliš žluťoučký kůň, čtyři šípy",
+    "mac_greek": "Ποια είναι η πρωτεύουσα; Η Αθήνα",
     "mac_roman": "Cet été, un café frappé à Nîmes",
     "mac_cyrillic": "Моя столица? Россия, Париж",
 }
@@ -184,6 +188,7 @@ SIGNS = {
     "marks": ("cp1252", "Lego® § 5, 1º, ½ ©"),
     "French": ("cp1252", "Ça va\xa0? Oui\xa0! Très bien\xa0: merci."),
     "German": ("cp1252", "Das ist „schön“ – 5 µm"),
+    "Serbian": ("cp1251", "То је љубав према њој и ћирилица."),
     "Mac": ("mac_roman", "£5 • 20° – café"),
     "Japanese": ("cp932", "AIとは、人工知能"),
     "Chinese": ("gb18030", "用Python写代码"),
@@ -199,8 +204,9 @@ def test_takes_signs_for_no_letters_of_another_language(tmp_path: Path, name: st
 
 
 def test_takes_no_code_page_of_dos_for_another(tmp_path: Path) -> None:
-    rows = "prompt,response\nWas?,Können Männer Häuser hören?\n".encode("cp437")
-    assert "its encoding is not recognised" in complaint(written(tmp_path, "pairs.csv", rows))
+    for answer in ("Können Männer Häuser hören?", "A Müller."):
+        rows = f"prompt,response\nWas?,{answer}\n".encode("cp437")
+        assert "its encoding is not recognised" in complaint(written(tmp_path, "pairs.csv", rows))
 
 
 @pytest.mark.parametrize("shift", ["", "x"])
@@ -251,9 +257,14 @@ def test_takes_a_spreadsheets_errors_for_missing_and_drops_empty_columns_beside(
 
 
 def test_leaves_the_column_names_out_that_stand_again_among_the_rows(tmp_path: Path) -> None:
-    path = written(tmp_path, "pairs.csv", b"prompt,response\np,r\nprompt,response\nq,s\n")
-    with pytest.warns(ReadAs, match="1 row with the column names again left out"):
-        assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
+    for mark in (b"", codecs.BOM_UTF8):  # two files of Excel, joined
+        rows = mark + b"prompt,response\np,r\n" + mark + b"prompt,response\nq,s\n"
+        path = written(tmp_path, "pairs.csv", rows)
+        with pytest.warns(ReadAs, match="1 row with the column names again left out"):
+            assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
+    line = codecs.BOM_UTF8 + b'{"prompt": "p", "response": "r"}\n'
+    path = written(tmp_path, "pairs.jsonl", line + line.replace(b'p",', b'q",'))
+    assert [pair.prompt for pair in load_pairs(path).pairs] == ["p", "q"]
 
 
 def test_reads_quotes_of_tsv_that_do_not_pair_up_as_they_are(tmp_path: Path) -> None:
@@ -264,6 +275,14 @@ def test_reads_quotes_of_tsv_that_do_not_pair_up_as_they_are(tmp_path: Path) -> 
     assert complaint(path).startswith("broken.tsv:3: a quote opened in this row is never closed")
     rows = b'prompt\tresponse\n"a\tb"\t"c ""d"""\n'
     assert load_pairs(written(tmp_path, "quoted.tsv", rows)).pairs[0].response == 'c "d"'
+
+
+def test_reads_spaces_after_separators_as_no_part_of_cells(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.csv", b'prompt, response\np, "a, b"\n q, s\n')
+    pairs = load_pairs(path).pairs
+    assert [(pair.prompt, pair.response) for pair in pairs] == [("p", "a, b"), ("q", "s")]
+    path = written(tmp_path, "plain.csv", b"prompt,response\np, r\n")
+    assert load_pairs(path).pairs[0].response == " r"
 
 
 def test_keeps_utf_8_with_few_wrong_bytes(tmp_path: Path) -> None:

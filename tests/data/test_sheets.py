@@ -82,6 +82,27 @@ def test_reads_what_libreoffice_writes(tmp_path: Path) -> None:
         assert len(found.pairs) == 3
 
 
+ODS = """<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><office:body><office:spreadsheet>
+<table:table table:name="S">ROWS</table:table></office:spreadsheet></office:body>
+</office:document-content>"""
+
+
+def test_keeps_tabs_and_line_breaks_of_an_ods_file(tmp_path: Path) -> None:
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
+    rows = [("prompt", "response"), ("if x:<text:line-break/><text:tab/>y", "a<text:tab />b")]
+    xml = "".join(
+        f"<table:table-row>{''.join(map(cell.format, cells))}</table:table-row>" for cells in rows
+    )
+    with zipfile.ZipFile(tmp_path / "data.ods", "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("content.xml", ODS.replace("ROWS", xml))
+        archive.writestr("META-INF/manifest.xml", "<manifest/>")
+    (pair,) = load_pairs(tmp_path / "data.ods").pairs
+    assert (pair.prompt, pair.response) == ("if x:\n\ty", "a\tb")
+
+
 def test_reads_the_sheet_that_is_named(tmp_path: Path) -> None:
     path = workbook(tmp_path / "c#.xlsx", sheet="Mine #2")
     check_as_written(Path(f"{path}#Mine #2"))

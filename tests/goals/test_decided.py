@@ -27,8 +27,7 @@ from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.store import RunStore
 from robin_cli.session.looking_again import look_again
 from robin_cli.show.files import export
-from robin_cli.show.live import LiveView
-from robin_cli.show.progress import progress_line
+from robin_cli.show.live import LiveView, progress_line
 from robin_cli.show.report.page import html
 from robin_cli.show.run_list import runs_in
 from robin_cli.show.status import READ, status_of
@@ -254,6 +253,7 @@ def session_of(run: RunData) -> Any:
         planner=SimpleNamespace(warming_up=False),
         watch=watch,
         noun="rating",
+        under=None,
     )
 
 

@@ -80,6 +80,8 @@ FIRST: list[tuple[Answer, str, str]] = [
     (error(403, "no access"), "ends", "may not use"),
     (error(402, "Insufficient credits"), "ends", "out of credit"),
     (error(404, "The model `x` does not exist"), "ends", "check --model"),
+    # the name of a model is no word about images
+    (error(404, "The model `x-vision` does not exist or is not supported"), "ends", "check --model"),
     (error(400, "model x not found", code="model_not_found"), "ends", "check --model"),
     (error(429, "You exceeded your current quota", code="insufficient_quota"), "ends", "quota"),
     (error(429, "Rate limit reached: requests per day (RPD)"), "ends", "quota"),

@@ -29,24 +29,49 @@ from tests.test_docs import blocks
 
 PAIRS = DEMO / "pairs.jsonl"
 
-# A carrier that makes the calls here.
+# A carrier that has the answers itself.
 CARRIER = """
-from functools import partial
+from robin_cli.judges.judge import Judge
+from robin_cli.model.exchange import Answer, Reply
+from robin_cli.model.records import Usage
+from robin_cli.session.carriers import Carrier, Carrying
+from robin_cli.session.ledger import Idle
 
-from robin_cli.session.carriers import Carrying
-from robin_cli.session.connection import endpoints_of
-from robin_cli.session.engine import Engine
+
+class Dice(Judge):
+    most_samples = 4
+
+    async def ask(self, question):
+        rating = Answer(f"Feedback: none.\\nRating: {question.seed % 5}")
+        return Reply((rating,) * question.samples, "dice", Usage(), None, 0.0)
+
+
+class ByDice(Carrier):
+    def __init__(self, ledger):
+        self.ledger = ledger
+        ledger.judges = [Dice()]
+
+    async def run(self):
+        ledger = self.ledger
+        while not isinstance(call := ledger.choose(ledger.longest), Idle):
+            for request in (call, *ledger.others(call)):
+                ledger.begin()
+                reply = await ledger.judges[request.judge].ask(request.question)
+                ledger.asked -= 1
+                ledger.append([(request, ledger.judgments(request, reply))])
+                await ledger.written()
+        await ledger.close()
 
 
 class ThisMachine:
     @staticmethod
     def check(resolved):
-        pass
+        assert resolved.ray == "local"
 
     @staticmethod
     def carrying(resolved, store, notify):
-        judges, prices = endpoints_of(resolved, store.manifest, notify)
-        return Carrying(partial(Engine, judges=judges), closing=judges, prices=prices)
+        notify("dice are rolled")
+        return Carrying(ByDice, closing=[], prices=[None])
 """
 
 
@@ -112,7 +137,11 @@ def test_a_carrier_of_a_package_makes_calls(
         metadata, "entry_points", lambda *, group: strangers if group == "robin.carriers" else ()
     )
     plugins.cache_clear()
-    assert len(robin_cli.judge(PAIRS, **given).judgments()) == 70
+    run = robin_cli.judge(PAIRS, **given, seed=1)
+    judgments = run.judgments()
+    assert (len(judgments), set(judgments["model"])) == (70, {"dice"})
+    assert not judgments.duplicated(["pair_id", "draw"]).any()
+    assert len(run.resume(budget=90).judgments()) == 90
 
 
 def test_says_what_to_install_where_nothing_makes_calls_on_a_cluster(

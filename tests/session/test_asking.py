@@ -29,10 +29,9 @@ from robin_cli.session.urgency import (
     NEVER,
     by_turns,
     most_urgent,
-    most_urgent_of_runs,
-    turns_of_runs,
     urgency_by,
 )
+from robin_cli.simulate.choices import most_urgent_of_runs, turns_of_runs
 
 
 @given(

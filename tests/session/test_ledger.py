@@ -97,6 +97,21 @@ def test_never_reserves_or_spends_more_than_the_limits(
     asyncio.run(play())
 
 
+def test_a_cut_answer_that_is_asked_for_again_counts_as_spent_money() -> None:
+    async def play() -> None:
+        disk = Disk(10, 1.0)
+        call = disk.ledger.choose(1)
+        assert isinstance(call, Call)
+        cut = Judgment("p", "a", "m", 0, "failed", "m", 0.0, 0.0, reason="truncated", cost_usd=0.75)
+        disk.ledger.append([(call, [cut])])
+        await disk.ledger.written()
+        assert disk.ledger.money.spent == 0.75
+        assert disk.ledger.money.reserved == disk.planner.budget.spent == 0
+        await disk.ledger.close()
+
+    asyncio.run(play())
+
+
 @given(calls=st.integers(ARMS, 60), stop_at=st.integers(0, 60))
 def test_a_resumed_run_asks_what_one_that_never_stopped_asks(calls: int, stop_at: int) -> None:
     async def play(disk: Disk, most: int) -> list[tuple[int, int]]:

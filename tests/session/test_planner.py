@@ -6,6 +6,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -443,6 +444,24 @@ def test_calls_taken_up_belong_to_their_judges_turns() -> None:
         planner.tell(ticket, [2.0] * 4)
     assert planner._calls == [8, 8]
     assert planner._pending == [0, 8]
+
+
+def test_a_judge_without_an_arm_to_ask_does_not_have_each_call_chosen_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planner = Planner(WritableArms(1280), Uniform(), judge=beside(640, 2))
+    for arm in range(0, 1280, 2):
+        planner._arms.add_unparsed(arm, final=True)
+    blocks, choose = [0], planner._block
+
+    def counted(*of_block: Any) -> Any:
+        blocks[0] += 1
+        return choose(*of_block)
+
+    monkeypatch.setattr(planner, "_block", counted)
+    for _ in range(300):
+        planner.tell(next_of(planner), [2.0])
+    assert blocks[0] <= 300 / 10 + 2
 
 
 def test_a_judge_that_is_away_gets_its_turn_again_before_the_other_runs_ahead() -> None:

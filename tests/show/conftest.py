@@ -30,7 +30,7 @@ class Seen:
         return self.page.locator("tbody tr.row td:first-child").all_inner_texts()
 
     def column(self, name: str) -> list[str]:
-        number = self.page.locator("thead th").all_inner_texts().index(name) + 1
+        number = self.page.locator("#pairs thead th").all_inner_texts().index(name) + 1
         return self.page.locator(f"tbody tr.row td:nth-child({number})").all_inner_texts()
 
     def show(self, width: int, scheme: str = "light") -> None:
@@ -39,7 +39,7 @@ class Seen:
         self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
 
     def head(self, name: str) -> Locator:
-        return self.page.locator("thead th", has_text=name)
+        return self.page.locator("#pairs thead th", has_text=name)
 
 
 Open = Callable[..., Seen]

@@ -43,6 +43,11 @@ def page_of(
     return page if draws else replace(page, charts=[])
 
 
+def page_of_two(a: RunData, b: RunData) -> Page:
+    """What the report of two runs shows."""
+    return pages.page_of([a, b], [False, False])
+
+
 def make_run(
     path: Path,
     pairs: list[Pair],

@@ -34,7 +34,7 @@ from robin_cli.run.schema import JUDGMENTS as SCHEMA
 from robin_cli.show.__main__ import page
 from robin_cli.show.columns import JUDGMENTS, SCORES, TABLES
 from robin_cli.show.files import export
-from robin_cli.show.html import PageColumn, page_columns
+from robin_cli.show.report.page import Bar, page_columns
 from robin_cli.show.tables import TEXTS, Column, Sort, Table, read_by
 from robin_cli.show.terminal import DASH, print_table
 from tests.conftest import ROOT
@@ -259,8 +259,9 @@ def same(cell: Any, value: Any) -> bool:
 def test_is_json_without_nan_and_a_page_with_a_value_a_row(table: Table) -> None:
     made = filled(table, 7)
     assert json.loads(json.dumps(made.records(), allow_nan=False)) == made.records()
-    rows, bar = np.array([4, 2]), PageColumn("bar", "bar", "", [0, 0])
-    columns = page_columns(replace(made, html=[*made.html] or list(table.columns)), rows, bar)
+    names = list(table.columns)
+    bar = Bar("bar", "A bar.", "", "", "", names[-1], "", [(0, 1)], [0] * 7)
+    columns = page_columns(replace(made, terminal=names), np.array([4, 2]), bar)
     assert {each.kind for each in columns} <= {
         "id",
         "text",
@@ -271,14 +272,14 @@ def test_is_json_without_nan_and_a_page_with_a_value_a_row(table: Table) -> None
         "bar",
     }
     assert all(len(each.values) == 2 for each in columns)
-    assert all(each.says for each in columns if each is not bar)
+    assert all(each.says for each in columns)
 
 
 @pytest.mark.parametrize(
     "table", [table for table in TABLES if table.terminal], ids=lambda table: table.says
 )
 def test_declares_what_it_shows(table: Table) -> None:
-    assert {*table.terminal, *table.html} - {"bar"} <= table.columns.keys()
+    assert {*table.terminal} <= table.columns.keys()
     assert all(each.help.endswith(".") for each in table.columns.values())
     assert {each.high for each in table.columns.values()} - {""} <= table.columns.keys()
     with pytest.raises(ValueError, match="declares no elephants"):
@@ -312,5 +313,5 @@ def test_docs_and_help_say_what_the_columns_say() -> None:
     # what robin export writes
     titles = dict.fromkeys(table.name for table in TABLES if ":" not in table.says)
     (what,) = (each for each in get_command(app).commands["export"].params if each.name == "what")  # type: ignore[attr-defined]
-    assert what.help.split(". ")[0].split(", ") == [*titles, "methods"]
-    assert [each.value for each in What] == [*titles, "methods"]
+    assert what.help.split(". ")[0].split(", ") == [*titles, "methods", "inspect", "promptfoo"]
+    assert [each.value for each in What] == [*titles, "methods", "inspect", "promptfoo"]

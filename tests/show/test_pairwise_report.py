@@ -11,17 +11,15 @@ import pytest
 
 from robin_cli.model.errors import InputError
 from robin_cli.show.drawing import picture
-from robin_cli.show.html import PageColumn
-from robin_cli.show.report.comparison import comparison_of
 from robin_cli.show.report.page import Page as Report
 from robin_cli.show.report.page import html
-from robin_cli.show.report.standings import MOST_SYSTEMS, labels_of
+from robin_cli.show.report.preferences import MOST_SYSTEMS, labels_of
 from robin_cli.show.report.writing import write_report
 from robin_cli.stats.pairwise import pairwise_scores
 from tests.conftest import leaving_out_pictures
 from tests.show.comparing_runs import compared_run
 from tests.show.conftest import Open
-from tests.show.tables import page_of
+from tests.show.tables import page_of, page_of_two
 from tests.show.test_report import EXTRA, HOSTILE, twenty
 from tests.stats.test_pairwise import found_in
 
@@ -31,15 +29,7 @@ FOUR = ("wren", "robin", "jay", "crow")
 def words_in(page: Report, title: str) -> list[str]:
     """What is written in the picture of that title."""
     (chart,) = (each for each in page.charts if each.title == title)
-    return re.findall(r"<text[^>]*>([^<]*)</text>", picture(chart, 0).svg)
-
-
-def columns_of(page: Report) -> list[PageColumn]:
-    return page.listing.columns(page.listing.rows())
-
-
-def headline(page: Report) -> dict[str, tuple[str, str]]:
-    return {name: (value, note) for name, value, note in page.headline}
+    return re.findall(r"<text[^>]*>([^<]*)</text>", picture(chart, 0))
 
 
 def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path) -> None:
@@ -55,15 +45,16 @@ def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path
         for place in order
     ]
 
-    told = headline(page)
-    assert told["leading"][0] == "crow"
-    assert told["preferred to another system"][0] == f"{100 * ranking.win_rate[order[0]]:.1f} %"
-    assert told["compared"] == ("180 of 180", "asked in both orders")
+    (table,) = page.tables
+    best = table.records()[0]
+    assert best["system"] == "crow"
+    assert best["win_rate"] == ranking.win_rate[order[0]]
+    facts = page.facts["About this run"]
+    assert facts["comparisons"] == "180 of 180 comparisons asked in both orders"
     for judge, effect in zip(("x", "y"), found.order_effects, strict=True):
-        value, note = told[f"the order's effect · {judge}"]
-        assert value == f"{effect.effect:+.3f}"
-        assert "the first place helps" in note
-        assert f"on average the first is preferred in {50 + 100 * effect.effect:.0f} %" in note
+        line = facts[f"order effect of {judge}"]
+        assert line.startswith(f"{effect.effect:+.2f} ")
+        assert f"the first response is preferred in {50 + 100 * effect.effect:.0f} %" in line
 
     written = words_in(page, "Who beats whom?")
     rates = ranking.rates(order.tolist()).rate
@@ -78,22 +69,16 @@ def test_tells_who_beats_whom_the_ranking_and_what_the_order_does(tmp_path: Path
         for low, high in zip(ranking.rank_low, ranking.rank_high, strict=True)
     ]
     assert written[-5:] == [*(ranks[place] for place in order), "ranks"]
-    assert not any("worst error" in name or "error bound" in name for name in told)
 
 
 def test_tells_which_of_two_systems_is_better_or_that_it_is_open(tmp_path: Path) -> None:
-    apart = compared_run(tmp_path / "apart", ("wren", "crow"), [0.0, 2.0], prompts=30)
-    told = headline(page_of(apart, working=False))
-    assert told["leading"][0] == "crow"
-    assert told["leading"][1].startswith("it is better")
-    value, note = told["preferred to wren"]
-    assert 60 < float(value.split()[0]) < 95
-    assert "over 30 prompts" in note
-    close = compared_run(tmp_path / "close", ("wren", "crow"), [0.0, 0.0], prompts=30)
-    assert (
-        "which of the two is better is not settled"
-        in headline(page_of(close, working=False))["leading"][1]
-    )
+    apart = page_of(compared_run(tmp_path / "apart", ("wren", "crow"), [0.0, 2.0], prompts=30))
+    first, second = apart.tables[0].records()
+    assert (first["system"], first["rank_high"], second["rank_low"]) == ("crow", 1, 2)
+    assert 0.6 < first["win_rate"] < 0.95
+    assert re.search(r"That both are equal: p \d", apart.charts[0].says)
+    close = page_of(compared_run(tmp_path / "close", ("wren", "crow"), [0.0, 0.0], prompts=30))
+    assert {row["rank_high"] for row in close.tables[0].records()} == {2}
 
 
 def test_shows_each_comparison_with_its_texts_and_verdicts(tmp_path: Path, opened: Open) -> None:
@@ -160,7 +145,8 @@ def test_says_which_systems_no_comparison_connects(tmp_path: Path) -> None:
     (warning,) = (each for each in page.warnings if "no ranking" in each)
     parts = [set(part.split(", ")) for part in re.findall(r"(\w+, \w+)", warning)]
     assert parts == [{"wren", "robin"}, {"jay", "crow"}]
-    assert headline(page)["compared"][0] == "12 of 36"
+    assert page.facts["About this run"]["comparisons"].startswith("12 of 36")
+    assert not page.tables
     assert "Who beats whom?" not in {each.title for each in page.charts}
 
 
@@ -170,12 +156,14 @@ def test_shows_comparisons_of_nobody_s_responses_and_of_which_none_was_asked(
     nameless = compared_run(tmp_path / "nameless", FOUR, [0, 1, 2, 3], named=False, prompts=3)
     page = page_of(nameless, working=False)
     assert page.title == "18 comparisons, 3 prompts"
-    assert {"A", "B"}.isdisjoint(column.name for column in columns_of(page))
+    assert {"A", "B"}.isdisjoint(
+        column.header for column in page.rows.table.shown(page.rows.table.terminal)
+    )
     unasked = page_of(
         compared_run(tmp_path / "unasked", FOUR, [0, 1, 2, 3], asked=[], prompts=3), working=False
     )
-    assert headline(unasked)["leading"][0] == headline(unasked)["the order's effect"][0] == "–"
-    assert list(unasked.charts) == []
+    assert not unasked.charts
+    assert not unasked.tables
     seen = opened(html(unasked))
     assert seen.column("A preferred") == ["–"] * 18
     assert seen.complaints == []
@@ -217,7 +205,7 @@ def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(
     first = compared_run(tmp_path / "a", ("wren", "crow"), [0.0, 1.0], prompts=8)
     second = compared_run(tmp_path / "c", ("wren", "crow"), [0.0, -3.0], prompts=8)
     with pytest.raises(InputError, match="have no pair and attribute in common"):
-        comparison_of(twenty(tmp_path / "b"), first, working=(False, False))
+        page_of_two(twenty(tmp_path / "b"), first)
     with leaving_out_pictures():
         both = write_report([tmp_path / "a", tmp_path / "c"], str(tmp_path / "both.html"))
         alone = write_report([tmp_path / "a"], None)
@@ -237,15 +225,13 @@ def test_shows_two_pairwise_runs_side_by_side_but_none_beside_ratings(
     )
     assert seen.complaints == []
     assert alone == tmp_path / "a" / "report.html"
-    assert "preferred to wren" in alone.read_text(encoding="utf-8")
+    assert "The ranking of the systems" in alone.read_text(encoding="utf-8")
     assert alone.stat().st_mode & 0o777 == 0o600
 
 
 def test_tells_no_interval_out_of_one_prompt(tmp_path: Path) -> None:
     one = page_of(compared_run(tmp_path / "r", FOUR, [0, 1, 2, 3], prompts=1), working=False)
-    assert headline(one)["preferred to another system"][1].endswith(
-        "1 prompt says nothing of others"
-    )
+    assert {row["win_low"] for row in one.tables[0].records()} == {None}
 
 
 def test_tells_the_best_response_to_each_prompt_and_how_many_are_likely_wrong(

@@ -86,7 +86,7 @@ def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path
     np.testing.assert_allclose(frame["margin"], [margin for _, margin in expected])
     found = preferences(goal_of_run(run).found(run))
     assert (found.alike, found.alone, found.groups, found.unrated) == (0, 1, 2, 0)
-    assert page_of(run).listing.rows().tolist() == [
+    assert page_of(run).rows.first().tolist() == [
         1,
         2,
         3,

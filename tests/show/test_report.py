@@ -17,10 +17,9 @@ from robin_cli.model.records import Pair, Scale
 from robin_cli.run.reader import RunData
 from robin_cli.show import charts
 from robin_cli.show.drawing import picture
-from robin_cli.show.report.comparison import comparison_of
 from robin_cli.show.report.page import Page as Report
 from robin_cli.show.report.page import first_rows, html
-from robin_cli.show.report.rows import Judged, texts_of
+from robin_cli.show.report.texts import Judged, texts_of
 from robin_cli.show.status import standing
 from robin_cli.stats.curve import error_curve
 from robin_cli.stats.scores import score
@@ -28,7 +27,7 @@ from robin_cli.stats.worst_error import worst_error
 from tests.conftest import ROOT, robin
 from tests.run.test_store import SETTINGS
 from tests.show.conftest import Open, Seen
-from tests.show.tables import make_run, page_of, rated
+from tests.show.tables import make_run, page_of, page_of_two, rated
 
 CORPUS = [
     json.loads(line)
@@ -121,7 +120,7 @@ def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_
             ["a", "<b>"], np.array([[np.nan, 0.7], [0.3, np.nan]]), np.eye(2) > 0, ("", "")
         ),
     }
-    drawn = picture(charts.Chart("", "says <it>", panels), 3).svg
+    drawn = picture(charts.Chart("", "says <it>", panels), 3)
     said = re.findall(r"<title>([^<]*)</title>", drawn)
     for each in ("3.8 to 4: 1", "this run: 4 after 9", "0.50, 95 % interval -0.50 to 1.50"):
         assert each in said
@@ -154,7 +153,7 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     ):
         ends = np.column_stack([np.asarray(columns[low], float), np.asarray(columns[high], float)])
         assert seen.column(name) == [f"{bottom:.2f} – {top:.2f}" for bottom, top in ends]
-    answer, headline = (seen.page.locator(where).inner_text() for where in (".answer", ".headline"))
+    answer, means = (seen.page.locator(where).inner_text() for where in (".answer", ".figures"))
     status = standing(run, working=False)
     said = [
         *status.found.answer,
@@ -165,12 +164,9 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     places = [answer.index(each) for each in said]
     assert places == sorted(places)  # the answer first, how sure that is, what it cost
     (mean,) = status.found.means
-    assert (
-        f"mean score\n{mean.mean.value:.2f} [{mean.mean.low:.2f}, {mean.mean.high:.2f}]" in headline
-    )
-    told = status.facts["worst_error"]
-    assert f"worst score\nexpected error about {told:.2f}" in headline
-    assert "2 missing" not in headline
+    assert f"{mean.mean.value:.2f}\t{mean.mean.low:.2f} – {mean.mean.high:.2f}" in means
+    facts = seen.page.locator(".facts").inner_text()
+    assert f"worst score\texpected error about {status.facts['worst_error']:.2f}" in facts
     assert "without a rating" in seen.page.locator(".facts").inner_text()
     seen.show(390)
     draws_each_interval_where_its_numbers_are(seen, run)
@@ -198,7 +194,7 @@ def test_sorts_and_filters_by_mouse_and_by_keyboard_and_lets_no_other_script_run
     page.select_option("#view", label="with unparsed answers")
     assert seen.rows() == ["pair-03"]
     # What the data say of a pair can be looked for and chosen by, though it is not shown.
-    page.select_option("#view", label="data.attribute: odd")
+    page.select_option("#view", label="attribute: odd")
     assert len(seen.rows()) == 10
     page.fill("#find", "3 ODD")
     assert seen.rows() == ["pair-13", "pair-03"]
@@ -269,7 +265,7 @@ def shows_first_the_widest_the_most_varied_or_the_furthest_from_human(
         places = [int(row[-2:]) for row in seen.rows()]
         shown = np.nan_to_num(key[places], nan=-1)
         assert (np.diff(shown) <= 1e-3).all(), name
-        assert seen.page.locator("th[aria-sort]").count() == (name != "furthest from human")
+        assert seen.page.locator("th[aria-sort]").count() == 0
     seen.head("interval").locator("button").click()
     assert seen.head("95 %").get_attribute("aria-sort") == "descending"
     assert int(seen.rows()[0][-2:]) == np.argmax(keys["widest interval"])
@@ -425,7 +421,7 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     b = make_run(
         tmp_path / "b", [*same[1:], Pair("only-b", "x", "y")], [*high[1:], [2, 2]], budget=400
     )
-    page = html(replace(comparison_of(a, b, working=(False, False)), charts=[]))
+    page = html(replace(page_of_two(a, b), charts=[]))
     seen = opened(page)
     assert seen.rows() == ["p1", "p2", "p3", "p4", "p5"]
     assert seen.column("A − B") == ["-3.00", "0.00", "0.00", "0.00", "0.00"]
@@ -487,7 +483,7 @@ def test_shows_the_most_uncertain_decisions_first_and_by_a_view(
 
     assert seen.rows()[0] == "pair-3"
     seen.page.select_option("#order", label="order of the data")
-    assert seen.column("decision") == ["keep", "keep", "keep", "drop", "undecided"]
+    assert seen.column("decision") == ["keep", "drop", "keep", "keep", "undecided"]
     seen.page.select_option("#view", label="likely wrong above 5 %")
     assert seen.rows() == ["pair-3"]
     assert "kept 3 of 5" in seen.page.locator("body").inner_text()
@@ -509,12 +505,10 @@ def test_shows_how_good_the_judge_is_and_opens_the_texts_on_which_people_say_oth
         return html(page_of(run, draws=False))
 
     seen = opened(made(30, "r"), 390)
-    assert (
-        "11\t0" in seen.page.locator("#labelled table").inner_text()
-    )  # of 30 people keep 12, and the judge all but one
-    assert "1\t18" in seen.page.locator("#labelled table").inner_text()
-    tiles = seen.page.locator("#labelled .headline").inner_text()
-    assert "accuracy\n0.97\n95 % interval 0.83 to 1.00" in tiles
+    quality = seen.page.locator("#labelled .figures").inner_text()
+    assert "0.97\t0.83 – 1.00" in quality  # accuracy
+    # of 30 people keep 12, and the judge all but one
+    assert "\t11\t0\t1\t18" in quality
     seen.page.locator("#labelled summary").click()
     assert (
         "pair-4 judge 0.00, people 4.00\nPrompt\nWhat is 4?\nResponse\nIt is <b>4</b>."
@@ -542,9 +536,9 @@ def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: 
         for name, prompts in asked.items()
     ]
 
-    page = comparison_of(runs[0], runs[1], working=(False, False))
+    page = page_of_two(runs[0], runs[1])
 
-    _, texts_of_page = page.listing.texts(page.listing.rows())
+    _, texts_of_page = page.rows.texts(page.rows.first())
     shown = [
         texts
         for block in texts_of_page.blocks
@@ -573,9 +567,9 @@ def test_counts_pairs_of_one_id_with_other_texts(tmp_path: Path) -> None:
     )
 
     for runs in ((a, b), (b, a)):
-        warnings = " ".join(comparison_of(*runs, working=(False, False)).warnings)
+        warnings = " ".join(page_of_two(*runs).warnings)
         assert "3 pairs of one id have other texts in B than in A." in warnings
-    assert "other texts" not in " ".join(comparison_of(a, a, working=(False, False)).warnings)
+    assert "other texts" not in " ".join(page_of_two(a, a).warnings)
 
 
 def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
@@ -583,9 +577,9 @@ def test_says_why_runs_cannot_be_compared(tmp_path: Path) -> None:
     other = make_run(tmp_path / "b", [Pair("elsewhere", "x", "y")], [[1, 2]])
     wide = make_run(tmp_path / "c", [Pair("pair-01", "x", "y")], [[1, 2]], scale=(1, 5))
     with pytest.raises(InputError, match="no pair and attribute in common, and no prompt either"):
-        comparison_of(run, other, working=(False, False))
+        page_of_two(run, other)
     with pytest.raises(InputError, match="different scales"):
-        comparison_of(run, wide, working=(False, False))
+        page_of_two(run, wide)
     assert "one run, or two" in robin("report", "a", "b", "c", cwd=tmp_path).stderr
     assert (
         "name another file with -o"

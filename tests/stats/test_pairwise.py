@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from robin_cli.model.records import RETIRE_AFTER, Pair, Scale
 from robin_cli.run.reader import RunData, read_run
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.store import RunStore
-from robin_cli.show.report.standings import warnings_on
+from robin_cli.show.report.preferences import warnings_of
 from robin_cli.stats.intervals import Part, sum_intervals
 from robin_cli.stats.moderated import skewed
 from robin_cli.stats.pairwise import order_means, pairwise_scores, preferences_of, ranked_systems
@@ -279,5 +281,6 @@ def test_names_three_systems_that_go_in_a_circle_and_says_whether_they_are_asked
     assert "asked equally often" not in line
     by_tournament = replace(found.ranked, were_chosen=True)
     assert "every two systems are asked equally often" in by_tournament.circle_text
-    assert warnings_on(by_tournament)[0].startswith("In a circle: ")
+    shown: Any = SimpleNamespace(ranked=by_tournament)
+    assert warnings_of(shown)[0].startswith("In a circle: ")
     assert "circle" not in found_in(run_of(tmp_path / "other", POINTS)).lines()

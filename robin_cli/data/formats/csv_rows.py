@@ -60,7 +60,11 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") ->
     if quoting == csv.QUOTE_NONE:
         notes.facts.append("quotes are read as they are, because they do not pair up")
     text.seek(0)
-    records = _records(csv.reader(text, delimiter=separator, quoting=quoting, strict=True), source)
+    is_spaced = _is_spaced(head, separator)
+    reader = csv.reader(
+        text, delimiter=separator, quoting=quoting, skipinitialspace=is_spaced, strict=True
+    )
+    records = _records(reader, source)
     if is_stated:  # in a line before the header
         next(records, None)
     columns = partial(_columns, separator=separator, text=text, wanted=wanted, notes=notes)
@@ -86,6 +90,12 @@ def _separator(head: str, usual: str, wanted: Wanted) -> tuple[str, bool]:
         return fits, mark == usual and len(cells[0]) > 1, len(cells[0])
 
     return max((usual, *_MARKS), key=worth), False
+
+
+def _is_spaced(head: str, separator: str) -> bool:
+    """Return whether a space follows each separator of the first line: it is no part of a cell."""
+    _, *names = head.lstrip().partition("\n")[0].split(separator)
+    return bool(names) and all(name.startswith(" ") and name.strip() for name in names)
 
 
 def _quoting(text: Text, separator: str) -> Literal[0, 3]:

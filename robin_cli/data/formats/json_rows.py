@@ -66,26 +66,28 @@ def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
 
 def _samples(value: Row, source: str) -> Iterator[Row | BadRow] | None:
     """Return the samples of a log, each with the log's head; None if the object is no log."""
+    holders = [value, *(inner for inner in value.values() if isinstance(inner, dict))]
     for name, log in arrays(source).items():
-        samples, head = value.get(name), value.get(log.head) if log.head else {}
-        if isinstance(samples, list) and isinstance(head, dict) and head.keys() >= log.told:
-            shared: Row = {log.head: head} if log.head else {}
-            rows = map(_object, samples)
-            return (row if isinstance(row, BadRow) else {**shared, **row} for row in rows)
+        for holder in holders:
+            samples, head = holder.get(name), holder.get(log.head)
+            head = head if isinstance(head, dict) else {}
+            if isinstance(samples, list) and head.keys() >= log.told:
+                shared: Row = {log.head: head} if log.head else {}
+                rows = map(_object, samples)
+                return (row if isinstance(row, BadRow) else {**shared, **row} for row in rows)
     return None
 
 
 def _line_rows(stream: BinaryIO, advice: str) -> Iterator[tuple[int, Row | BadRow]]:
     for number, line in enumerate(stream, 1):
-        data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         try:
-            row = orjson.loads(data)
+            row = orjson.loads(line)
         except orjson.JSONDecodeError:
             row = None
         if type(row) is dict:
             yield number, row
-        elif not data.isspace():
-            yield number, _line_row(data.rstrip(), advice)
+        elif text := line.removeprefix(codecs.BOM_UTF8).rstrip():  # joined files have one each
+            yield number, _line_row(text, advice)
 
 
 def _line_row(line: bytes, advice: str) -> Row | BadRow:

@@ -55,7 +55,7 @@ def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     columns = partial(_columns, layout=layout, source=source, wanted=wanted, notes=notes)
     table = table_of(records, columns, source, "row", wanted, notes)
     notes.facts.extend(_notes_of(layout, table.names or []))
-    return table
+    return table._replace(sheet=sheet)
 
 
 def _columns(

@@ -89,22 +89,18 @@ class LabelPage:
 
     def _check(self, request: web.Request) -> None:
         """Refuse requests that another site sends through the browser: their host name is not this machine's."""
-        if request.headers.get("Host") not in {f"{HOST}:{self._port}", f"localhost:{self._port}"}:
-            raise web.HTTPForbidden
+        hosts = {f"{name}:{self._port}" for name in (HOST, "localhost")}
         origin = request.headers.get("Origin")
-        if origin is not None and origin not in {
-            f"http://{HOST}:{self._port}",
-            f"http://localhost:{self._port}",
-        }:
+        is_ours = origin is None or origin in {f"http://{host}" for host in hosts}
+        if request.headers.get("Host") not in hosts or not is_ours:
             raise web.HTTPForbidden
 
     async def _page(self, request: web.Request) -> web.Response:
         self._check(request)
         nonce = secrets.token_urlsafe(16)
-        text = (
-            (files(__package__) / "page.html").read_text(encoding="utf-8").replace("{nonce}", nonce)
-        )
+        page = (files(__package__) / "page.html").read_text(encoding="utf-8")
         headers = {name: value.replace("{nonce}", nonce) for name, value in _HEADERS.items()}
+        text = page.replace("{nonce}", nonce)
         return web.Response(text=text, content_type="text/html", headers=headers)
 
     async def _asked(self, request: web.Request) -> web.Response:

@@ -39,8 +39,14 @@ class Labelling:
     """A run's labels while people work on them.
 
     Args:
-        run: the run, whose scored pairs are labelled, whole prompts in the random order of ``labels-wanted``.
-        n: how many pairs each person is to label, those labelled before included; more if they would end within a group.
+        run: the run, whose scored pairs are labelled, whole prompts in the random order of
+            ``labels-wanted``.
+        n: pairs that each person is to label, those labelled before included; more if they would
+            end within a group, a part of which decides nothing.
+
+    Attributes:
+        items: what is labelled, in order.
+        said: each person's labels, by the number of the item.
 
     Raises:
         InputError: no pair has a score, or the labels that the run keeps cannot be read.
@@ -52,36 +58,28 @@ class Labelling:
         self._is_kept = kept_labels(run.path) is not None
         if self._is_kept:
             add_labels(run.path)  # says whether labels can be added to those that there are
-        given = given_labels(None, run)
         scores = goal_of_run(run).found(run).scores.numbers("score")
-        rated = ~np.isnan(run.space.by_pair(scores)).any(axis=1)
-        order = [pair for pair in labelling_order(run).tolist() if rated[pair]]
-        together = decided_together(run)
-        while (
-            together is not None and n < len(order) and together[order[n]] == together[order[n - 1]]
-        ):
-            n += 1  # a part of a group decides nothing
-        order = order[:n]
-        if not order:
+        is_rated = ~np.isnan(run.space.by_pair(scores)).any(axis=1)
+        order = [pair for pair in labelling_order(run).tolist() if is_rated[pair]]
+        group = decided_together(run)
+        while group is not None and n < len(order) and group[order[n]] == group[order[n - 1]]:
+            n += 1
+        attributes = run.manifest.attributes
+        self.items = [Item(pair, each) for pair in order[:n] for each in range(len(attributes))]
+        if not self.items:
             raise InputError(
                 f"{run.name}: no pair has a score, so there is nothing to label; judge first"
             )
-        self.items = [
-            Item(pair, each) for pair in order for each in range(len(run.manifest.attributes))
-        ]
-        self._number = {
-            (run.pair_ids[pair], run.manifest.attributes[each]): k
-            for k, (pair, each) in enumerate(self.items)
-        }
         self.said: dict[str, dict[int, float]] = defaultdict(dict)
         self._last: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         self._comments: dict[tuple[str, int], str] = {}
         self._skipped: dict[str, set[int]] = defaultdict(set)
-        for attribute, labels in ({} if given is None else given.by_labeller).items():
-            for pair_id, of_pair in labels.items():
-                if (number := self._number.get((pair_id, attribute))) is not None:
-                    for labeller, label in of_pair.items():
-                        self.said[labeller][number] = label.value
+        given = given_labels(None, run)
+        labels = {} if given is None else given.by_labeller
+        for number, (pair, attribute) in enumerate(self.items):
+            of_pair = labels.get(attributes[attribute], {}).get(run.pair_ids[pair], {})
+            for labeller, label in of_pair.items():
+                self.said[labeller][number] = label.value
 
     @property
     def caution(self) -> str:
@@ -95,16 +93,15 @@ class Labelling:
     def shown(self, labeller: str) -> dict[str, Any]:
         """Return the page's next content for one person; ``item`` is None once all is labelled."""
         said, skipped = self.said[labeller], self._skipped[labeller]
-        number = next(
-            (k for k in range(len(self.items)) if k not in said and k not in skipped), None
-        )
-        done = {
+        left = (k for k in range(len(self.items)) if k not in said and k not in skipped)
+        number = next(left, None)
+        return {
             "labelled": len(said),
             "wanted": len(self.items) - len(skipped),
             "can_undo": bool(self._last[labeller]),
+            "item": None if number is None else self._item(number, labeller),
+            "note": self.caution,
         }
-        item = None if number is None else self._item(number, labeller)
-        return {**done, "item": item, "note": self.caution}
 
     def label(self, labeller: str, number: int, value: float, comment: str) -> None:
         """Save a label; it is on disk when this returns. InputError for an invalid one, StorageError if the disk refuses."""
@@ -150,12 +147,9 @@ class Labelling:
         return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {told}"
 
     def _is_swapped(self, number: int, labeller: str) -> bool:
-        """Return whether response B comes first; labellers must not learn which system is A in the data."""
-        pair_id = self.run.pair_ids[self.items[number].pair]
-        return (
-            self.is_of_two
-            and hashlib.sha256(f"{labeller}\0{pair_id}".encode()).digest()[0] % 2 == 1
-        )
+        """Return whether response B comes first: labellers must not learn which system is A."""
+        key = f"{labeller}\0{self.run.pair_ids[self.items[number].pair]}"
+        return self.is_of_two and hashlib.sha256(key.encode()).digest()[0] % 2 == 1
 
     def _item(self, number: int, labeller: str) -> dict[str, Any]:
         """Return the visible parts of an item: no id, no system, no score."""

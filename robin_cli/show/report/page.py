@@ -1,4 +1,4 @@
-"""A report as one HTML file, readable offline, with no network access and only its own script."""
+"""A report as one HTML file: it reads offline, from the answer down, with no script but its own."""
 
 from __future__ import annotations
 
@@ -7,91 +7,40 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import singledispatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from robin_cli.goals.found import Found, View
-from robin_cli.goals.people import range_of
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
 from robin_cli.show.charts import Chart
 from robin_cli.show.drawing import picture
-from robin_cli.show.html import OF_DATA, PageColumn, own_columns, page_columns
-from robin_cli.show.report.rows import Texts, packed
-from robin_cli.show.status import Status
-from robin_cli.show.tables import Beside, Table
+from robin_cli.show.report.texts import Texts, packed
+from robin_cli.show.tables import Beside, Column, Table
+from robin_cli.show.terminal import MOST_ROWS as MOST_AT_TERMINAL
+from robin_cli.show.terminal import cells_of, rows_in_order
 from robin_cli.show.text import plain
-from robin_cli.stats.agreement import Agreement
 
 MOST_ROWS = 10_000
-_FEW_VALUES = 12
-"""Of a column of the data, by which rows can be chosen."""
+_FEW_VALUES = 12  # of a column of the data, by which rows can be chosen
 _HERE = Path(__file__).parent
+_KINDS = {"id": "id", "count": "number", "number": "score", "signed": "difference"}
+_OF_DATA = "From the data."
+
+Test = tuple[str, Callable[[Any, Any], Any], Any]
+"""A choice of rows: a column, a comparison of pyarrow, and what the column is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A selection of rows, whose value in ``column`` is ``test`` (above, below, is, isnt, ends) ``value``."""
-
-    name: str
-    column: str
-    test: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """An order of rows: the largest value of a column first, the widest range, or the largest distance of two columns.
-
-    Where rows have scales of their own, shares of the scale to this ``power`` are compared. No columns: the order in which
-    :meth:`Listing.rows` has them, that of the data where there is no key.
-    ``unknown_last``: rows without a range, which are as wide as can be, are not what is looked for.
-    """
-
-    name: str
-    columns: Sequence[str] = ()
-    power: int = 0
-    unknown_last: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """The data of the column of kind bar, by the names of other columns; '' for missing parts.
+class Words(NamedTuple):
+    """The words about a page's rows: their heading, and what can be looked for and opened.
 
     Attributes:
-        says: a description of the bar.
-        tick, ring: values that are marked.
-        thick, thin: ranges that are drawn as lines.
-        scales: from where to where each scale goes.
-    """
-
-    says: str
-    tick: str
-    thick: str
-    thin: str
-    ring: str
-    scales: Sequence[tuple[float, float]]
-
-
-def thin_line(view: View) -> str:
-    """Return what the thin line of a bar is, in words."""
-    return ", the thin one the guaranteed interval" * view.guaranteed
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words about a table's rows.
-
-    Attributes:
-        name: their heading.
-        find: the description of the search.
-        opens: the description of an open row.
-        texts: the headings of the texts there.
+        texts: the headings of an open row's texts.
     """
 
     name: str
@@ -110,7 +59,8 @@ WORDS = {
     "prefer": Words(
         "Comparisons",
         "a comparison’s id, a system",
-        "its prompt, both responses and the feedbacks; where B came first the judge calls it response A",
+        "its prompt, both responses and the feedbacks; where B came first the judge calls it "
+        "response A",
         ("Prompt", "Response A", "Response B"),
     ),
 }
@@ -118,92 +68,72 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Bar:
+    """How each row's interval is drawn, by the names of columns; those not shown are not drawn.
+
+    Attributes:
+        heading: the name of the bars' column.
+        help: what its header says.
+        says: what a bar shows, in a sentence.
+        thick, thin: intervals that are lines.
+        tick, ring: values that are marks.
+        scales: the ends of each scale.
+        scale: the scale of each row, by number, shape (rows,).
+    """
+
+    heading: str
+    help: str
+    says: str
+    thick: str
+    thin: str
+    tick: str
+    ring: str
+    scales: Sequence[tuple[float, float]]
+    scale: Sequence[int] | NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
     """The table of a page, whose rows open to show their texts.
 
     Attributes:
         table: all rows.
-        orders: those to choose from, the first the one that it opens with; of each the key of every row: the larger, the sooner
-            it comes, and nan: last. None for the order of the data.
-        bar: how its bars are drawn, under this ``heading``, with what they say.
-        scale: which of the bar's scales each row has, shape (rows,).
-        views: choices of rows, beside all; those on columns that the table does not show are left out.
-        texts: those of rows by number: of each its place among the texts, and these.
-        own: columns of the data, which can be looked for.
+        orders: by name the key of every row: the largest comes first, nan last; None for the order
+            of the data. The page opens with the first.
+        views: choices of rows, by name.
+        texts: returns for some rows the place of each among the texts, and these.
+        further: columns of the data, which can be looked for and are not shown.
     """
 
     table: Table
-    orders: Mapping[Order, FloatArray | None]
     bar: Bar
-    heading: tuple[str, str]
-    scale: Sequence[int] | NDArray[np.integer[Any]]
-    views: Sequence[Filter]
+    orders: Mapping[str, FloatArray | None]
+    views: Mapping[str, Test]
     texts: Callable[[IntArray], tuple[IntArray, Texts]]
     words: Words
-    own: Beside = lambda _rows: {}
+    further: Beside = lambda _rows: {}
 
-    def rows(self) -> IntArray:
-        """Return the rows that fit in a page, in the order without columns."""
+    def first(self) -> IntArray:
+        """Return the rows that fit in a page, in the first order."""
         keys = [key for key in self.orders.values() if key is not None]
         rows = first_rows(len(self.table), *keys)
-        own = next((key for order, key in self.orders.items() if not order.columns), None)
-        return rows if own is None else rows[np.argsort(-own[rows], kind="stable")]
-
-    def columns(self, rows: IntArray) -> list[PageColumn]:
-        """Return the page's data of ``rows``."""
-        name, says = self.heading
-        bar = PageColumn(name, "bar", says, np.asarray(self.scale)[rows].tolist())
-        shown = page_columns(self.table, rows, bar)
-        return [*shown, *own_columns(self.own(rows), shown, "hidden")]
-
-    def choices(self, columns: Sequence[PageColumn]) -> list[Filter]:
-        """Return the selections of rows among ``columns``; a data column with few values has one for each value."""
-        there = {each.name for each in columns}
-        found = [each for each in self.views if each.column in there]
-        for each in columns:
-            values = sorted({*each.values} - {""}) if each.says == OF_DATA else []
-            if 1 < len(values) <= _FEW_VALUES:
-                found += [
-                    Filter(f"{each.name}: {value}", each.name, "is", value) for value in values
-                ]
-        return found
+        return rows[_order(next(iter(self.orders.values())), rows)]
 
     def left_out(self, shown: int) -> str:
         """Return a note on rows of which only some are ``shown``; "" if all are."""
         rows = len(self.table)
         if shown == rows:
             return ""
-        names = ", ".join(
-            f"“{order.name}”" for order, key in self.orders.items() if key is not None
-        )
+        names = ", ".join(f"“{name}”" for name, key in self.orders.items() if key is not None)
         return (
-            f"Of {rows:,} rows the table has {shown:,}: as many as fit of those that come first by {names}, and of a "
-            "random sample. All that is said and drawn above is of all rows. The other "
-            f"{rows - shown:,} are left out; robin export has all."
+            f"Of {rows:,} rows the table has {shown:,}: as many as fit of those that come first by "
+            f"{names}, and of a random sample. All that is said and drawn above is of all rows. "
+            f"The other {rows - shown:,} are left out; robin export has all."
         )
-
-
-Tile = tuple[str, str, str]
-"""A figure: its name, its value, a note."""
-
-
-class Quality(NamedTuple):
-    """The judge's accuracy at a decision that people made, too.
-
-    Attributes:
-        name: the decision.
-        sides: the possible decisions.
-        counts: labelled things, a row for each side that the judge takes, a column for each that people take.
-    """
-
-    name: str
-    tiles: Sequence[Tile]
-    sides: tuple[str, str]
-    counts: tuple[tuple[int, int], tuple[int, int]]
 
 
 class Apart(NamedTuple):
-    """A labelled thing on which the judge and people differ: its id, both judgments, its texts by heading."""
+    """A labelled thing on which judge and people differ: its name, both judgments, its texts."""
 
     name: str
     says: str
@@ -213,89 +143,42 @@ class Apart(NamedTuple):
 class Labelled(NamedTuple):
     """The judge's accuracy, by people's labels; ``why``: the reason if it is unknown."""
 
-    quality: Sequence[Quality]
+    quality: Table | None
     why: str
     apart: Sequence[Apart]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The content of a report, from top to bottom.
+    """The content of a report, from top to bottom; the first chart stands beside the answer.
 
     Attributes:
         title, subtitle: the data, and its judge.
         answer: the answer in lines, the most important first.
-        sure: how sure that is, a line each.
-        cost: the run's cost.
+        sure: how sure that is.
+        cost: what the run cost.
         warnings: notes that a reader needs before the figures.
-        charts: the first beside the answer, the others below.
-        headline: figures on other questions.
-        facts: everything else about the run, by name.
-        listing: the rows.
+        rows: the table.
+        tables: figures on other questions.
+        facts: everything else about the run, by heading and name.
         labelled: the judge's accuracy, if people labelled something.
     """
 
     title: str
     subtitle: str
     answer: Sequence[str]
-    sure: Sequence[str]
     cost: str
     warnings: Sequence[str]
+    rows: Rows
+    tables: Sequence[Table]
     charts: Sequence[Chart]
-    headline: Sequence[Tile]
     facts: Mapping[str, Mapping[str, str]]
-    listing: Listing
+    sure: Sequence[str] = ()
     labelled: Labelled | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
-    """The parts of a page from one run's findings, beside those of all runs.
-
-    Attributes:
-        systems_first: whether the part about systems comes first.
-    """
-
-    title: str
-    sure: Sequence[str]
-    headline: Sequence[Tile]
-    warnings: Sequence[str]
-    charts: Sequence[Chart]
-    listing: Listing
-    systems_first: bool = False
-
-
-@singledispatch
-def sections_of(found: Found, view: View) -> Sections:
-    """Return the page parts for the findings; ``view``: the options of its rows."""
-    raise NotImplementedError(type(found).__name__)
-
-
-def coefficient_tile(name: str, each: Agreement) -> Tile:
-    """Return a coefficient, with its interval or why there is none."""
-    ends = f"95 % interval {range_of(each.ci_low, each.ci_high)}"
-    over = f"{ends}, bootstrap over {number_of(each.n_prompts, 'prompt')}"
-    return name, "–" if math.isnan(each.value) else f"{each.value:z.2f}", each.why or over
-
-
-def cost_text(status: Status) -> str:
-    """Return the spending, and the part of it without results."""
-    work, cost, noun = status.work, status.cost, status.found.goal.noun
-    unparsed = (
-        f"{number_of(sum(work.unparsed.values()), 'answer')} without a {noun}"
-        if work.unparsed
-        else ""
-    )
-    failed = (
-        f"{number_of(sum(work.failed.values()), 'failed call')}, not counted" if work.failed else ""
-    )
-    return "; ".join(
-        filter(None, [" ".join(status.spent), unparsed, failed, f"cost {cost.cost}", cost.tokens])
-    )
-
-
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
-    """Return the indexes of a table's rows among ``count``, rising: ``most``, the largest of each key and a sample.
+    """Return the numbers of ``most`` of ``count`` rows, rising: the largest of each key and a sample.
 
     The sample is random, and the same for as many rows, so two reports of one run have the same.
     """
@@ -310,45 +193,190 @@ def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray
     return np.sort(np.argsort(best, kind="stable")[:most])
 
 
+def _order(key: FloatArray | None, rows: IntArray) -> IntArray:
+    return np.argsort(rows if key is None else -key[rows], kind="stable")
+
+
+class Figures(NamedTuple):
+    """A table that stands as it is: its heads and rows in words, and lines below."""
+
+    title: str
+    heads: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+
+
+def figures_of(table: Table) -> Figures:
+    """Return the first rows of ``table`` as people see them at a terminal."""
+    heads, rows = table.shown(table.terminal), rows_in_order(table)[:MOST_AT_TERMINAL]
+    data = table.data.take(pa.array(rows))
+    rest = [f"{len(rows)} of {number_of(len(table), table.noun)}"] * (len(rows) < len(table))
+    cells = zip(*(cells_of(data, head) for head in heads), strict=True)
+    title = table.says.partition(":")[0]
+    return Figures(title, heads, list(cells), [*table.notes, *rest])
+
+
+class PageColumn(NamedTuple):
+    """A column of the page's table, with a value for each row.
+
+    Attributes:
+        name: its header.
+        kind: id, text, number, score, difference, range (low and high) or bar (a scale's number).
+        says: its description.
+        of: its name in the table; "" for a column of the data.
+    """
+
+    name: str
+    kind: str
+    says: str
+    values: Sequence[Any]
+    of: str = ""
+
+
+def page_columns(table: Table, rows: IntArray, bar: Bar) -> list[PageColumn]:
+    """Return the columns of ``rows``, with the bars before the values that they mark."""
+    data = table.data.take(pa.array(rows))
+    columns = [_page_column(data, column) for column in table.shown(table.terminal)]
+    taken = {each.name for each in columns}
+    beside = [
+        PageColumn(_distinct(name, taken), "text", _OF_DATA, texts)
+        for name, texts in table.beside(rows).items()
+    ]
+    drawn = PageColumn(bar.heading, "bar", bar.help, np.asarray(bar.scale)[rows].tolist())
+    place = next(at for at, column in enumerate(columns) if column.of == bar.tick)
+    return [columns[0], *beside, *columns[1:place], drawn, *columns[place:]]
+
+
+def _distinct(name: str, taken: set[str]) -> str:
+    return f"data.{name}" if name in taken else name
+
+
+def _page_column(data: pa.Table, column: Column) -> PageColumn:
+    name, kind, says = column.header, _KINDS.get(column.form, "text"), column.help
+    values: list[Any] = [_rounded(value) for value in data[column.name].to_pylist()]
+    if column.high:
+        ends = zip(values, map(_rounded, data[column.high].to_pylist()), strict=True)
+        values = [None if None in both else both for both in ends]
+        kind, says = "range", f"{says} Sorts by how wide it is."
+    elif column.form == "flag":
+        values = ["yes" if value else "" for value in values]
+    elif column.form == "id":
+        says = f"{says.removesuffix('.')}; opens its texts."
+    return PageColumn(name, kind, says, values, column.name)
+
+
+def _rounded(value: Any) -> Any:
+    """Return ``value`` with four digits, or two if the fourth would round the second another way."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    few = round(value, 4)
+    return round(value, 2) if round(abs(few) * 10_000) % 100 == 50 else few
+
+
 def html(page: Page) -> str:
-    """Return the page as HTML. Text from data and models is escaped, or passed as text to the page's script."""
+    """Return the page as HTML.
+
+    Text from data and models is made harmless and escaped by the template, or it is passed as JSON
+    to the page's script, which writes it as text.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: plain(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     style, script = (
         (_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
     )
-    listing, rows = page.listing, page.listing.rows()
-    columns, (place, texts) = listing.columns(rows), listing.texts(rows)
-    data = {
-        "columns": [{"name": each.name, "kind": each.kind} for each in columns],
-        "bar": asdict(listing.bar),
-        "orders": [asdict(each) for each in listing.orders],
-        "views": [asdict(each) for each in listing.choices(columns)],
-        "rows": packed(list(zip(*(each.values for each in columns), place.tolist(), strict=True))),
-        "texts": texts.blocks,
-        "block": texts.block,
-        "headings": listing.words.texts,
-    }
+    rows = page.rows.first()
+    columns = page_columns(page.rows.table, rows, page.rows.bar)
+    place, texts = page.rows.texts(rows)
     return environment.get_template("report.html.jinja").render(
         page=page,
-        pictures=[picture(chart, number) for number, chart in enumerate(page.charts)],
+        pictures=[(chart, picture(chart, number)) for number, chart in enumerate(page.charts)],
+        tables=[figures_of(table) for table in page.tables],
+        quality=figures_of(page.labelled.quality)
+        if page.labelled and page.labelled.quality
+        else None,
         columns=columns,
         texts=texts,
-        left_out=listing.left_out(len(rows)),
-        plain=plain,
+        left_out=page.rows.left_out(len(rows)),
         style=style,
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        data=orjson.dumps(data).decode().replace("<", "\\u003c"),
+        data=_data(page.rows, rows, columns, place, texts),
     )
+
+
+def _data(
+    listed: Rows, rows: IntArray, columns: Sequence[PageColumn], place: IntArray, texts: Texts
+) -> str:
+    """Return what the page's script needs, as JSON.
+
+    Of each row these are its cells, its rank in each order, the numbers of the views that it is in,
+    the place of its texts, and the text in which a reader can look for something.
+    """
+    further = listed.further(rows)
+    views = _views(listed, rows, columns, further)
+    number = {column.of: at for at, column in enumerate(columns) if column.of}
+    cells = zip(*(column.values for column in columns), strict=True)
+    ranks = [np.argsort(_order(key, rows)) for key in listed.orders.values()]
+    chosen = np.array(list(views.values()), dtype=np.bool_).reshape(len(views), len(rows))
+    words = [each.values for each in columns if each.kind in {"id", "text"}]
+    found = zip(*words, *further.values(), strict=True)
+    bar = asdict(listed.bar)
+    data = {
+        "columns": [{"name": each.name, "kind": each.kind} for each in columns],
+        "attribute": number.get("attribute"),
+        "bar": {name: number.get(bar[name]) for name in ("thick", "thin", "tick", "ring")},
+        "scales": listed.bar.scales,
+        "orders": list(listed.orders),
+        "views": list(views),
+        "rows": packed(
+            [
+                (*row, " ".join(str(text) for text in each if text).lower())
+                for *row, each in zip(
+                    cells,
+                    np.transpose(ranks).tolist(),
+                    [np.flatnonzero(each).tolist() for each in chosen.T],
+                    place.tolist(),
+                    found,
+                    strict=True,
+                )
+            ]
+        ),
+        "texts": texts.blocks,
+        "block": texts.block,
+        "headings": listed.words.texts,
+    }
+    return orjson.dumps(data).decode().replace("<", "\\u003c")
+
+
+def _views(
+    listed: Rows,
+    rows: IntArray,
+    columns: Sequence[PageColumn],
+    further: Mapping[str, Sequence[str]],
+) -> dict[str, Sequence[bool]]:
+    """Return the choices of ``rows`` that choose some, by name, also by the data's few values."""
+    data, views = listed.table.data.take(pa.array(rows)), dict[str, Sequence[bool]]()
+    for name, (column, compare, value) in listed.views.items():
+        if column in data.column_names:
+            mask = pc.fill_null(compare(data[column], value), fill_value=False).to_pylist()
+            views |= {name: mask} if any(mask) else {}
+    taken = {column.name for column in columns}
+    of_data = {column.name: column.values for column in columns if not column.of}
+    of_data |= {_distinct(name, taken): values for name, values in further.items()}
+    for name, values in of_data.items():
+        known = sorted({str(value) for value in values if value not in {"", None}})
+        if 1 < len(known) <= _FEW_VALUES:
+            views |= {f"{name}: {each}": [value == each for value in values] for each in known}
+    return views
 
 
 def _hash(text: str) -> str:

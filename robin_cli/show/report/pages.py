@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
 
-from robin_cli.goals.found import View, judged_by
+from robin_cli.data.chats import readable_turns
+from robin_cli.data.images import named
+from robin_cli.goals.found import Found, View, judged_by
+from robin_cli.goals.own.compare import Comparison
+from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.run.reader import RunData
-from robin_cli.show.report import pairwise, single  # noqa: F401  # which say what their runs show
+from robin_cli.show.report import preferences, rating_charts, ratings
 from robin_cli.show.report.comparison import comparison_of
-from robin_cli.show.report.page import Page, cost_text, sections_of
-from robin_cli.show.report.people import labelled_in
-from robin_cli.show.report.systems import charts_of, headline_of, notes_on, systems_in
+from robin_cli.show.report.page import Apart, Labelled, Page
+from robin_cli.show.report.systems import differences_chart, systems_in, systems_table
+from robin_cli.show.report.texts import cut
 from robin_cli.show.status import Status, standing
+from robin_cli.show.tables import Table
+
+_TEXTS = ("prompt", "reference", "response", "response_a", "response_b")
+_MOST_APART = 10  # labelled things with their texts; robin export has all
+_LONGEST = 2_000  # characters of a text
 
 
 def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None = None) -> Page:
@@ -26,52 +37,89 @@ def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None 
         InputError: two runs cannot be compared.
     """
     view = view or View()
+    statuses = [standing(run, working=at_work) for run, at_work in zip(runs, working, strict=True)]
     if len(runs) > 1:
-        return comparison_of(*runs, working=(working[0], working[1]), show=view.show)
-    (run,), (at_work,) = runs, working
-    status = standing(run, working=at_work)
-    said = sections_of(status.found, view)
-    systems, left_out = systems_in(run, status.found.goal)
-    tiles, charts = ([*headline_of(systems)], [*charts_of(systems)]) if systems else ([], [])
-    notes = {"systems": " ".join(notes_on(systems))} if systems else {}
+        return comparison_of(*statuses, show=view.show)
+    (status,) = statuses
+    found: Any = status.found
+    is_pairwise = found.run.manifest.is_pairwise
+    of_kind: Any = preferences if is_pairwise else ratings
+    charts = [*(preferences if is_pairwise else rating_charts).charts_of(found)]
+    tables: list[Table] = []
+    with suppress(InputError):  # a warning says why there is no ranking
+        tables.append(found.table("ranking" if is_pairwise else "summary", View()))
+    compared, left_out = systems_in(found)
+    if compared is not None:
+        of_systems, drawn = systems_table(compared), [*differences_chart(compared)]
+        is_first = isinstance(found, Comparison)
+        tables = [of_systems, *tables] if is_first else [*tables, of_systems]
+        charts = [*drawn, *charts] if is_first else [*charts, *drawn]
+    data = f"{status.cost['data']} · {status.cost['created_at']}"
     return Page(
-        title=said.title,
-        subtitle=f"judged by {judged_by(run.manifest)} · {status.cost.data} · {status.cost.created_at}",
-        answer=status.found.answer,
-        sure=said.sure,
-        cost=cost_text(status),
-        warnings=[*_warnings_of(status), *left_out, *said.warnings],
-        charts=[*charts, *said.charts] if said.systems_first else [*said.charts, *charts],
-        headline=[*tiles, *said.headline] if said.systems_first else [*said.headline, *tiles],
-        facts={"About this run": {**status.lines, **notes}},
-        listing=said.listing,
-        labelled=labelled_in(status.found),
+        title=of_kind.title_of(found),
+        subtitle=f"judged by {judged_by(found.run.manifest)} · {data}",
+        answer=found.answer,
+        sure=of_kind.sure_of(found),
+        cost=status.cost_text,
+        warnings=[*_warnings_of(status), *left_out, *of_kind.warnings_of(found)],
+        charts=charts,
+        tables=tables,
+        facts={"About this run": status.lines},
+        rows=of_kind.rows_of(found, view),
+        labelled=_labelled_in(found),
     )
 
 
-def _warnings_of(status: Status) -> list[str]:
-    """Return warnings that a reader needs before the figures."""
-    found, work, judges = list[str](), status.work, status.found.run.space.judges
+def _warnings_of(status: Status) -> Iterator[str]:
+    judges, facts = status.found.run.space.judges, status.work
     replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]
     if replays and len(replays) == len(judges):
-        found.append(
-            "These are recorded ratings, replayed: no model read the responses, and the scores say nothing about them."
+        yield (
+            "These are recorded ratings, replayed: no model read the responses, and the scores say "
+            "nothing about them."
         )
     elif replays:
-        found.append(
-            f"The ratings of {', '.join(replays)} are recorded ones, replayed: no model read the responses for them, and "
-            "scores that they are part of say that much less."
+        yield (
+            f"The ratings of {', '.join(replays)} are recorded ones, replayed: no model read the "
+            "responses for them, and scores that they are part of say that much less."
         )
-    if work.state != "finished":
-        under_way = sum(each.requests for each in work.under_way)
-        batches = (
-            f" {number_of(under_way, 'request')} are under way in batches; robin resume takes them in."
-            * bool(under_way)
+    if facts["state"] != "finished":
+        batches = ""
+        if requests := sum(each["requests"] for each in facts["under_way"]):
+            sent = number_of(requests, "request")
+            batches = f" {sent} are under way in batches; robin resume takes them in."
+        yield f"This run is {facts['state']}: {' are '.join(status.spent)}.{batches}"
+    if facts["arms_retired"]:
+        reasons = counted(facts["retired_reasons"])
+        yield (
+            f"{facts['arms_retired']:,} of {facts['arms']:,} could not be rated and were given up: "
+            f"{reasons}."
         )
-        found.append(f"This run is {work.state}: {' are '.join(status.spent)}.{batches}")
-    if work.arms_retired:
-        reasons = counted(work.retired_reasons)
-        found.append(
-            f"{work.arms_retired:,} of {work.arms:,} could not be rated and were given up: {reasons}."
-        )
-    return found
+
+
+def _labelled_in(found: Found) -> Labelled | None:
+    """Return the part about people's labels; None if there are none."""
+    try:
+        table = found.table("disagreements", View(n=_MOST_APART))
+    except InputError:  # there is no label
+        return None
+    several = len(found.run.manifest.attributes) > 1
+    apart = [_apart(row, several=several) for row in table.records() if row["difference"]]
+    try:
+        return Labelled(found.table("judge-quality", View()), "", apart)
+    except InputError as error:
+        return Labelled(None, str(error), apart)
+
+
+def _apart(row: dict[str, Any], *, several: bool) -> Apart:
+    texts = {
+        name.replace("_", " ").title(): cut(named(readable_turns(row[name])), _LONGEST)
+        for name in _TEXTS
+        if row.get(name)
+    }
+    scale = " (1: A is better, 0: B is)" if "Response A" in texts else ""
+    return Apart(
+        f"{row['pair_id']} · {row['attribute']}" if several else row["pair_id"],
+        f"judge {row['score']:.2f}, people {row['label']:.2f}{scale}",
+        texts,
+    )

@@ -2,37 +2,21 @@
 // Text of pairs and judges reaches the page by textContent alone: nothing in it is ever read as HTML.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const body = document.getElementById("rows");
-  const find = document.getElementById("find");
-  const view = document.getElementById("view");
-  const order = document.getElementById("order");
-  const shown = document.getElementById("shown");
-  const more = document.getElementById("more");
+  const [body, find, view, order, shown, more] =
+    ["rows", "find", "view", "order", "shown", "more"].map((id) => document.getElementById(id));
   const heads = [...document.querySelectorAll("#pairs thead th")];
-  const position = Object.fromEntries(data.columns.map((column, at) => [column.name, at]));
+  const barAt = data.columns.findIndex((column) => column.kind === "bar");
   const STEP = 100;
-  const TESTS = {
-    above: (value, limit) => value !== null && value > limit,
-    below: (value, limit) => value !== null && value < limit,
-    is: (value, wanted) => value === wanted,
-    ends: (value, wanted) => value !== null && value.endsWith(wanted),
-    isnt: (value, wanted) => value !== null && value !== wanted,
-  };
+  const blocks = new Map();
   let rows = [];
   let chosen = [];
   let visible = STEP;
-  let sorted = { columns: [], power: 0, down: true };
-  const blocks = new Map();
+  let compare = null;
 
   async function unpack(text) {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return JSON.parse(await new Response(stream).text());
-  }
-
-  function block(number) {
-    if (!blocks.has(number)) blocks.set(number, unpack(data.texts[number]));
-    return blocks.get(number);
   }
 
   function element(name, text, kind) {
@@ -59,64 +43,66 @@
 
   function choose() {
     const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const wanted = data.views[view.selectedIndex - 1];
-    const texts = data.columns.flatMap((column, at) => (["id", "text", "hidden"].includes(column.kind) ? [at] : []));
-    chosen = rows.filter((row) => {
-      if (wanted && !TESTS[wanted.test](row[position[wanted.column]], wanted.value)) return false;
-      const text = texts.map((at) => row[at]).join(" ").toLowerCase();
-      return words.every((word) => text.includes(word));
-    });
-    if (sorted.columns.length) {
-      const sign = sorted.down ? -1 : 1;
-      const keys = new Map(chosen.map((row) => [row, key(row)]));
-      chosen.sort((a, b) => {
-        const [x, y] = [keys.get(a), keys.get(b)];
-        if (x === null || y === null) return (x === null) - (y === null); // what is not known comes last, either way
-        return x === y ? 0 : sign * (x < y ? -1 : 1);
-      });
-    }
+    const wanted = view.selectedIndex - 1;
+    chosen = rows.filter(([, , views, , text]) =>
+      (wanted < 0 || views.includes(wanted)) && words.every((word) => text.includes(word)));
+    chosen.sort(compare);
     visible = STEP;
     body.replaceChildren();
     draw();
   }
 
-  function key(row) {
-    const [x, y] = sorted.columns.map((name) => row[position[name]]);
-    if (data.columns[position[sorted.columns[0]]].kind === "range") {
-      if (x === null) return sorted.unknown_last ? null : Infinity; // without a rating: as wide as can be
-      return (x[1] - x[0]) / width(row);
-    }
-    if (y === undefined) return typeof x === "number" ? x / width(row) ** sorted.power : x;
-    return x === null || y === null ? null : Math.abs(x - y) / width(row);
+  function byOrder() {
+    const at = order.selectedIndex;
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    compare = ([, a], [, b]) => a[at] - b[at];
+    choose();
   }
 
-  function scale(row) {
-    return data.bar.scales[row[data.columns.findIndex((column) => column.kind === "bar")]];
+  function byColumn(head) {
+    const { kind } = data.columns[head];
+    const at = kind === "bar" ? data.bar.thick ?? data.bar.thin ?? data.bar.tick : head;
+    const before = heads[at].getAttribute("aria-sort");
+    const down = before ? before === "ascending" : !["id", "text"].includes(kind);
+    const sign = down ? -1 : 1;
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    heads[at].setAttribute("aria-sort", down ? "descending" : "ascending");
+    order.selectedIndex = -1;
+    const isRange = data.columns[at].kind === "range";
+    const key = ([cells]) => {
+      if (!isRange) return cells[at];
+      if (cells[at] === null) return Infinity; // without a rating: as wide as can be
+      const [low, high] = data.scales[cells[barAt]];
+      return (cells[at][1] - cells[at][0]) / (high - low);
+    };
+    compare = (a, b) => {
+      const [x, y] = [key(a), key(b)];
+      if (x === null || y === null) return (x === null) - (y === null); // what is not known comes last, either way
+      return x === y ? 0 : sign * (x < y ? -1 : 1);
+    };
+    choose();
   }
 
-  function width(row) {
-    const [low, high] = scale(row);
-    return high - low;
-  }
-
-  function bar(row) {
-    const [low, high] = scale(row);
+  function bar(cells) {
+    const [low, high] = data.scales[cells[barAt]];
     const at = (value) => `${((100 * (value - low)) / (high - low)).toFixed(2)}%`;
-    const value = (name) => (name ? row[position[name]] : null);
+    const value = (mark) => (data.bar[mark] === null ? null : cells[data.bar[mark]]);
     const made = drawn("svg", { role: "img" });
+    const line = (from, to, y1, y2, kind) => made.append(drawn("line", { x1: at(from), x2: at(to), y1, y2 }, kind));
     const title = drawn("title", {});
-    const names = ["tick", "thick", "thin", "ring"].map((mark) => data.bar[mark]).filter((name) => value(name) !== null);
-    title.textContent = `${names.map((name) => `${name} ${written(value(name), data.columns[position[name]].kind)}`).join(", ")}` +
-      ` on the scale from ${low} to ${high}`;
-    made.append(title, drawn("line", { x1: "0%", x2: "100%", y1: 8, y2: 8 }));
-    for (const end of [low, high]) made.append(drawn("line", { x1: at(end), x2: at(end), y1: 4, y2: 12 }));
-    if (low < 0 && high > 0) made.append(drawn("line", { x1: at(0), x2: at(0), y1: 0, y2: 16 }, "zero"));
-    for (const mark of ["thin", "thick"]) {
-      const ends = value(data.bar[mark]);
-      if (ends) made.append(drawn("line", { x1: at(ends[0]), x2: at(ends[1]), y1: 8, y2: 8 }, mark));
-    }
-    const [tick, ring] = [value(data.bar.tick), value(data.bar.ring)];
-    if (tick !== null) made.append(drawn("line", { x1: at(tick), x2: at(tick), y1: 2, y2: 14 }, "tick"));
+    const marks = ["tick", "thick", "thin", "ring"].filter((mark) => value(mark) !== null);
+    const names = marks.map((mark) => {
+      const { name, kind } = data.columns[data.bar[mark]];
+      return `${name} ${written(value(mark), kind)}`;
+    });
+    title.textContent = `${names.join(", ")} on the scale from ${low} to ${high}`;
+    made.append(title);
+    line(low, high, 8, 8);
+    for (const end of [low, high]) line(end, end, 4, 12);
+    if (low < 0 && high > 0) line(0, 0, 0, 16, "zero");
+    for (const mark of ["thin", "thick"]) if (value(mark)) line(...value(mark), 8, 8, mark);
+    if (value("tick") !== null) line(value("tick"), value("tick"), 2, 14, "tick");
+    const ring = value("ring");
     if (ring !== null && ring >= low && ring <= high) made.append(drawn("circle", { cx: at(ring), cy: 8, r: 4 }, "ring"));
     return made;
   }
@@ -125,16 +111,16 @@
     const from = body.querySelectorAll("tr.row").length;
     for (const row of chosen.slice(from, visible)) body.append(line(row));
     more.hidden = visible >= chosen.length;
-    shown.textContent = `${Math.min(visible, chosen.length).toLocaleString("en")} of ${chosen.length.toLocaleString("en")} rows shown` +
-      (chosen.length < rows.length ? `, ${rows.length.toLocaleString("en")} in all` : "");
+    const count = (number) => number.toLocaleString("en");
+    shown.textContent = `${count(Math.min(visible, chosen.length))} of ${count(chosen.length)} rows shown` +
+      (chosen.length < rows.length ? `, ${count(rows.length)} in all` : "");
   }
 
   function line(row) {
     const tr = element("tr", undefined, "row");
-    data.columns.forEach((column, at) => {
-      if (column.kind === "hidden") return;
-      const cell = element("td", undefined, column.kind);
-      const text = written(row[at], column.kind);
+    data.columns.forEach(({ kind }, at) => {
+      const cell = element("td", undefined, kind);
+      const text = written(row[0][at], kind);
       if (at === 0) {
         const button = element("button", text);
         button.type = "button";
@@ -143,18 +129,24 @@
         // The button has the keyboard; its click comes by the row, which opens wherever it is clicked but for marking text.
         tr.addEventListener("click", () => { if (getSelection().isCollapsed) toggle(tr, button, row); });
         cell.append(button);
-      } else if (column.kind === "bar") {
-        cell.append(bar(row));
+      } else if (kind === "bar") {
+        cell.append(bar(row[0]));
       } else {
         cell.append(element("bdi", text));
-        if (column.kind === "text") cell.title = text;
+        if (kind === "text") cell.title = text;
       }
       tr.append(cell);
     });
     return tr;
   }
 
-  async function toggle(tr, button, row) {
+  function toTheLetter(text) {
+    const pre = element("pre", text);
+    pre.dir = "auto";
+    return pre;
+  }
+
+  async function toggle(tr, button, [cells, , , place]) {
     const next = tr.nextElementSibling;
     if (next && next.classList.contains("open")) {
       next.remove();
@@ -167,58 +159,37 @@
     cell.colSpan = heads.length;
     opened.append(cell);
     tr.after(opened);
-    const pair = row[row.length - 1];
-    const [said, answers] = (await block(Math.floor(pair / data.block)))[pair % data.block];
-    const attribute = position.attribute === undefined ? null : row[position.attribute];
-    const mine = answers.filter((answer) => attribute === null || answer[0] === attribute);
+    const number = Math.floor(place / data.block);
+    if (!blocks.has(number)) blocks.set(number, unpack(data.texts[number]));
+    const [said, answers] = (await blocks.get(number))[place % data.block];
+    const mine = answers.filter(([name]) => data.attribute === null || name === cells[data.attribute]);
     const texts = element("div", undefined, "texts");
     said.forEach((text, at) => {
-      const pre = element("pre", text);
-      pre.dir = "auto";
+      const pre = toTheLetter(text);
       pre.tabIndex = 0;
       texts.append(element("h3", data.headings[at]), pre);
     });
     const list = element("ol");
     for (const [, rating, reason, feedback, judge] of mine) {
       const item = element("li");
-      item.append(element("b", (judge ? judge + ": " : "") + (rating === null ? reason : "Rating " + rating)));
-      const pre = element("pre", feedback);
-      pre.dir = "auto";
-      item.append(pre);
+      item.append(element("b", (judge ? judge + ": " : "") + (rating === null ? reason : "Rating " + rating)), toTheLetter(feedback));
       list.append(item);
     }
     texts.append(element("h3", mine.length ? "The judge’s answers" : "No answers"), list);
     cell.replaceChildren(texts);
   }
 
-  function sort(next) {
-    sorted = next;
-    heads.forEach((head) => head.removeAttribute("aria-sort"));
-    if (sorted.columns.length === 1) {
-      heads[position[sorted.columns[0]]].setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
-    }
-    choose();
-  }
-
-  function sortByColumn(at) {
-    const { name, kind } = data.columns[at];
-    const column = kind === "bar" ? data.bar.thick || data.bar.thin : name;
-    const again = sorted.columns.length === 1 && sorted.columns[0] === column;
-    order.selectedIndex = -1;
-    sort({ columns: [column], power: 0, down: again ? !sorted.down : !["id", "text"].includes(kind) });
-  }
-
-  heads.forEach((head, at) => head.querySelector("button").addEventListener("click", () => sortByColumn(at)));
+  heads.forEach((head, at) => head.querySelector("button").addEventListener("click", () => byColumn(at)));
   find.addEventListener("input", choose);
   view.addEventListener("change", choose);
-  order.addEventListener("change", () => sort({ ...data.orders[order.selectedIndex], down: true }));
+  order.addEventListener("change", byOrder);
   more.addEventListener("click", () => { visible += STEP; draw(); });
   document.getElementById("choice").addEventListener("submit", (event) => event.preventDefault());
-  view.append(element("option", "all"), ...data.views.map((each) => element("option", each.name)));
-  order.append(...data.orders.map((each) => element("option", each.name)));
+  view.append(...["all", ...data.views].map((name) => element("option", name)));
+  order.append(...data.orders.map((name) => element("option", name)));
   unpack(data.rows).then((unpacked) => {
     rows = unpacked;
-    sort({ ...data.orders[0], down: true });
+    byOrder();
   }, () => {
     shown.textContent = "This browser is too old for the table (it has no DecompressionStream); robin export has the same as CSV.";
   });

@@ -1,121 +1,138 @@
-"""A report's words and charts for systems compared across two runs or within one."""
+"""What the report shows of systems on the same prompts, and of two runs: figures and charts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from robin_cli.goals.base import Goal
 from robin_cli.goals.differences import (
-    better_lines,
     letters_of,
-    notes_of,
     of_leader,
-    p_text,
-    verdict,
-    widened,
+    table_of,
 )
+from robin_cli.goals.found import Found
+from robin_cli.goals.people import range_of
 from robin_cli.model.errors import InputError, abridged, shown
-from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 from robin_cli.run.reader import RunData
-from robin_cli.show.charts import Chart, under_one_another
+from robin_cli.show.charts import Chart, against, chart, histogram, marks_of, under_one_another
+from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
-from robin_cli.show.words import MOST_LINES
+from robin_cli.stats.agreement import agreement
 from robin_cli.stats.paired import Difference
 from robin_cli.stats.run_compare import Compared, compared
 
-_MOST_TILES = 12
-"""Differences of one attribute at the top of a page."""
-
-_MOST_DRAWN = 30
-"""Differences of one attribute in a picture."""
-
+_MOST_DRAWN = 30  # differences of one attribute
 _NAME = 60
+_BINS = 48
 
 
-def systems_in(run: RunData, goal: Goal) -> tuple[Compared | None, list[str]]:
-    """Return one run's systems, if several answered the same prompts; and omissions, or the reason for no comparison."""
+def systems_in(found: Found) -> tuple[Compared | None, list[str]]:
+    """Return a run's systems, if several answered the same prompts, and notes on omissions."""
+    run, left_out = found.run, list[str]()
     if SYSTEM_COLUMN not in run.column_names:
         return None, []
-    left_out: list[str] = []
     try:
         return compared([run], left_out.append, as_they_are=True), left_out
     except InputError as error:
-        return None, goal.without_systems(str(error))
+        return None, found.goal.without_systems(str(error))
 
 
-def headline_of(found: Compared) -> Iterator[tuple[str, str, str]]:
-    """Return means and their differences over prompts, for each attribute; of many systems only the differences."""
-    letters = letters_of(found.systems)
-    for name, listed in found.differences.items():
-        about = f" · {name}" if len(found.differences) > 1 else ""
-        for one in _main(found, listed, _MOST_TILES):
-            a, b = (letters[found.systems[system]] for system in (one.a, one.b))
-            if len(listed) == 1:
-                over = f"over {number_of(one.n_prompts, 'prompt')} that both answered, each with the same weight"
-                yield f"mean of {a}{about}", _number(one.mean_a), over
-                yield f"mean of {b}{about}", _number(one.mean_b), "over the same"
-            yield f"{a} − {b}{about}", _number(one.difference, "+"), _interval(found, one, (a, b))
+def systems_table(found: Compared) -> Table:
+    """Return the differences of systems, with what their letters stand for."""
+    table = table_of(found)
+    return replace(table, notes=[_legend(found), *table.notes])
 
 
-def _main(found: Compared, listed: Sequence[Difference], most: int) -> Sequence[Difference]:
-    """Return all differences, or if they are more than ``most`` those of the leading system, the nearest first."""
-    return listed if len(listed) <= most else of_leader(found, listed)[1][:most]
-
-
-def _number(value: float, sign: str = "") -> str:
-    return "–" if math.isnan(value) else f"{value:{sign}.3f}"
-
-
-def _interval(found: Compared, one: Difference, sides: tuple[str, str]) -> str:
-    if math.isnan(one.p):
-        return f"of {number_of(one.n_prompts, 'prompt')}: too few to say how prompts differ"
-    better = verdict(one, sides)
-    return (
-        f"95 % interval {one.ci_low:+.3f} to {one.ci_high:+.3f}{widened(found, one)}, p {p_text(one.p_adjusted)}: "
-        + (f"{better} is better" if one.is_settled else better)
+def _legend(found: Compared) -> str:
+    letters = letters_of(found.systems).items()
+    return "; ".join(
+        f"{letter} is {shown(abridged(name, _NAME), _NAME)}" for name, letter in letters
     )
 
 
-def charts_of(found: Compared) -> Iterator[Chart]:
-    """Yield the differences with their intervals."""
+def _main(found: Compared, listed: Sequence[Difference]) -> Sequence[Difference]:
+    """Return all differences; of many the leading system's, the nearest first."""
+    return listed if len(listed) <= _MOST_DRAWN else of_leader(found, listed)[1][:_MOST_DRAWN]
+
+
+def differences_chart(found: Compared) -> Iterator[Chart]:
+    """Yield the differences of systems with their intervals."""
     letters = letters_of(found.systems)
     panels, written_out = {}, dict[str, str]()
     for name, listed in found.differences.items():
         all_known = [one for one in listed if not math.isnan(one.p)]
-        if known := _main(found, all_known, _MOST_DRAWN):
-            label = "difference, in points"
-            if len(known) < len(all_known):
-                label += f": the {len(known)} of {len(all_known)} of the leading system"
-            values, low, high = (
-                np.array([getattr(one, each) for one in known])
-                for each in ("difference", "ci_low", "ci_high")
-            )
-            names = [
-                " − ".join(letters[found.systems[system]] for system in (one.a, one.b))
-                for one in known
-            ]
-            written_out |= {
-                name: f"{one_line(found.systems[one.a])}\n−\u00a0{one_line(found.systems[one.b])}"
-                for name, one in zip(names, known, strict=True)
-            }
-            panels[name] = under_one_another(names, values, (low, high), label)
-    if panels:
-        who = "; ".join(
-            f"{letter} is {shown(abridged(name, _NAME), _NAME)}" for name, letter in letters.items()
+        known = _main(found, all_known)
+        if not known:
+            continue
+        label = "difference, in points"
+        if len(known) < len(all_known):
+            label += f": the {len(known)} of {len(all_known)} of the leading system"
+        values, low, high = (
+            np.array([getattr(one, end) for one in known])
+            for end in ("difference", "ci_low", "ci_high")
         )
-        says = f"Right of 0 the first is better. The lines are 95 % intervals over prompts. {who}."
+        names = []
+        for one in known:
+            systems = [found.systems[system] for system in (one.a, one.b)]
+            names.append(" − ".join(letters[system] for system in systems))
+            written_out[names[-1]] = "\n−\u00a0".join(map(one_line, systems))
+        panels[name] = under_one_another(names, values, (low, high), label)
+    if panels:
+        says = "Right of 0 the first is better. The lines are 95 % intervals over prompts."
         title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
-        yield Chart(title, says, panels, written_out=written_out)
+        yield Chart(title, f"{says} {_legend(found)}.", panels, written_out=written_out)
 
 
-def answer_of(found: Compared) -> list[str]:
-    """Return which system is better, and by how much, in a limited number of lines."""
-    return better_lines(found)[:MOST_LINES]
+def _by_attribute(
+    rows: pa.Table, scales: Mapping[str, Scale]
+) -> Iterator[tuple[Scale, str, dict[str, Any]]]:
+    """Yield each attribute's scale, the words behind its name, and its columns."""
+    names = [name for name in scales if pc.any(pc.equal(rows["attribute"], name)).as_py()]
+    for name in names:
+        mine = rows.filter(pc.equal(rows["attribute"], name)).drop_columns("attribute")
+        about = f" · {name}" if len(names) > 1 else ""
+        yield scales[name], about, {column: mine[column].to_numpy() for column in mine.column_names}
 
 
-def notes_on(found: Compared) -> list[str]:
-    """Return the conclusions from the differences, and their limits, in sentences."""
-    return [f"{line[0].upper()}{line[1:]}." for line in notes_of(found, letters_of(found.systems))]
+def pair_charts(
+    rows: pa.Table, scales: Mapping[str, Scale], pair_ids: Sequence[str] | None
+) -> Iterator[Chart]:
+    """Yield how far two runs are apart on each pair; on each prompt without ``pair_ids``."""
+    for scale, about, mine in _by_attribute(rows, scales):
+        if pair_ids is not None:
+            ids = [pair_ids[each] for each in mine["what"].tolist()]
+            panel = against(mine["a"], mine["b"], ("score in A", "score in B"), scale, ids)
+            says = f"{marks_of({'': panel})} On the dashed line both runs score them alike."
+            yield chart(f"Do A and B score alike?{about}", says, panel)
+            continue
+        width = float(scale.high - scale.low)
+        yield chart(
+            f"How far are A and B apart?{about}",
+            "On how many prompts A scores higher (right of 0) or lower than B, and by how much.",
+            histogram(mine["difference"], "A − B", (-width, width), "prompts", bins=_BINS),
+        )
+
+
+def pair_lines(a: RunData, rows: pa.Table, scales: Mapping[str, Scale]) -> dict[str, str]:
+    """Return how many pairs differ, and how alike two runs order them, by name."""
+    lines = {}
+    for scale, about, mine in _by_attribute(rows, scales):
+        lines[f"pairs that differ beyond noise{about}"] = (
+            f"{int(mine['differ'].sum()):,} of {len(mine['a']):,}: their 95 % intervals of A − B "
+            "leave 0 out, each for itself"
+        )
+        if not np.isnan(mine["difference"]).all():
+            coefficients = agreement(mine["a"], mine["b"], a.prompts[mine["what"]], scale)
+            rho = next(each for each in coefficients if each.coefficient == "spearman")
+            value = "–" if math.isnan(rho.value) else f"{rho.value:z.2f}"
+            over = f"bootstrap over {number_of(rho.n_prompts, 'prompt')}"
+            interval = f"95 % interval {range_of(rho.ci_low, rho.ci_high)}, {over}"
+            lines[f"Spearman ρ of A and B{about}"] = f"{value}; {rho.why or interval}"
+    return lines

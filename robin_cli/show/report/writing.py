@@ -50,10 +50,10 @@ def write_report(
     """
     if len(runs) > _MOST_RUNS:
         raise InputError(f"robin report takes one run, or two to compare; {len(runs)} were given")
-    own = output is None  # a place that nobody named: a link there is not followed
+    is_default = output is None  # a place that nobody named: a link there is not followed
     path = str(_place(runs)) if output is None else output
-    if output != "-":
-        _check(path, runs, own=own)
+    if path != "-":
+        _check(path, runs, is_default=is_default)
     from robin_cli.show.report.pages import page_of
 
     working = [is_locked(run) for run in runs]
@@ -63,10 +63,11 @@ def write_report(
     if figures is not None:
         write_figures(page.charts, figures, notify)
     text = html(page).encode()
-    if output == "-":
+    if path == "-":
         sys.stdout.buffer.write(text)
         return None
-    opened = whole_file(Path(path)) if own else output_file(path, mode=0o600)  # it holds prompts
+    # it holds prompts
+    opened = whole_file(Path(path)) if is_default else output_file(path, mode=0o600)
     with writing(path, "; name another file with -o"), opened as file:
         file.write(text)
     return Path(path)
@@ -95,15 +96,17 @@ def _place(runs: Sequence[Path]) -> Path:
     return Path(_FILE) if is_of_scores or len(runs) > 1 else runs[0] / _FILE
 
 
-def _check(path: str, runs: Sequence[Path], *, own: bool) -> None:
-    """Raise StorageError if ``path`` cannot be written, before the minutes that a report may take."""
+def _check(path: str, runs: Sequence[Path], *, is_default: bool) -> None:
+    """Raise StorageError if ``path`` cannot be written, before the minutes a report may take."""
     for run in runs:
         check_not_read("-o", path, files_read_by(run))  # no run is the first thing to say
     try:
-        check_whole_file(Path(path)) if own else check_output_file(path)
+        check_whole_file(Path(path)) if is_default else check_output_file(path)
     except OSError as error:
-        names = [name_of(run) for run in runs]
-        output = typed(f"{Path(names[0]).absolute().name}.html")
-        command = " ".join(["robin report", *map(typed, names), "-o", output])
-        there = f"name another place: {command}" if own else "name another file with -o"
-        raise StorageError(f"{path}: cannot be written ({error.strerror}); {there}") from error
+        step = "name another file with -o"
+        if is_default:
+            names = [name_of(run) for run in runs]
+            output = typed(f"{Path(names[0]).absolute().name}.html")
+            command = " ".join(["robin report", *map(typed, names), "-o", output])
+            step = f"name another place: {command}"
+        raise StorageError(f"{path}: cannot be written ({error.strerror}); {step}") from error

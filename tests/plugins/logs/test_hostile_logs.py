@@ -207,7 +207,12 @@ def test_meets_any_damage_to_a_log_with_an_input_error_or_pairs(data: st.DataObj
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.just("attachment://a"),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=4)
+    | st.just("attachment://a")
+    | st.just("{1: {2: 'a'}}"),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
@@ -222,6 +227,9 @@ JSON = st.recursive(
 KEYS = {
     "eval": ["id", "epoch", "input", "output", "target", "choices", "scores", "metadata", "error", "uuid", "attachments"],
     "lm": ["doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "acc"],
+    "promptfoo": ["id", "provider", "vars", "success", "response", "score", "namedScores", "testIdx", "promptId", "testCase"],
+    "deepeval": ["name", "input", "success", "order", "actualOutput", "expectedOutput", "metricsData", "hyperparameters"],
+    "mlflow": ["trace_id", "request", "response", "good/value", "expected_response/value"],
 }  # fmt: skip
 
 
@@ -233,6 +241,8 @@ def test_meets_any_values_in_a_sample_with_an_input_error_or_pairs(
     row = {name: data.draw(JSON) for name in KEYS[tool]}
     if tool == "eval":
         row |= HEAD
+    if tool == "promptfoo":
+        row["prompt"] = {"raw": data.draw(JSON)}
     refuses_or_reads("samples_t_2024-01-01T00.jsonl", json.dumps(row).encode() + b"\n")
 
 

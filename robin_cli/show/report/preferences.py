@@ -1,0 +1,204 @@
+"""What the report of a pairwise run shows: who is better, what the order does, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow.compute as pc
+
+from robin_cli.goals.comparisons import comparisons_of
+from robin_cli.goals.found import View
+from robin_cli.goals.preferences import Preferences
+from robin_cli.goals.rows import own_of
+from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import shown as cut
+from robin_cli.model.records import SYSTEM_COLUMNS, number_of
+from robin_cli.policies.bradley_terry import PRIOR
+from robin_cli.show.charts import Chart, chart, histogram, shares, under_one_another
+from robin_cli.show.report.page import WORDS, Bar, Rows, Test
+from robin_cli.show.report.rating_charts import human_charts
+from robin_cli.show.report.texts import texts_of_pairs
+from robin_cli.show.text import one_line
+from robin_cli.stats.pairwise import order_means
+from robin_cli.stats.ranking import Ranking
+
+MOST_SYSTEMS = 20
+"""Systems that are drawn; of more, the best."""
+_NAME = 32
+_DRAWN, _HEAD = 24, 15  # letters of a name in a chart, and of its head if it is cut
+_FEW = 6  # systems of which a matrix is as wide as any other chart
+_MANY = 3  # systems from which on the clearness of all preferences together says little
+_EVEN = 0.5
+_LARGE = 0.25  # the order's effect that makes a preference of one half one of three quarters
+_VIEWS: dict[str, Test] = {
+    "likely wrong above 5 %": ("likely_wrong", pc.greater, 0.05),
+    "certified": ("certified", pc.equal, True),
+    "A preferred": ("preference", pc.greater, _EVEN),
+    "B preferred": ("preference", pc.less, _EVEN),
+    f"order's effect above {_LARGE:g}": ("order_effect", pc.greater, _LARGE),
+    f"order's effect below -{_LARGE:g}": ("order_effect", pc.less, -_LARGE),
+    "with unparsed answers": ("n_unparsed", pc.greater, 0),
+    "without a verdict": ("n", pc.equal, 0),
+    "given up": ("given_up", pc.not_equal, ""),
+}
+
+
+def title_of(found: Preferences) -> str:
+    """Return what was compared."""
+    criteria, names = found.run.manifest.criteria, found.ranked.names
+    what = f"{len(names):,} systems"
+    if not names:
+        what = number_of(len(found.matches), "comparison")
+    elif len(names) == 2:
+        what = " against ".join(cut(name, _NAME) for name in names)
+    by = f" by {criteria[0]}" if criteria else ""
+    return f"{what}{by}, {number_of(int(np.unique(found.matches.prompt).size), 'prompt')}"
+
+
+def sure_of(found: Preferences) -> Sequence[str]:
+    """Return how sure the answer is."""
+    return found.asides
+
+
+def warnings_of(found: Preferences) -> list[str]:
+    """Return warnings about the ranking, or the reason for its absence."""
+    ranked, warnings = found.ranked, []
+    if ranked.parts:
+        warnings.append(f"There is no ranking: {ranked.why}.")
+    if circle := ranked.circle_text:
+        warnings.append(f"{circle[0].upper()}{circle[1:]}.")
+    if ranked.ranking is not None and not ranked.ranking.is_bounded:
+        warnings.append(
+            "Some systems won, or lost, every comparison with some others, so that no strength is "
+            f"large enough: strengths have {PRIOR:g} ties more in them for every two systems that "
+            "were compared, and are too close together."
+        )
+    return warnings
+
+
+def rows_of(found: Preferences, view: View) -> Rows:
+    """Return the comparisons; the page opens with the least certain ones."""
+    run, scores = found.run, found.scores
+    table, by_order = comparisons_of(found, scores, view=view), order_means(run).mean(axis=2)
+    first = {"a_first": by_order[:, 0], "b_first": by_order[:, 1]}
+    names = {name: [cut(each, _NAME) for each in scores.columns[name]] for name in SYSTEM_COLUMNS}
+    values = {name: table.data[name] for name in table.data.column_names}
+    width = np.subtract(scores.columns["ci_high"], scores.columns["ci_low"])
+    orders: dict[str, FloatArray | None] = {
+        # those not asked, most of a large tournament, have the least to show
+        "least certain": np.where(np.isfinite(width), width, np.nan),
+        "most swayed by the order": np.abs(by_order[:, 0] - by_order[:, 1]),
+    }
+    if found.best is None or table.sort is None:
+        orders["order of the data"] = None
+    else:
+        orders = {"most uncertain prompt": table.sort.key(), **orders}
+    thin = ", the thin one the guaranteed interval" * view.guaranteed
+    return Rows(
+        table.of({**values, **names, **first}),
+        Bar(
+            heading="B … A",
+            help="Preference and interval from 0, B is better, to 1, A is. Sorts by how wide the "
+            "interval is.",
+            says=f"A bar goes from B to A: the thick line is the interval{thin}, the stroke the "
+            "preference, the mean over both orders.",
+            thick="ci_low",
+            thin="guaranteed_low",
+            tick="preference",
+            ring="",
+            scales=[(0.0, 1.0)],
+            scale=[0] * len(table),
+        ),
+        orders,
+        _VIEWS,
+        lambda rows: texts_of_pairs(run, rows),
+        WORDS["prefer"],
+        own_of(run, run.space.pair[scores.arm], [*view.show, *SYSTEM_COLUMNS]),
+    )
+
+
+def charts_of(found: Preferences) -> Iterator[Chart]:
+    """Yield the ranking, the matrix of win rates, and how clear preferences are."""
+    ranked = found.ranked
+    if ranked.ranking is not None:
+        yield from _ranking_charts(ranked.names, ranked.ranking, ranked.order)
+    if len(ranked.names) < _MANY and not np.isnan(found.scores.numbers("preference")).all():
+        yield _clearness(found)
+    yield from human_charts(found)
+
+
+def _ranking_charts(
+    names: Sequence[str], ranking: Ranking, order: Sequence[int]
+) -> Iterator[Chart]:
+    drawn = list(order[:MOST_SYSTEMS])
+    labels = labels_of([names[system] for system in drawn])
+    written_out = dict(zip(labels, (one_line(names[system]) for system in drawn), strict=True))
+    rest = ""
+    if len(order) > MOST_SYSTEMS:
+        rest = f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}."
+    p = f" That both are equal: p {ranking.p[tuple(order)]:.2g}." if len(order) == 2 else ""
+    values, low, high = (
+        each[drawn] for each in (ranking.strength, ranking.ci_low, ranking.ci_high)
+    )
+    ranks = [_ranks(ranking, system) for system in drawn]
+    yield chart(
+        "How do the systems rank?",
+        "Strengths by Bradley and Terry, natural logarithms, 0 on average: a system that is 1 above "
+        "another is preferred to it in 73 %, 2 above in 88 %. The lines are 95 % intervals over "
+        "prompts, each for itself; on the right the ranks that are not ruled out, for each system "
+        f"with 95 %. From {number_of(ranking.n_comparisons, 'comparison')} on "
+        f"{number_of(ranking.n_prompts, 'prompt')}.{p}{rest}",
+        under_one_another(labels, values, (low, high), "strength", ranks),
+        size=(5.2, max(2.4, 1.0 + 0.3 * len(labels))),
+        written_out=written_out,
+    )
+    rates = ranking.rates(drawn)
+    empty = " An empty cell: no comparison of the two has a preference."
+    is_settled = (rates.ci_low > _EVEN) | (rates.ci_high < _EVEN)
+    yield chart(
+        "Who beats whom?",
+        "How often, in %, the system of the row is preferred to that of the column, each "
+        "comparison once, a tie as half; the best system is first. In bold where the 95 % interval "
+        "over prompts leaves 50 out, each for itself."
+        f"{empty * bool(np.isnan(rates.rate).sum() > len(labels))}{rest}",
+        shares(labels, rates.rate, is_settled, ("preferred …", "… to")),
+        size=(9.5 if len(labels) > _FEW else 5.2, max(2.2, min(9.0, 1.3 + 0.44 * len(labels)))),
+        written_out=written_out,
+    )
+
+
+def _clearness(found: Preferences) -> Chart:
+    """Return the preferences: of two systems for the leader, else for the preferred response."""
+    preference, order = found.scores.numbers("preference"), found.ranked.order
+    if len(order) == 2:
+        is_first = found.matches.system[:, 0] == order[0]
+        values, start = np.where(is_first, preference, 1.0 - preference), 0.0
+        leader = cut(found.ranked.names[order[0]], _NAME)
+        says = f"How many comparisons prefer {leader}, and how clearly: at 1 always, at 0 never,"
+        says += " both orders taken together."
+    else:
+        values, start = np.maximum(preference, 1.0 - preference), _EVEN
+        says = "How clearly comparisons prefer one response, both orders taken together: at 1 "
+        says += "always the same, at 0.5 neither, or each response where it comes first."
+    panel = histogram(values, "preference", (start, 1.0), "comparisons")
+    return chart("How clear are the preferences?", says, panel)
+
+
+def labels_of(names: Sequence[str]) -> list[str]:
+    """Return names cut to the width of a chart, but distinct."""
+    short = [
+        name.strip() or "(no name)"
+        if len(name) <= _DRAWN
+        else f"{name[:_HEAD]}…{name[_HEAD + 1 - _DRAWN :]}"
+        for name in map(one_line, names)
+    ]
+    return [
+        f"{label} ({at})" if short.count(label) > 1 else label for at, label in enumerate(short, 1)
+    ]
+
+
+def _ranks(ranking: Ranking, system: int) -> str:
+    """Return the ranks that are not ruled out: "1", or "2–4"."""
+    low, high = int(ranking.rank_low[system]), int(ranking.rank_high[system])
+    return f"{low}" if low == high else f"{low}–{high}"

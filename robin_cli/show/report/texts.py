@@ -1,0 +1,234 @@
+"""The texts of a report's rows and the judge's answers, compressed to keep the file small.
+
+Text is cut as far as it takes to fit; the report says how far.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from robin_cli.data.images import named
+from robin_cli.model.arms import IntArray
+from robin_cli.model.records import Pair
+from robin_cli.run.reader import RunData
+from robin_cli.run.schema import JUDGMENTS
+from robin_cli.run.segments import read_judgments
+from robin_cli.stats.run_compare import Compared
+from robin_cli.stats.side_by_side import shared_pairs
+
+_ROOM = 3_700_000  # bytes for all texts, packed: a report stays under 5 MB
+_BLOCK = 64  # pairs that are unpacked at a time
+_MOST_CHARACTERS = 2**25  # of a block before it is packed; cut texts are always less
+# The longest text in characters, and the most answers of an arm: the first of both that fit.
+_LONGEST = (None, 20_000, 8000, 4000, 2000, 1000, 700, 500, 350, 250, 180, 120, 60)
+_MOST = (None, 40, 20, 10, 6, 4, 4, 3, 3, 2, 2, 1, 0)
+_LETTERS = ("A", "B")
+_JUDGED = {
+    "rating": pa.int32(),
+    "expected_rating": pa.float64(),
+    "reason": pa.large_string(),  # two GB of text are more than a string column holds
+    "feedback": pa.large_string(),
+    "text": pa.large_string(),
+}
+
+Answers = Callable[[int, int | None, int | None], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of pairs in blocks of ``block`` pairs, each compressed JSON.
+
+    Attributes:
+        longest, most_answers: how far they are cut; None if none is.
+    """
+
+    blocks: list[str]
+    block: int
+    longest: int | None
+    most_answers: int | None
+
+    @property
+    def cut(self) -> bool:
+        """Whether any text is cut."""
+        return self.longest is not None
+
+
+def packed(value: object) -> str:
+    """Return ``value`` as JSON, compressed, in characters that need no escape in HTML."""
+    data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return base64.b64encode(gzip.compress(data, compresslevel=9, mtime=0)).decode("ascii")
+
+
+def texts_of(
+    count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM
+) -> Texts:
+    """Return the texts of ``count`` pairs and their ``answers``, cut to fit; ``pair`` reads one."""
+    blocks: list[str] = []
+    for longest, most in zip(_LONGEST, _MOST, strict=True):
+        blocks = []
+        for start in range(0, count, _BLOCK):
+            texts, characters = [], 0
+            for number in range(start, min(start + _BLOCK, count)):
+                # no pair is held while the next one is read
+                texts.append([cut(text, longest) for text in _texts(pair(number))])
+                characters += sum(map(len, texts[-1]))
+                if characters > _MOST_CHARACTERS:
+                    break
+            if characters > _MOST_CHARACTERS:
+                break
+            block = [[text, answers(k, longest, most)] for k, text in enumerate(texts, start)]
+            blocks.append(packed(block))
+            if sum(map(len, blocks)) > room and most != 0:
+                break
+        else:
+            return Texts(blocks, _BLOCK, longest, most)
+    raise AssertionError("texts without answers always fit")
+
+
+def _texts(pair: Pair) -> list[str]:
+    """Return the texts of a pair; of a comparison both responses."""
+    return [named(text) for text in (pair.prompt, pair.response, pair.other) if text is not None]
+
+
+def cut(text: str, longest: int | None) -> str:
+    """Return the beginning of a text longer than ``longest``; all of it for None."""
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
+class Judged:
+    """The answers to some pairs of a run."""
+
+    def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
+        space = self._space = run.space
+        self._kind, self._scale = run.manifest.kind, space.scales[0]
+        self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
+        is_wanted = np.zeros(len(run.pair_ids), dtype=np.bool_)
+        is_wanted[pairs] = True
+        mine = is_wanted[space.pair[run.arm]]
+        arm = run.arm[mine]
+        self._order = np.argsort(arm, kind="stable")
+        self._starts: IntArray = np.searchsorted(arm[self._order], np.arange(len(space) + 1))
+        table = pa.concat_tables([JUDGMENTS.empty_table().select(_JUDGED), *_read(run, mine)])
+        self._columns = {
+            name: pc.cast(table[name], kind).combine_chunks() for name, kind in _JUDGED.items()
+        }
+
+    def of(self, pair: int, longest: int | None, most: int | None) -> list[Any]:
+        """Return at most ``most`` answers for each attribute, different ratings first.
+
+        An answer is the attribute (and judge), the rating or None, its reason, the feedback, cut to
+        ``longest`` characters, and a label. Where answers are shown in words, like verdicts, these
+        are the reason, and the label is the question.
+        """
+        answers = []
+        for arm, name in zip(self._space.arms_of_pair(pair), self._names, strict=True):
+            rows = self._order[self._starts[arm] : self._starts[arm + 1]]
+            for row in _varied(rows, self._columns["rating"], most):
+                rating, expected, reason, feedback, text = (
+                    column[row].as_py() for column in self._columns.values()
+                )
+                said = cut(feedback or text, longest)
+                if len(self._kind.variants) == 1:
+                    rating = rating if expected is None else round(expected, 2)
+                    answers.append([name, rating, reason or "", said, ""])
+                else:
+                    verdict = reason or self._kind.in_words(rating, self._scale)
+                    asked = name[:1].upper() + name[1:].replace("-", " ", 1)
+                    answers.append(["", None, verdict, said, asked])
+        return answers
+
+
+def _read(run: RunData, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
+    """Yield the answers of the judgments ``mine``, shape (rows,); others may have come since."""
+    start = 0
+    for table in read_judgments(run.path, tuple(_JUDGED)):
+        wanted = mine[start : start + len(table)]
+        start += len(table)
+        yield table.slice(0, len(wanted)).filter(pa.array(wanted))
+
+
+def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
+    """Return at most ``most`` rows, every rating before any repeats; in order of arrival."""
+    numbers: list[int] = rows.tolist()
+    if most is None or len(numbers) <= most:
+        return numbers
+    seen: dict[int | None, int] = {}
+    ranked = []
+    for row in numbers:
+        rating = ratings[row].as_py()
+        seen[rating] = seen.get(rating, 0) + 1
+        ranked.append((seen[rating], row))
+    return sorted(row for _, row in sorted(ranked)[:most])
+
+
+def texts_of_pairs(run: RunData, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
+    """Return for each row the place of its ``pair``'s texts, and the texts."""
+    pairs, place = np.unique(pair, return_inverse=True)
+    read = run.pairs.at(pairs).__getitem__
+    return place, _answered([run], read, [[[each]] for each in pairs.tolist()])
+
+
+def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, Texts]:
+    """Return that for pairs in both runs, by their numbers in A, with the answers of both."""
+    pairs, place = np.unique(pair, return_inverse=True)
+    at_a, at_b = shared_pairs(a, b)
+    others = at_b[np.searchsorted(at_a, pairs)].tolist()
+    places = [[[mine], [other]] for mine, other in zip(pairs.tolist(), others, strict=True)]
+    return place, _answered([a, b], a.pairs.at(pairs).__getitem__, places)
+
+
+def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
+    """Return that for prompts, by number, each with the responses and answers of both runs."""
+    prompts, place = np.unique(what, return_inverse=True)
+    by_run = np.split(found.who.prompt, [len(found.runs[0].pair_ids)])
+    places = list(zip(*(_answering(prompt, prompts) for prompt in by_run), strict=True))
+
+    def pair(at: int) -> Pair:
+        responses = [
+            f"{letter}: {run.pairs[one].response}"
+            for letter, run, mine in zip(_LETTERS, found.runs, places[at], strict=True)
+            for one in mine
+        ]
+        return Pair("", found.who.prompts[prompts[at]], "\n\n".join(responses))
+
+    return place, _answered(found.runs, pair, places)
+
+
+def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
+    """Return a run's pairs for each of ``prompts``; ``prompt``: that of each of its pairs."""
+    pairs = np.argsort(prompt, kind="stable")
+    first, behind = (np.searchsorted(prompt[pairs], prompts, side) for side in ("left", "right"))
+    return [pairs[start:end].tolist() for start, end in zip(first, behind, strict=True)]
+
+
+def _answered(
+    runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]]
+) -> Texts:
+    """Return texts with the answers of ``runs``; ``places``: for each text the pairs of each run.
+
+    Of two runs each answer has its run's letter.
+    """
+    judged = [
+        Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)
+    ]
+    letters = _LETTERS if len(runs) > 1 else ("",)
+
+    def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
+        return [
+            [*answer, " · ".join(filter(None, (letter, label)))]
+            for letter, run, mine in zip(letters, judged, places[number], strict=True)
+            for one in mine
+            for *answer, label in run.of(one, longest, most)
+        ]
+
+    return texts_of(len(places), pair, answers)
