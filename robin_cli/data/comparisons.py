@@ -143,6 +143,7 @@ def _check_names(dataset: Dataset, *, is_two: bool, wants_best: bool) -> None:
     known = {name for pair in islice(dataset.pairs, 1000) for name in pair.columns}
     known -= {*PLACE_COLUMNS.values()}
     listed = list_names(sorted(known), _LISTED) if known else "no further columns"
+    listed = "; ".join([listed, *dataset.columns_left_out])  # chosen and rejected may be lists
     raise InputError(
         f"{dataset.source}: the rows hold one response each, and do not name its system (there are: "
         f"{listed}). Name the column of systems: --columns {SYSTEM_COLUMN}=NAME; or "

@@ -85,9 +85,11 @@ def text_of(stream: BinaryIO, source: str, encoding: str | None) -> tuple[Text, 
     """
     head = stream.read(16)
     stream.seek(0)
+    wide = next((name for start, name in _WIDE.items() if re.match(start, head, re.DOTALL)), "")
     if encoding and head.startswith(_BYTE_ORDER_MARKS):
         encoding = ""  # the file says it itself
-    wide = next((name for start, name in _WIDE.items() if re.match(start, head, re.DOTALL)), "")
+    elif encoding and codecs.lookup(encoding).name == "utf-16":
+        encoding = wide or "utf-16-le"  # as Windows writes it; Python wants a mark
     if not wide:
         _refuse_other_kinds(head, source)
     if not encoding and not wide and _is_utf8(stream):

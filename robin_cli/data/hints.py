@@ -112,7 +112,7 @@ def _compare_two(missing: list[Field], names: list[str]) -> str:
     if KNOWN_OF_TWO["response_a"][-1] in names:
         return "Each row holds two responses. Compare them: --pairwise."
     whole = [name.partition(".0.")[0] for name in names]  # also lists of messages
-    by_lower = {name.lower(): name for name in whole if _can_be_named(name)}
+    by_lower = {name.lower().replace(" ", "_"): name for name in whole if _can_be_named(name)}
     sides = zip(*(_USUAL[name].split() for name in RESPONSES), strict=True)
     two = next((side for side in sides if by_lower.keys() >= {*side}), None)
     if two is None:

@@ -9,6 +9,7 @@ from the path or address to rows, dicts or Pairs; or, for files, to a
 from __future__ import annotations
 
 import codecs
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -44,6 +45,9 @@ def format_of(name: str) -> tuple[Format, str] | None:
     return (found, "") if found else None
 
 
+_ZIP = b"PK\x03\x04"
+
+
 def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
     """Return the format of a stream by its first bytes, and its compression."""
     stream.seek(0)
@@ -56,6 +60,10 @@ def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
         if again := compression.suffix_of(head):
             name = compression.NAMES[again]
             raise InputError(f"{source}: is compressed twice; unpack it once, as {name}.")
+    if head.startswith(_ZIP) and zipfile.is_zipfile(stream):
+        with zipfile.ZipFile(stream) as archive:
+            if not {"xl/workbook.xml", "content.xml"}.isdisjoint(archive.namelist()):
+                return FORMATS[".xlsx"], ""
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     fits = {begin: each for each in FORMATS.values() for begin in each.begins}
     begin = max((begin for begin in fits if text.startswith(begin)), key=len)

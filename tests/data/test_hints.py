@@ -62,6 +62,10 @@ TWO: dict[str, tuple[dict[str, Any], str]] = {
         {"question": "p", "response_model": "m", "response_A": "a", "response_B": "b"},
         "--pairwise --columns prompt=question,response_a=response_A,response_b=response_B.",
     ),
+    "a spreadsheet": (
+        {"Question": "p", "Response A": "a", "Response B": "b"},
+        "--pairwise --columns 'prompt=Question,response_a=Response A,response_b=Response B'.",
+    ),
     "Summarize From Feedback": (
         {"info": {"post": "p"}, "summaries": [{"text": "a"}, {"text": "b"}], "choice": 0},
         "--pairwise.",
@@ -75,7 +79,7 @@ def test_proposes_to_compare_two_responses_and_then_reads_them(tmp_path: Path, n
     said = refused(tmp_path, [row])
     assert said.endswith(f"Each row holds two responses. Compare them: {flags}")
     named = flags.rstrip(".").partition("--columns ")[2]
-    columns = dict(each.split("=") for each in named.split(",") if each)
+    columns = dict(each.split("=") for each in named.strip("'").split(",") if each)
     (pair,) = load_comparisons(tmp_path / "pairs.jsonl", columns=columns).pairs
     assert (pair.prompt, pair.response, pair.other) == ("p", "a", "b")
 

@@ -225,6 +225,11 @@ def test_takes_the_encoding_that_is_named(tmp_path: Path) -> None:
     assert load_pairs(path, encoding="cp1252").pairs[0].prompt == "Où?"
     path = written(tmp_path, "wide.jsonl", rows.encode("utf-16"))
     assert load_pairs(path).pairs[0].prompt == "Où?"
+    for order in ("le", "be"):  # without a mark
+        path = written(tmp_path, "pairs.csv", "prompt,response\n問,é\n".encode(f"utf-16-{order}"))
+        assert load_pairs(path, encoding="UTF16").pairs[0].prompt == "問"
+    path = written(tmp_path, "pairs.csv", b"prompt,response\np,r\n")
+    assert complaint(path, encoding="utf-16").startswith("pairs.csv: no field")
     path = written(tmp_path, "pairs.csv", "prompt,response\np,\x9d\n".encode("latin-1"))
     assert complaint(path, encoding="cp1252") == (
         'pairs.csv:2: byte 0x9D in column "response" is not Windows-1252. Save the whole file as UTF-8, '

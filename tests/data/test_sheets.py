@@ -6,6 +6,7 @@ import datetime as dt
 import re
 import zipfile
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import openpyxl
@@ -101,6 +102,14 @@ def test_keeps_tabs_and_line_breaks_of_an_ods_file(tmp_path: Path) -> None:
         archive.writestr("META-INF/manifest.xml", "<manifest/>")
     (pair,) = load_pairs(tmp_path / "data.ods").pairs
     assert (pair.prompt, pair.response) == ("if x:\n\ty", "a\tb")
+
+
+def test_reads_a_workbook_that_has_no_name(tmp_path: Path) -> None:
+    data = BytesIO(workbook(tmp_path / "data.xlsx").read_bytes())
+    assert [pair.response for pair in load_pairs(data, called="standard input").pairs] == [
+        "42",
+        "0.5",
+    ]
 
 
 def test_reads_the_sheet_that_is_named(tmp_path: Path) -> None:
