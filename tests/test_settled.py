@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from robin_cli import Pair, RobinError, Settled, open_run
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.repeats import FEWEST
 from robin_cli.stats.worst_error import worst_error
 from tests.run.test_store import SETTINGS
@@ -38,7 +38,7 @@ def settled_of(ratings: list[list[int | None]], goal: str | float, **how: Any) -
     return settled
 
 
-def run_of(folder: Path, ratings: list[list[int | None]]) -> RunData:
+def run_of(folder: Path, ratings: list[list[int | None]]) -> RunReader:
     pairs = [Pair(pair_id, "p", "r") for pair_id in IDS]
     settings = {**SETTINGS, "decide": "score>=2"}
     return make_run(folder / "r", pairs, ratings, settings=settings)
