@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Three processes of tests share two cores: threads of numpy beside them only wait for each other.
 pytest test-all: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all lint types pytest docs dist golden clean
+.PHONY: demo test test-all test-beside lint types pytest docs dist golden clean
 
 demo: .venv/robin
 	@$(BIN)/robin demo
@@ -36,18 +36,18 @@ test-all: .venv/dev
 # uv takes a sixth of pip's work; pip takes over where uv finds no index (it does not read pip's configuration). Neither compiles
 # what it brings: most modules of Ray nobody imports.
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
-UV := .venv/uv/bin/uv pip install --quiet --cache-dir .venv/uv/cache --python $(BIN)/python
+UV := .venv/uv/bin/uv pip install --quiet --cache-dir .venv/uv/cache --python
 
 .venv/robin: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "robin needs Python 3.11 or later, this is %d.%d: make PYTHON=python3.11 ..." % v[:2])'
 	@echo "setting up .venv (once, about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(PIP) --target .venv/uv uv && $(UV) --editable . || $(PIP) --editable .
+	@$(PIP) --target .venv/uv uv && $(UV) $(BIN)/python --editable . || $(PIP) --editable .
 	@rm -rf .venv/uv/cache
 	@touch $@
 
 .venv/dev: .venv/robin
-	@$(UV) --group dev || { $(PIP) --upgrade "pip>=25.1" && $(PIP) --no-compile --group dev; }
+	@$(UV) $(BIN)/python --group dev || { $(PIP) --upgrade "pip>=25.1" && $(PIP) --no-compile --group dev; }
 	@rm -rf .venv/uv/cache
 	@touch $@
 
@@ -65,6 +65,17 @@ dist: .venv/dev
 	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd build && empty/bin/robin demo --run empty/demo >/dev/null
 	build/empty/bin/python -m pip check
+
+# The tools that robin works beside, in an environment of their own: the plug-in of DeepEval would start with every pytest.
+# MLflow without its server, which takes 400 MB.
+build/beside/ready: .venv/robin pyproject.toml
+	@$(PYTHON) -m venv build/beside
+	@$(UV) build/beside/bin/python inspect-ai deepeval mlflow-skinny --editable . || build/beside/bin/python -m pip install --quiet inspect-ai deepeval mlflow-skinny --editable .
+	@rm -rf .venv/uv/cache
+	@touch $@
+
+test-beside: build/beside/ready
+	build/beside/bin/python -m pytest --noconftest -o filterwarnings=ignore tests/beside
 
 golden: .venv/dev
 	@$(BIN)/python -m tests.golden $(SCENES)

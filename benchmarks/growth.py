@@ -48,7 +48,7 @@ from robin_cli.run.manifest import read_manifest
 from robin_cli.run.pair_files import PAIRS_AT_A_TIME
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.segments import write_segment
-from robin_cli.run.store import SEGMENT_ROWS, RunStore
+from robin_cli.run.writer import SEGMENT_ROWS, RunWriter
 from robin_cli.session.planner import Planner
 
 BUDGET = 400_000_000
@@ -221,12 +221,12 @@ def _in_a_process(run: Path) -> tuple[float, float, float]:
 
 def store(run: Path) -> None:
     """Print the CPU that a fold of all judgments takes, and sealing a segment with a snapshot, and GB more for that."""
-    with RunStore.open(run) as opened:
+    with RunWriter.open(run) as opened:
         judgment = _judgment(opened.space.pair_ids[0], "Rating: 3")
         started = time.process_time()
         opened.fold()
         folded_at = time.process_time()
-    with RunStore.open(run) as opened:
+    with RunWriter.open(run) as opened:
         opened.fold()  # as a session does; it knows what is there from here on
         opened.write([judgment] * (SEGMENT_ROWS - 1))
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
@@ -313,7 +313,7 @@ def disk() -> None:
                 "quiet": True,
             }
             robin_cli.judge(few, judge=_rating, run=run, scheduler="uniform", **options)
-            with RunStore.open(run) as opened:
+            with RunWriter.open(run) as opened:
                 header = (run / JOURNAL).stat().st_size
                 opened.write(list(_answers([pair.pair_id for pair in few], length, words, rng)))
                 journal = (run / JOURNAL).stat().st_size - header

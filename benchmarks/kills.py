@@ -110,7 +110,7 @@ def judge_until_killed(arguments: list[str], returned: Path) -> None:
 def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, int]:
     """How many replies one run had got as it was killed, and how many of them it lost: that in hand, and others."""
     from robin_cli.run.segments import read_judgments
-    from robin_cli.run.store import RunStore
+    from robin_cli.run.writer import RunWriter
 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -156,7 +156,7 @@ def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, in
     time.sleep(random.uniform(0, 0.02))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    RunStore.open(folder / "run").close()
+    RunWriter.open(folder / "run").close()
     kept: Counter[str] = Counter()
     for table in read_judgments(folder / "run", columns=["request_id"]):
         kept.update(table["request_id"].to_pylist())

@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["robin_cli"]):
     from robin_cli.model.records import Pair, Scale
     from robin_cli.run.manifest import Manifest
     from robin_cli.run.reader import read_run
-    from robin_cli.run.store import RunStore
+    from robin_cli.run.writer import RunWriter
     from robin_cli.stats.scores import score
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,7 +89,7 @@ def make_run() -> None:
         prompt={"sha256": ""},
     )
     pairs = [Pair(f"p{k}", "a prompt", "a response", {}) for k in range(2)]
-    RunStore.create(FOLDER / "run", manifest, pairs).close()
+    RunWriter.create(FOLDER / "run", manifest, pairs).close()
 
 
 def main() -> None:

@@ -351,8 +351,14 @@ def test_the_workflow_of_a_build_runs(desk: tuple[Path, dict[str, str]]) -> None
     assert all((folder / name).is_file() for name in kept)
 
 
+# docs/beside.md runs beside the tools that it is about: make test-beside.
 @pytest.mark.parametrize(
-    "name", [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page, "python")]
+    "name",
+    [
+        name
+        for name, page in zip(NAMES, PAGES, strict=True)
+        if page.name != "beside.md" and blocks(page, "python")
+    ],
 )
 def test_every_python_block_runs(
     name: str,

@@ -19,7 +19,7 @@ import pytest
 from robin_cli.data.outputs import output_file
 from robin_cli.model.errors import InputError, RobinError
 from robin_cli.run.reader import read_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.show.files import export
 from robin_cli.show.outputs import check_output
 from robin_cli.show.report.writing import write_report
@@ -37,7 +37,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         budget=9,
         settings={"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **manifest().settings},
     )
-    with RunStore.create(folder / "r", made, PAIRS) as store:
+    with RunWriter.create(folder / "r", made, PAIRS) as store:
         store.append([judgment(number) for number in range(9)])
     return folder
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from robin_cli import Pair, RobinError, Settled, open_run
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.repeats import FEWEST
 from robin_cli.stats.worst_error import worst_error
 from tests.run.test_store import SETTINGS
@@ -38,7 +38,7 @@ def settled_of(ratings: list[list[int | None]], goal: str | float, **how: Any) -
     return settled
 
 
-def run_of(folder: Path, ratings: list[list[int | None]]) -> RunData:
+def run_of(folder: Path, ratings: list[list[int | None]]) -> RunReader:
     pairs = [Pair(pair_id, "p", "r") for pair_id in IDS]
     settings = {**SETTINGS, "decide": "score>=2"}
     return make_run(folder / "r", pairs, ratings, settings=settings)
@@ -50,9 +50,9 @@ def test_settles_and_decides_as_a_run_of_the_same_ratings(tmp_path: Path, wrong:
     scores = open_run(run_of(tmp_path, ratings).path).scores()
     settled = settled_of(ratings, "score>=2", wrong=wrong)
 
-    assert [settled.decision(each) for each in IDS] == list(scores["decision"])
+    assert [settled.decision(pair_id) for pair_id in IDS] == list(scores["decision"])
     is_settled = (scores["n"] >= 2) & (scores["likely_wrong"] <= wrong)
-    assert [settled.is_settled(each) for each in IDS] == list(is_settled)
+    assert [settled.is_settled(pair_id) for pair_id in IDS] == list(is_settled)
     assert 0 < is_settled.sum() < len(IDS)
     kept = int((scores["decision"] == "keep").sum())
     assert settled.summary() == {
@@ -70,7 +70,7 @@ def test_settles_scores_by_the_expected_error_of_a_run_of_each(tmp_path: Path) -
     settled = settled_of(ratings, goal)
 
     expected = (errors <= goal) & (sums.n >= 2)
-    assert [settled.is_settled(each) for each in IDS] == expected.tolist()
+    assert [settled.is_settled(pair_id) for pair_id in IDS] == expected.tolist()
     assert 0 < expected.sum() < len(IDS)
     worst = worst_error(run.space, sums, every >= 0)
     counts = {"ids": 40, "ratings": 120, "settled": expected.sum()}
@@ -102,7 +102,7 @@ def test_takes_ids_of_any_kind_and_ratings_between_levels() -> None:
     for pair_id in (1, "1", ("a", 1)):
         for rating in (0.75, 0.25, 0.5, 0.5):  # their sum is a whole number
             settled.add(pair_id, rating if pair_id == 1 else 0.95)
-    assert [settled.is_settled(each) for each in (1, "1", ("a", 1))] == [False, True, True]
+    assert [settled.is_settled(pair_id) for pair_id in (1, "1", ("a", 1))] == [False, True, True]
     assert settled.summary()["keep"] == 3
 
 

@@ -43,7 +43,7 @@ def small_run(
 ) -> Path:
     """A run directory made by hand: 40 pairs of a prompt each, human ratings for all but two, or as ``human`` says."""
     from robin_cli.model.records import Judgment, Pair
-    from robin_cli.run.store import RunStore
+    from robin_cli.run.writer import RunWriter
     from tests.run.test_store import SETTINGS, judgment, manifest
 
     rng = np.random.default_rng(1)
@@ -57,7 +57,7 @@ def small_run(
     settings = {**SETTINGS, "base_url": "http://x/v1", "temperature": 1.0}
     data = {"source": "x", "sha256": "0", "pairs": 40, "skipped": 0}
     run = manifest(settings=settings, data=data, budget=320)
-    with RunStore.create(folder / "r", run, pairs) as store:
+    with RunWriter.create(folder / "r", run, pairs) as store:
         made = []
         for draw in range(8):
             for k, pair in enumerate(pairs):

@@ -16,8 +16,8 @@ import pytest
 import robin_cli
 from robin_cli.data.given_labels import opaque_id
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, read_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.reader import RunReader, read_run
+from robin_cli.run.writer import RunWriter
 from tests.conftest import refuses, robin
 from tests.run.test_store import SETTINGS, judgment, manifest
 
@@ -42,7 +42,7 @@ def made(
     human: Mapping[str, float] | None = None,
     rated: int = 2 * PROMPTS,
     attributes: tuple[str, ...] = ("helpfulness",),
-) -> RunData:
+) -> RunReader:
     """A run r of two systems that answered each of 60 prompts, three ratings a pair."""
     rng = np.random.default_rng(2)
     pairs, rows = [], []
@@ -69,7 +69,7 @@ def made(
         data={"source": "x", "sha256": "0", "pairs": len(pairs)},
         budget=10**4,
     )
-    with RunStore.create(folder / "r", made, pairs) as store:
+    with RunWriter.create(folder / "r", made, pairs) as store:
         store.append(rows)
     return read_run(folder / "r")
 
@@ -216,7 +216,7 @@ def test_draws_the_same_prompts_of_systems_in_two_runs(work: Path, tmp_path: Pat
         own = manifest(
             settings=SETTINGS, data={"source": "x", "sha256": "0", "pairs": PROMPTS}, budget=10**4
         )
-        with RunStore.create(tmp_path / system, own, pairs) as store:
+        with RunWriter.create(tmp_path / system, own, pairs) as store:
             store.append([replace(judgment(0), pair_id=pair.pair_id, rating=3) for pair in pairs])
         drawn.append(robin_cli.open_run(tmp_path / system).labels_wanted(25))
     assert drawn[0].prompt.tolist() == drawn[1].prompt.tolist()

@@ -13,7 +13,7 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import InputError
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoint_of
 from robin_cli.session.desk import judged_calls
@@ -33,7 +33,7 @@ def check(resolved: Resolved) -> None:
         )
 
 
-def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None]) -> Carrying:
+def carrying(resolved: Resolved, store: RunWriter, notify: Callable[[str], None]) -> Carrying:
     """Return the way in which the judges of a session are asked in rounds; with no rounds, open batches are finished."""
     check(resolved)
     asked, services, prices = {}, {}, []

@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from robin_cli.show.gate import Gated
 
+pytest_plugins = ["robin_pytest.settled"]
+
 
 @pytest.fixture
 def robin_gate() -> Callable[..., Gated]:

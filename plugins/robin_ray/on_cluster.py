@@ -8,7 +8,7 @@ from functools import partial
 import orjson
 
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.inputs import recorded_prompts
@@ -26,7 +26,7 @@ def check(resolved: Resolved) -> None:
     on_ray.check(resolved.ray or "", resolved.secrets)
 
 
-def carrying(resolved: Resolved, store: RunStore, notify: Callable[[str], None]) -> Carrying:
+def carrying(resolved: Resolved, store: RunWriter, notify: Callable[[str], None]) -> Carrying:
     """Return each judge of a session for use by workers on the run of ``store``."""
     targets = Targets()
     judges, prices = endpoints_of(resolved, store.manifest, notify, reach=targets.add)
@@ -65,6 +65,6 @@ def _place(space: ArmSpace, arm: int) -> tuple[int, int]:
     return space.pair.item(arm), space.within_pair(arm)
 
 
-def _texts(store: RunStore, pair: int) -> Texts:
+def _texts(store: RunWriter, pair: int) -> Texts:
     of_pair = store.pairs[pair]
     return of_pair.pair_id, of_pair.prompt, of_pair.response, of_pair.reference, of_pair.other

@@ -16,7 +16,7 @@ from robin_cli.judges.functions import Function, naming
 from robin_cli.model.errors import InputError, did_you_mean, typed
 from robin_cli.run.manifest import FILE, read_manifest
 from robin_cli.run.reader import count_answers, read_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import Stop
 from robin_cli.session.working import check_rated, work
@@ -115,7 +115,7 @@ def check_same(function: Function | None, judge: str, run: Path, messages: Messa
 
 
 def spend(
-    store: RunStore,
+    store: RunWriter,
     resolved: Resolved,
     messages: Messages,
     function: Function | None,

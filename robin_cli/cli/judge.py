@@ -10,7 +10,7 @@ import typer
 from robin_cli.cli import options as opt
 
 if TYPE_CHECKING:
-    from robin_cli.run.store import RunStore
+    from robin_cli.run.writer import RunWriter
     from robin_cli.settings.resolve import Resolved
     from robin_cli.settings.setting import Setting
     from robin_cli.settings.table import Settings
@@ -87,7 +87,7 @@ def resume(ctx: typer.Context, run: opt.RunToResume = None) -> None:
 def _work(
     settings: Settings,
     resolved: Resolved,
-    open_store: Callable[[Messages], RunStore],
+    open_store: Callable[[Messages], RunWriter],
     also: Callable[[], list[str]] = list,
     most: int | None = None,
 ) -> None:

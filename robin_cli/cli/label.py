@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from robin_cli.run.reader import RunData
+    from robin_cli.run.reader import RunReader
 
 app = typer.Typer()
 
@@ -62,7 +62,7 @@ def label(
         messages.note(line)
 
 
-def _serve(run: RunData, labeller: str, n: int, port: int, *, open_browser: bool) -> None:
+def _serve(run: RunReader, labeller: str, n: int, port: int, *, open_browser: bool) -> None:
     """Serve the page until the user is done or presses Ctrl-C."""
     import asyncio
     import webbrowser

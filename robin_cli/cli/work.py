@@ -24,7 +24,7 @@ from robin_cli.model.errors import (
 )
 from robin_cli.model.records import number_of
 from robin_cli.run.reader import count_answers
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.session import Outcome, Session
 from robin_cli.session.stop import GRACE_S, Left, Stop
 from robin_cli.session.working import check_rated, work
@@ -36,7 +36,9 @@ from robin_cli.show.progress import conclusion, nothing_sent, shown
 INTERRUPTED = 130
 
 
-def spend(store: RunStore, settings: Settings, resolved: Resolved, messages: Messages) -> list[str]:
+def spend(
+    store: RunWriter, settings: Settings, resolved: Resolved, messages: Messages
+) -> list[str]:
     """Work on the open run until its budget is spent; return the cost, in lines.
 
     Raises:
@@ -169,7 +171,7 @@ def _stopping_signals() -> list[int]:
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def again(store: RunStore, settings: Settings) -> str:
+def again(store: RunWriter, settings: Settings) -> str:
     """Return the command that continues a run."""
     on_cluster = f" {option('--ray', settings.ray)}" if settings.ray else ""  # which no run keeps
     return f"robin resume {typed(store.path)}{on_cluster}" + (
@@ -186,7 +188,7 @@ def _not_waited_for(calls: int) -> str:
 
 
 def _concluded(
-    store: RunStore, outcome: Outcome, settings: Settings, messages: Messages
+    store: RunWriter, outcome: Outcome, settings: Settings, messages: Messages
 ) -> list[str]:
     lines = conclusion(outcome)
     if not outcome.interrupted and outcome.stats.ratings:

@@ -240,7 +240,7 @@ class Gathering:
     def _leave_out(self, error: str, reason: str, rows: Iterator[_Numbered]) -> None:
         """Count a bad row if these are skipped, else raise InputError. ``rows`` are those after it."""
         if not self._skip_bad_rows:
-            # Whether most rows are as bad, so that to skip them would leave little, the next ones tell.
+            # Look at the next rows: if most of them are bad, to skip them would leave little.
             total, bad = 1 + len(self._numbers) - self._starts[-1], 1
             with suppress(InputError):
                 for number, row in islice(rows, AT_A_TIME):

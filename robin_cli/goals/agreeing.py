@@ -14,7 +14,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import number_of
-from robin_cli.run.reader import RunData, StoredRun
+from robin_cli.run.reader import RunReader, StoredRun
 from robin_cli.show.columns import DISAGREEMENTS, JUDGE_QUALITY
 from robin_cli.show.tables import Table
 from robin_cli.stats.agreed import CONFIDENCE, FEWEST, Agreed, agreed
@@ -223,7 +223,7 @@ def _with_winner(each: _Judged) -> _Judged:
     return each._replace(pair=each.pair[has_one], score=each.score[has_one])
 
 
-def _criterion(run: RunData, attribute: str, threshold: float | None) -> Criterion:
+def _criterion(run: RunReader, attribute: str, threshold: float | None) -> Criterion:
     """Return the judge's criterion. InputError if there is none."""
     if run.manifest.is_pairwise:
         return _WINNER
@@ -237,7 +237,7 @@ def _criterion(run: RunData, attribute: str, threshold: float | None) -> Criteri
     return own
 
 
-def _check_sides(run: RunData, attribute: str, holds: FloatArray, criterion: Criterion) -> None:
+def _check_sides(run: RunReader, attribute: str, holds: FloatArray, criterion: Criterion) -> None:
     known = holds[~np.isnan(holds)]
     if len(known) < FEWEST:
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from robin_cli.model.arms import IntArray
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.fitting import told_apart
 from robin_cli.show.text import one_line
 from robin_cli.show.words import MOST_LINES
@@ -23,7 +23,7 @@ def at_most(lines: Sequence[str], more: str) -> list[str]:
     return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1:,} more: {more}"]
 
 
-def winners_text(run: RunData, places: IntArray, names: Sequence[str], column: str) -> str:
+def winners_text(run: RunReader, places: IntArray, names: Sequence[str], column: str) -> str:
     """Return the first winners as "prompt → winner".
 
     Args:

@@ -21,7 +21,7 @@ from robin_cli.policies.systems import Systems
 from robin_cli.policies.task import Task
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.manifest import Manifest
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.words import WORST_ERROR
 from robin_cli.stats.court import Court, Snapshot
 
@@ -157,12 +157,12 @@ class Goal(ABC):
             target: the error that the session stops at; None for none.
         """
 
-    def found(self, run: RunData, given: GivenLabels | None = None) -> Found:
+    def found(self, run: RunReader, given: GivenLabels | None = None) -> Found:
         """Return the results of ``run``; ``given``: people's labels, in place of the human ratings of its data."""
         return self.says(run, self, given)
 
     @abstractmethod
-    def has_none(self, run: RunData, what: str) -> str:
+    def has_none(self, run: RunReader, what: str) -> str:
         """Return the error that ``run`` has no data for ``what``, and the alternatives."""
 
     @property

@@ -18,19 +18,19 @@ from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.rivals import Rivals
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.pairwise_decisions import Best, DuelEvidence, best_responses
 
 
-def best_facts(run: RunData, best: Best) -> dict[str, Any]:
+def best_facts(run: RunReader, best: Best) -> dict[str, Any]:
     """Return the best responses of a run as JSON."""
     of_run, led = run.manifest, int((best.leader >= 0).sum())
     sure = best.likely_wrong, of_run.target_wrong, best.certified, of_run.error_rate
     return {"of": len(best.prompt), "leading": led, **certainty_facts(*sure)}
 
 
-def best_lines(run: RunData, best: Best) -> dict[str, str]:
+def best_lines(run: RunReader, best: Best) -> dict[str, str]:
     """Return how many bests are found, likely wrong and certified, in words by name."""
     of, lines = number_of(len(best.prompt), "prompt"), {}
     lines["decided"] = f"{found_text(best)}; {wrong_text(best.likely_wrong)}"

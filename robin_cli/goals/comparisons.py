@@ -18,7 +18,7 @@ from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import Coordinates
 from robin_cli.policies.matches import Matches
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.columns import COMPARISONS, RANKING
 from robin_cli.show.tables import Sort, Table
 from robin_cli.stats.pairwise import Ranked, pairwise_scores
@@ -96,7 +96,7 @@ def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict
     return {name: each[comparison] for name, each in values.items()}
 
 
-def _named_in_part(run: RunData, matches: Matches, scores: Scores) -> dict[str, Any]:
+def _named_in_part(run: RunReader, matches: Matches, scores: Scores) -> dict[str, Any]:
     """Return the systems of the responses if the data names only some, so that the run has no names of systems."""
     if matches.names:
         return {}
@@ -167,7 +167,7 @@ def ranking_of(found: Ranked) -> Table:
     )
 
 
-def _check_ranked(found: Ranked, run: RunData) -> None:
+def _check_ranked(found: Ranked, run: RunReader) -> None:
     """Raise InputError if ``run`` has no ranking, with the reason and the next step."""
     if found.ranking is not None:
         return

@@ -14,7 +14,7 @@ from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import abridged, shown, typed
 from robin_cli.model.records import first_text, number_of
 from robin_cli.policies.systems import FEWEST_PROMPTS
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.show.columns import DIFFERENCES
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line, two_digits
@@ -245,7 +245,7 @@ def next_step(found: Compared) -> str:
     )
 
 
-def _budget(run: RunData, times: float) -> str:
+def _budget(run: RunReader, times: float) -> str:
     """Return the option for ``times`` as many calls of ``run``."""
     if run.manifest.budget_usd is not None:
         return f"--max-cost {times * run.manifest.budget_usd:.3g}"

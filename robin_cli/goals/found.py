@@ -20,7 +20,7 @@ from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX
 from robin_cli.run.manifest import Manifest
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.tables import Table
 from robin_cli.stats.agreed import Agreed
 from robin_cli.stats.run_agreement import all_scores
@@ -104,7 +104,7 @@ class Found(ABC):
 
     tables: ClassVar[Mapping[str, Builder]]
 
-    def __init__(self, run: RunData, goal: Goal, given: GivenLabels | None = None) -> None:
+    def __init__(self, run: RunReader, goal: Goal, given: GivenLabels | None = None) -> None:
         self.run = run
         self.goal = goal
         self._given = given

@@ -20,9 +20,9 @@ from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.run import schema
 from robin_cli.run.inquiry import Inquiry
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.segments import read_judgments
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.settings.table import TABLE, Settings
 from robin_cli.show.columns import JUDGMENTS, RESULTS
 from robin_cli.show.tables import Table, read_by
@@ -50,7 +50,7 @@ def goal_of(source: Inquiry) -> Goal:
     return asked[0] if asked else usual
 
 
-def goal_of_run(run: RunData | RunStore) -> Goal:
+def goal_of_run(run: RunReader | RunWriter) -> Goal:
     """Return the goal of a run that was read, or is open. StorageError if its data cannot be read."""
     return goal_of(run)
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from robin_cli.data.given_labels import GivenLabels
 from robin_cli.model.errors import typed
 from robin_cli.model.records import number_of
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.text import one_line
 from robin_cli.show.words import finite
 from robin_cli.stats.agreement import CORRELATIONS, Agreement
@@ -62,7 +62,7 @@ class People:
 
     @classmethod
     def of(
-        cls, run: RunData, means: Means, tables: Sequence[Scores], given: GivenLabels | None
+        cls, run: RunReader, means: Means, tables: Sequence[Scores], given: GivenLabels | None
     ) -> Self:
         """Return it for a run with these means and scores, those of all judges together first.
 
@@ -94,7 +94,7 @@ class People:
             },
         }
 
-    def human_lines(self, run: RunData) -> dict[str, str]:
+    def human_lines(self, run: RunReader) -> dict[str, str]:
         """Return the agreement of the scores with people in words; empty without any labels."""
         lines = {}
         for name, found in self.agreement.items():
@@ -124,7 +124,7 @@ class People:
         }
 
 
-def means_of(run: RunData, scores: Scores, given: GivenLabels | None) -> Means:
+def means_of(run: RunReader, scores: Scores, given: GivenLabels | None) -> Means:
     """Return the mean of each attribute; ``given``: people's labels, in place of the human ratings of the data."""
     return summaries(run, scores, labels_of(run, given))
 

@@ -18,7 +18,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.court import Snapshot
 from robin_cli.stats.ranking import effects_of
 
@@ -56,7 +56,7 @@ class Preferring(Goal):
 
     says: ClassVar[type[Found]] = Preferences
 
-    def has_none(self, run: RunData, what: str) -> str:
+    def has_none(self, run: RunReader, what: str) -> str:
         return no_ratings(run.path, what)
 
     @property

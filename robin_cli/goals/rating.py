@@ -20,7 +20,7 @@ from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import first_text, number_of, things_rated
 from robin_cli.policies.registry import traits_of
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.words import (
     AT_TARGET,
     EQUALLY_NOISY,
@@ -286,7 +286,7 @@ class Rating(Goal):
         del counts, own
         return ErrorWatch(self.space, target)
 
-    def has_none(self, run: RunData, what: str) -> str:
+    def has_none(self, run: RunReader, what: str) -> str:
         """Return the error that there is no table of comparisons, and the next step."""
         return (
             f"{run.name}: has ratings, not comparisons, so there is no {what}; use robin compare, or make a run with robin "

@@ -15,7 +15,7 @@ from robin_cli.goals.checks import TEXTS_SHOWN
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import PLACE_COLUMNS, Pair
 from robin_cli.run.pair_files import read_pair_batches
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.run.segments import gathered
 from robin_cli.show.fitting import shortened
 from robin_cli.show.tables import Beside, read_by
@@ -52,7 +52,7 @@ def shown_intervals(
     return {name: columns[name] for name in columns if not name.startswith("guaranteed_")}, note
 
 
-def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = ()) -> Beside:
+def beside(run: RunReader, pair: NDArray[np.integer[Any]], show: Sequence[str] = ()) -> Beside:
     """Return a reader of the texts that people see beside rows.
 
     Args:
@@ -81,7 +81,7 @@ def beside(run: RunData, pair: NDArray[np.integer[Any]], show: Sequence[str] = (
     return read
 
 
-def own_of(run: RunData, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> Beside:
+def own_of(run: RunReader, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> Beside:
     """Return a reader of the further columns of the data of each row, without ``but``, cut; only the first of many."""
     names = [name for name in run.column_names if name not in but][:_MOST_COLUMNS]
 
@@ -95,7 +95,7 @@ def own_of(run: RunData, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> 
     return read
 
 
-def _text(pair: Pair, name: str, run: RunData, at: int) -> str:
+def _text(pair: Pair, name: str, run: RunReader, at: int) -> str:
     if name == "response":
         return _cut(pair.response, _LENGTH)
     is_told = run.manifest.is_pairwise and bool(run.matches.names)  # by the names of both systems
@@ -108,7 +108,7 @@ def _cut(text: str, length: int) -> str:
 
 def with_data(
     table: pa.Table,
-    run: RunData,
+    run: RunReader,
     pairs: NDArray[np.integer[Any]] | None,
     *,
     with_text: bool,
@@ -145,7 +145,7 @@ def with_data(
 
 def _with_texts(
     table: pa.Table,
-    run: RunData,
+    run: RunReader,
     pairs: NDArray[np.integer[Any]],
     texts: Mapping[str, str],
     schema: pa.Schema,

@@ -16,7 +16,7 @@ from robin_cli.stats.repeats import Repeats
 if TYPE_CHECKING:
     from robin_cli.goals.base import Goal
     from robin_cli.run.manifest import Manifest
-    from robin_cli.run.reader import RunData
+    from robin_cli.run.reader import RunReader
 
 _CONFIDENCE = 0.95
 
@@ -31,7 +31,7 @@ class Asked:
     money: Spending
 
     @classmethod
-    def of(cls, run: RunData, judge: str) -> Self:
+    def of(cls, run: RunReader, judge: str) -> Self:
         """Return it for a judge of ``run``."""
         place, arms = run.space.judges.index(judge), run.fold.arms
         mine = run.space.judge == place
@@ -70,7 +70,7 @@ def repeats_of(manifest: Manifest, goal: Goal) -> Repeats | None:
     return Repeats(goal.space, manifest.expected, asks_all=asks_all, ends=goal.ends)
 
 
-def repeating_of(run: RunData, goal: Goal) -> Repeating | None:
+def repeating_of(run: RunReader, goal: Goal) -> Repeating | None:
     """Return the judges that repeat themselves; None for files of scores, which no judge is asked for."""
     repeats = None if run.manifest.file_of_scores else repeats_of(run.manifest, goal)
     return None if repeats is None else Repeating(run, goal.noun, repeats)
@@ -84,7 +84,7 @@ class Repeating:
         has_ended: whether the run may end because of it.
     """
 
-    def __init__(self, run: RunData, noun: str, repeats: Repeats) -> None:
+    def __init__(self, run: RunReader, noun: str, repeats: Repeats) -> None:
         self._run, self._noun, self._arms = run, noun, run.fold.arms
         found = repeats.repeated(self._arms)
         self.places: list[list[int]] = np.argwhere(found.is_certain).tolist()

@@ -15,7 +15,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import PROMPT_ID
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.columns import DECISIONS, SCORES
 from robin_cli.show.tables import Column, Sort, Table
 from robin_cli.stats.decided import Decided
@@ -23,7 +23,7 @@ from robin_cli.stats.scores import DECISION_COLUMNS, Scores, interval_widths, sc
 
 
 def score_table(
-    scores: Scores, run: RunData, view: View, agreed: NDArray[np.bool_] | None = None
+    scores: Scores, run: RunReader, view: View, agreed: NDArray[np.bool_] | None = None
 ) -> Table:
     """Return the scores, of all judges together or of each; files have the data's columns behind those of the contract.
 
@@ -65,7 +65,7 @@ def score_table(
     )
 
 
-def _with_prompts(table: pa.Table, run: RunData, pairs: NDArray[Any] | None) -> pa.Table:
+def _with_prompts(table: pa.Table, run: RunReader, pairs: NDArray[Any] | None) -> pa.Table:
     """Return ``table`` with the name of each pair's prompt, if several share one; the file has their intervals then."""
     if not (run.pairs.is_shared.any() or PROMPT_ID in run.column_names):
         return table
@@ -120,7 +120,7 @@ def decision_table(found: Found, view: View) -> Table:
     return table.having(lambda: with_data(table.arrow(), run, pairs, with_text=view.with_text))
 
 
-def _sort(scores: Scores, run: RunData) -> Sort:
+def _sort(scores: Scores, run: RunReader) -> Sort:
     """Return the order of scores; with attributes on several scales, shares of the scales are compared."""
     if scores.decided is None:
         return Sort("widest interval first", lambda: interval_widths(scores, run.space))

@@ -16,7 +16,7 @@ from robin_cli.data.pair_table import REFERENCE
 from robin_cli.model.errors import InputError, option, shown, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMN, first_text, number_of
 from robin_cli.run.labels import kept_labels
-from robin_cli.run.reader import RunData, StoredRun
+from robin_cli.run.reader import RunReader, StoredRun
 from robin_cli.show.columns import INTERVALS, LABELS_WANTED, SUMMARY
 from robin_cli.show.tables import Column, Table
 from robin_cli.show.text import one_line
@@ -147,7 +147,7 @@ def _check_column(by: str | None) -> None:
         )
 
 
-def _check_threshold(threshold: float, run: RunData) -> None:
+def _check_threshold(threshold: float, run: RunReader) -> None:
     for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
         if not scale.low <= threshold <= scale.high:  # nor nan
             raise InputError(
@@ -155,7 +155,7 @@ def _check_threshold(threshold: float, run: RunData) -> None:
             )
 
 
-def _groups(run: RunData, by: str, notify: Notify) -> Sequence[str | None]:
+def _groups(run: RunReader, by: str, notify: Notify) -> Sequence[str | None]:
     groups: list[str | None] = run.column(by)
     if without := groups.count(None):
         notify(f"{number_of(without, 'pair')} without a value of {one_line(by)} left out")
@@ -184,7 +184,7 @@ def _row(each: Summary, by: str | None) -> dict[str | None, Any]:
 
 def _say(
     found: Sequence[Summary],
-    run: RunData,
+    run: RunReader,
     scores: Scores,
     given: GivenLabels | None,
     notify: Notify,
@@ -232,7 +232,7 @@ def _some(names: Sequence[str]) -> str:
     )
 
 
-def labelled_texts(run: RunData, pair: NDArray[np.int64]) -> dict[str, pa.ChunkedArray]:
+def labelled_texts(run: RunReader, pair: NDArray[np.int64]) -> dict[str, pa.ChunkedArray]:
     """Return the texts that labellers see: ``pair_id`` and the texts of some pairs, by column, in this order."""
     table = run.pairs.table.take(pa.array(pair))
     of_two = {"response_a": "response", "response_b": OTHER_COLUMN}

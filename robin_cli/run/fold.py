@@ -28,7 +28,7 @@ SPENT = (
     *("cached_tokens", "prompt_tokens_told", "reasoning_tokens"),
 )
 """The counters of each judge's spending. ``priced`` counts judgments with a known cost, ``unpriced`` answers without.
-``prompts`` counts answered prompts: the tokens of one are counted with its first rating. ``prompt_tokens_told``
+``prompts`` counts answered prompts: a prompt's tokens stand on its first rating alone. ``prompt_tokens_told``
 are the prompt tokens of answers that report how many were cached."""
 
 RATED = ("rating", "expected_rating")
@@ -80,7 +80,7 @@ class Fold:
         judgments: the number of judgments added.
         arms: the arms after them.
         writable: the same arms, writable for the scheduler that goes on from here.
-        reasons: for each arm that was given up the reason of its last judgment, which never has a rating.
+        reasons: for each arm that was given up the reason of its last judgment; that one has no rating.
         fitted: n, total and total_sq of the arms when a pooled policy was last fitted; None before that.
         fitted_at: the number of ratings at that time.
         spent: each judge's spending by the names of SPENT, shape (judges,) each.

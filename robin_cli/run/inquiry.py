@@ -1,4 +1,4 @@
-"""The inquiry of a run beside scores: decisions, a comparison of systems, or preferences."""
+"""What a run asks besides scores: decisions, a comparison of systems, or preferences."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from robin_cli.data.pools import Pool, panel_pool
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.run.manifest import read_manifest
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 
 
 def is_run(name: str | Path) -> bool:
@@ -75,7 +75,7 @@ def load_pools(
     return named
 
 
-def ratings_by_arm(run: RunData) -> Sequence[IntArray]:
+def ratings_by_arm(run: RunReader) -> Sequence[IntArray]:
     """Return the ratings of each arm in the order they came, without those that are missing."""
     is_rated = run.judgments["rating"].is_valid().to_numpy()
     arm, rating = run.arm[is_rated], run.judgments["rating"].drop_null().to_numpy()

@@ -59,7 +59,7 @@ class StoredRun(Inquiry):
         return space_of(self.manifest, self.pairs.ids)
 
 
-class RunData(StoredRun):
+class RunReader(StoredRun):
     """A run as it is on disk, read-only, also while another process works on it.
 
     Attributes:
@@ -115,7 +115,7 @@ def space_of(manifest: Manifest, pair_ids: Sequence[str]) -> ArmSpace:
     return ArmSpace(pair_ids, manifest.attributes, manifest.judges, manifest.scales, variants)
 
 
-def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
+def read_run(path: Path, columns: Collection[str] = ()) -> RunReader:
     """Read the run at ``path``, also while a process is at work on it. Judgments are folded as they are read.
 
     Args:
@@ -138,7 +138,7 @@ def read_run(path: Path, columns: Collection[str] = ()) -> RunData:
         parts.append(judgments.select(kept))
     fold.fitted = None  # only needed to go on with the run
     give_back()
-    return RunData(path, manifest, human, np.concatenate(arms), pa.concat_tables(parts), fold)
+    return RunReader(path, manifest, human, np.concatenate(arms), pa.concat_tables(parts), fold)
 
 
 def read_ratings(path: Path, space: ArmSpace) -> tuple[IntArray, pa.Table]:

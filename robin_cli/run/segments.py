@@ -89,8 +89,8 @@ def _read_segments(
 def read_whole(path: Path, manifest: Manifest) -> tuple[int, JournalContent, list[dict[str, Any]]]:
     """Return a run's number of segments, its journal, and the journal's rows that no segment holds.
 
-    This is safe beside a writer, which makes a segment first and then the next journal: whatever is read first promises
-    no more than is there later.
+    This is safe beside a writer, which makes a segment first and then the next journal: what is read first never
+    mentions data that a later read could miss.
 
     Args:
         manifest: as it was before anything else was read.

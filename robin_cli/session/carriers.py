@@ -14,7 +14,7 @@ from typing import Protocol
 from robin_cli.judges.metering import Price
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import Plugin, install, plugins
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.ledger import Ledger
 from robin_cli.settings.resolve import Resolved
 
@@ -84,7 +84,7 @@ class Carries(Protocol):
         """
 
     def carrying(
-        self, resolved: Resolved, store: RunStore, notify: Callable[[str], None]
+        self, resolved: Resolved, store: RunWriter, notify: Callable[[str], None]
     ) -> Carrying:
         """Return the way in which the calls of a session of the run of ``store`` are made.
 

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 from robin_cli.goals.base import Goal
 from robin_cli.model.records import things_rated
 from robin_cli.policies.registry import traits_of
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.settings.addresses import is_loopback
 from robin_cli.settings.resolve import Resolved
 
 
-def cautions(store: RunStore, goal: Goal, resolved: Resolved) -> Iterable[str]:
+def cautions(store: RunWriter, goal: Goal, resolved: Resolved) -> Iterable[str]:
     """Yield lines for the user."""
     manifest = store.manifest
     for name in resolved.keyless:

@@ -13,7 +13,7 @@ from robin_cli.model.records import Judgment
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import Fold
 from robin_cli.run.segments import judgments_by_arm
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.diagnostics import Diagnostics
 from robin_cli.session.health import STALL_S, Health
 from robin_cli.session.inputs import recorded_prompts
@@ -35,7 +35,7 @@ class RunDesk:
         names: the judges' names for messages; [""] for a single judge.
     """
 
-    def __init__(self, store: RunStore, fold: Fold, notify: Callable[[str], None]) -> None:
+    def __init__(self, store: RunWriter, fold: Fold, notify: Callable[[str], None]) -> None:
         manifest, space = store.manifest, store.space
         prompts = recorded_prompts(manifest)
         noun = prompts.kind.noun
@@ -133,7 +133,7 @@ class RunDesk:
             self._store.set_manifest(self._store.manifest.with_data(longer_answers=[*known, judge]))
 
 
-def judged_calls(store: RunStore, space: ArmSpace) -> Callable[[int, int], bool]:
+def judged_calls(store: RunWriter, space: ArmSpace) -> Callable[[int, int], bool]:
     """Return a function that tells whether a call, by arm and draw, has a judgment on disk."""
     parts = [
         np.unique(arm * _MOST_DRAWS + judgments["draw"].to_numpy())

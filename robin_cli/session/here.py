@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from robin_cli.judges.functions import Function
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoints_of
 from robin_cli.session.engine import Engine
@@ -15,7 +15,7 @@ from robin_cli.settings.resolve import Resolved
 
 def carrying_here(
     resolved: Resolved,
-    store: RunStore,
+    store: RunWriter,
     notify: Callable[[str], None],
     function: Function | None = None,
 ) -> Carrying:

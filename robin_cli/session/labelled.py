@@ -10,12 +10,12 @@ from robin_cli.goals.agreeing import few_text, labelled_decisions
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError
 from robin_cli.run.labels import add_labels, kept_labels
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.settings.resolve import Resolved
 from robin_cli.stats.agreed import FEWEST
 
 
-def labels_at_start(store: RunStore, resolved: Resolved) -> GivenLabels | None:
+def labels_at_start(store: RunWriter, resolved: Resolved) -> GivenLabels | None:
     """Return the labels that the run keeps, or those of --labels.
 
     Raises:
@@ -39,7 +39,7 @@ def labels_at_start(store: RunStore, resolved: Resolved) -> GivenLabels | None:
     return labels
 
 
-def keep_labels(store: RunStore, labels: GivenLabels | None) -> None:
+def keep_labels(store: RunWriter, labels: GivenLabels | None) -> None:
     """Store the labels in the run, if it has none yet. StorageError if the disk refuses."""
     if labels is not None and kept_labels(store.path) is None:
         add_labels(store.path, _rows(labels))

@@ -10,7 +10,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.policies.milestones import looks_at
 from robin_cli.run.fold import COUNTED, Fold, values_of
 from robin_cli.run.segments import judgments_by_arm
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.level_counts import counts_by_scale
 
@@ -18,7 +18,7 @@ _MOST_READ_AGAIN = 2**20
 """The most judgments to read again, which takes a second or two."""
 
 
-def look_again(store: RunStore, fold: Fold, goal: Goal, verdicts: RunVerdicts) -> int:
+def look_again(store: RunWriter, fold: Fold, goal: Goal, verdicts: RunVerdicts) -> int:
     """Repeat the last look at the decisions with the answers of that time, so that the run goes on as if it had not stopped.
 
     Returns:

@@ -16,7 +16,7 @@ from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import Fold, Spending
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.resolve import Resolved
 
@@ -152,7 +152,7 @@ def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
 
 
 def lost_before(
-    store: RunStore,
+    store: RunWriter,
     fold: Fold,
     spent: float,
     prices: Sequence[Price | None],

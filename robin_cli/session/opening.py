@@ -12,7 +12,7 @@ from pathlib import Path
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.inputs import checked_data, manifest_of, pairs_of, space_of
 from robin_cli.session.money import calls_paid_for, prices_of
 from robin_cli.session.prompts import prompts_of
@@ -30,7 +30,7 @@ Notify = Callable[[str], None]
 
 def open_run(
     settings: Settings, resolved: Resolved, notify: Notify, dataset: Dataset | None = None
-) -> RunStore:
+) -> RunWriter:
     """Make the run of ``settings``, or open the one in its ``run`` directory if it is the same.
 
     A new run appears together with its first session: whenever this process is killed, robin resume finds its settings.
@@ -72,7 +72,7 @@ def open_run(
         notify(choice.text(asked))
     # Registered first: a run that is killed at once was made here, too.
     register = partial(keep_sendings, sendings=resolved.sendings)
-    return RunStore.create(path, wanted, dataset.pairs, variances, session, register)
+    return RunWriter.create(path, wanted, dataset.pairs, variances, session, register)
 
 
 def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:

@@ -2,9 +2,9 @@
 
 plan() reserves calls of the most urgent arm. tell() takes their outcome, and is the only writer of the arms.
 
-Arms are chosen in blocks of a sixty-fourth of all. With a block of one, visits of one and one call at a time, each choice is
-the paper's argmax over all arms. An outcome after a block was chosen counts in the next block; an arm that is settled, given up
-or failed by then is skipped.
+Arms are chosen in blocks of a sixty-fourth of all. With a block of one, visits of one and one call at a time, each choice
+is the paper's argmax over all arms. Answers that come after a block was chosen change only the next block. An arm of the
+block that is settled, given up or failed by then is skipped.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Ticket(NamedTuple):
 class Planner:
     """Chooses calls by a policy.
 
-    :mod:`~robin_cli.session.asking` limits the calls of each arm. Besides, an arm past its warm-up waits while the rest of
-    the budget is needed for the warm-ups of others. An arm whose calls failed for now is deferred: it is asked again after
-    another was rated, or if no other is left. An arm on which no open decision depends is not asked.
+    :mod:`~robin_cli.session.asking` limits the calls of each arm. Besides, an arm past its warm-up gets no call until the
+    calls left exceed what the warm-ups of other arms still need. An arm whose calls failed for now is deferred: it is asked
+    again after another was rated, or if no other is left. An arm on which no open decision depends is not asked.
 
     Args:
         arms: the ratings so far, without calls under way.
@@ -76,8 +76,8 @@ class Planner:
         may_end_early: whether the run may end before its budget is spent, so that no arm may be far ahead of others.
         first_visit: calls of the first visit of an arm.
         round_depth: calls of each arm in the first round, if calls go out in rounds; None if answers come meanwhile.
-        together: number of consecutive arms that are asked equally often. None gets a further call while another has fewer,
-            or after another was given up.
+        together: number of consecutive arms that are asked equally often. None is asked again before all of them have as many
+            calls, or after one was given up.
         decides: whether the run decides, so that a round at most triples the ratings of an arm.
         looked: calls spent at the look with which ``verdicts`` begin; 0 if they begin without one.
         first_fit: ratings at which a pooled policy is fitted first; None for the number of arms.

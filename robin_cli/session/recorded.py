@@ -17,7 +17,7 @@ from robin_cli.data.scored import Reading, Scored
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import Scale
 from robin_cli.run.manifest import NO_PROMPTS, UNKNOWN_SCALES, Manifest, ends_of
-from robin_cli.run.store import write_run
+from robin_cli.run.writer import write_run
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
 

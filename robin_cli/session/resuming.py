@@ -17,7 +17,7 @@ from robin_cli.judges.metering import batch_share
 from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
 from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.inputs import recorded_prompts, sources_of
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.made_here import is_made_here, kept_sendings
@@ -127,14 +127,14 @@ def _of_judges(before: tuple[str, ...], wanted: Mapping[str, Any]) -> dict[str, 
 # ── an existing run is opened ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def reopen_run(path: Path, settings: Settings) -> RunStore:
+def reopen_run(path: Path, settings: Settings) -> RunWriter:
     """Open the run at ``path`` to go on with it, with a larger budget if ``settings`` name one.
 
     Raises:
         InputError: the budget is smaller, or in calls for a run with a budget of money, or the other way round.
         RunError, StorageError: data or prompts have changed, or the directory cannot be used.
     """
-    store = RunStore.open(path)
+    store = RunWriter.open(path)
     try:
         _check_template(path, store.manifest, settings.template)
         _check_unchanged(store.manifest)
@@ -148,7 +148,7 @@ def reopen_run(path: Path, settings: Settings) -> RunStore:
     return store
 
 
-def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunStore | None:
+def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunWriter | None:
     """Open the run at ``path`` to go on with it; None if there is none. A run of other settings without answers is removed.
 
     Args:
@@ -159,7 +159,7 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunSt
     """
     if not (path / FILE).exists():
         return None
-    store = RunStore.open(path)
+    store = RunWriter.open(path)
     budget = wanted.budget if wanted.budget_usd is None else None
     try:
         if store.has_answers:
@@ -196,7 +196,7 @@ def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None)
 
 
 def _set_budget(
-    store: RunStore, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]
+    store: RunWriter, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]
 ) -> None:
     """Raise the budget of the run, if it is larger. InputError if it is smaller, or would go to judges that repeat."""
     check_unit(store.manifest, budget, budget_usd)

@@ -11,7 +11,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.policies.base import Choice
 from robin_cli.policies.registry import chosen, policy_named
 from robin_cli.run.fold import Fold
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.asking import reopen_arms
 from robin_cli.session.looking_again import look_again
 from robin_cli.session.planner import Planner
@@ -45,7 +45,7 @@ def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Setting
 
 
 def planner_of(
-    store: RunStore,
+    store: RunWriter,
     fold: Fold,
     goal: Goal,
     watch: Watch,

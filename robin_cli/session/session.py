@@ -9,7 +9,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.run_judges import repeats_of
 from robin_cli.run.fold import Spending
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.carriers import Carrying, Under
 from robin_cli.session.counters import Stats
@@ -71,7 +71,7 @@ class Session:
 
     def __init__(
         self,
-        store: RunStore,
+        store: RunWriter,
         carrying: Carrying,
         stop: Stop,
         resolved: Resolved,

@@ -14,7 +14,7 @@ from robin_cli.model.errors import EndpointError, StorageError, typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import has_open_batches
 from robin_cli.run.manifest import REACHED
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.carriers import Closing, carrier_of
 from robin_cli.session.cautions import cautions
 from robin_cli.session.here import carrying_here
@@ -33,7 +33,7 @@ Around = Callable[[Session, Stop], AbstractContextManager[None]]
 
 
 async def work(
-    store: RunStore,
+    store: RunWriter,
     resolved: Resolved,
     *,
     notify: Callable[[str], None],
@@ -66,7 +66,7 @@ async def work(
 
 
 async def _session(
-    store: RunStore,
+    store: RunWriter,
     resolved: Resolved,
     note: Callable[[str], None],
     around: Around,
@@ -119,7 +119,7 @@ def _as_submitted(resolved: Resolved) -> Resolved:
     return replace(resolved, batch=True, rounds=0, ray=None, judges=judges)
 
 
-async def _worked(store: RunStore, session: Session, stop: Stop, around: Around) -> Outcome:
+async def _worked(store: RunWriter, session: Session, stop: Stop, around: Around) -> Outcome:
     """Do the session's work, and record its end in the run, also after an error."""
     try:
         with around(session, stop):
@@ -132,7 +132,7 @@ async def _worked(store: RunStore, session: Session, stop: Stop, around: Around)
     return outcome
 
 
-def _record_end(store: RunStore, session: Session) -> None:
+def _record_end(store: RunWriter, session: Session) -> None:
     """Record the end of the session, how long it waited, and the limit of money that ended it."""
     stats = session.stats
     reached = {REACHED: session.money.limit} if session.money.reached else {}
@@ -140,7 +140,7 @@ def _record_end(store: RunStore, session: Session) -> None:
     store.end(in_flight=stats.dropped, **waits, **reached)
 
 
-def _record_target(store: RunStore, resolved: Resolved) -> None:
+def _record_target(store: RunWriter, resolved: Resolved) -> None:
     """Record the target at which the run is finished, if it is not the last session's."""
     target = {
         name: resolved.session[name]

@@ -19,7 +19,7 @@ from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, first_text, number_of
 from robin_cli.run.manifest import FILE
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.show.columns import INTERVALS, REQUIREMENTS
 from robin_cli.show.outputs import check_not_read, check_writable
 from robin_cli.show.tables import Table
@@ -119,7 +119,7 @@ def gated(
 
 
 def _two_systems(
-    run: RunData, requirement: Requirement, by: str | None, notify: Callable[[str], None]
+    run: RunReader, requirement: Requirement, by: str | None, notify: Callable[[str], None]
 ) -> Compared:
     """Return the systems of a requirement: two values of a column of ``run``, or two runs."""
     column, (a, b) = by or SYSTEM_COLUMN, requirement.systems
@@ -149,7 +149,7 @@ def _two_systems(
     )
 
 
-def _scale(run: RunData, attribute: str) -> Scale | None:
+def _scale(run: RunReader, attribute: str) -> Scale | None:
     scales = zip(run.manifest.attributes, run.manifest.scales, strict=True)
     return dict(scales).get(attribute)
 

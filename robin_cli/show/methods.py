@@ -20,7 +20,7 @@ from robin_cli.goals.summary import LabelsFile, given_labels
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.policies.registry import DEFAULT
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.show.papers import LATEX, MARKDOWN, Part, page_of
 from robin_cli.show.status import READ, Status, standing
@@ -71,7 +71,7 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     return page_of("Methods", parts, LATEX if as_latex else MARKDOWN)
 
 
-def _allocation(run: RunData, words: Mapping[str, str]) -> dict[str, str]:
+def _allocation(run: RunReader, words: Mapping[str, str]) -> dict[str, str]:
     """Return the goal and its limits, and the rule by which calls are chosen, in ``words``."""
     asked = {**run.manifest.settings, **run.manifest.last_session}
     scheduler, decide = asked["scheduler"], asked.get("decide")
@@ -119,7 +119,7 @@ def settings_sheet(path: Path) -> Mapping[str, Any]:
     }
 
 
-def _data(run: RunData) -> Iterator[tuple[str, str]]:
+def _data(run: RunReader) -> Iterator[tuple[str, str]]:
     data = run.manifest.data
     yield "source", data["source"]
     yield "SHA-256", data["sha256"]
@@ -128,7 +128,7 @@ def _data(run: RunData) -> Iterator[tuple[str, str]]:
     yield "rows left out", f"{data.get('skipped', 0):,}"
 
 
-def _judge(run: RunData) -> Iterator[tuple[str, str]]:
+def _judge(run: RunReader) -> Iterator[tuple[str, str]]:
     manifest, answers = run.manifest, run.judgments
     answers = answers.filter(pc.not_equal(answers["status"], "failed"))
     yield "asked", ", ".join(manifest.judges)
@@ -161,7 +161,7 @@ def calls_of(status: Status) -> dict[str, str]:
     return {"calls": lines.get("budget", "none")} | told | dates
 
 
-def prompt_of(run: RunData) -> dict[str, str]:
+def prompt_of(run: RunReader) -> dict[str, str]:
     """Return the template and the rubrics to the letter, by name; none for a file of scores."""
     record = run.manifest.prompt
     if "template" not in record:

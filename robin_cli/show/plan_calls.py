@@ -15,7 +15,7 @@ from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import number_of
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.manifest import FILE
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.session.asking import visits_of
 from robin_cli.session.money import dollars_of_call, prices_at, tokens_of_prompt, usual_answer
 from robin_cli.settings.resolve import judges_of
@@ -84,7 +84,7 @@ def call_cost(
     prompts: PromptSet,
     dataset: Dataset,
     space: ArmSpace,
-    run: RunData | None,
+    run: RunReader | None,
     first_visit: int,
     calls_an_arm: float,
 ) -> CallCost:
@@ -124,13 +124,13 @@ def call_cost(
     )
 
 
-def earlier_run(source: str | None) -> RunData | None:
+def earlier_run(source: str | None) -> RunReader | None:
     """Return the run in ``source``; None if that is a pool, or nothing."""
     is_run = source is not None and (Path(source) / FILE).is_file()
     return read_run(Path(str(source)), _TAKEN) if is_run else None
 
 
-def _tokens_of(run: RunData) -> tuple[float, float, str]:
+def _tokens_of(run: RunReader) -> tuple[float, float, str]:
     """Return the tokens in of the run's requests and out of its calls, and their source in words."""
     answers = run.judgments.filter(pc.not_equal(run.judgments["status"], "failed"))
     requests = pc.sum(pc.greater(answers["prompt_tokens"], 0)).as_py() or len(answers)
@@ -148,7 +148,7 @@ def priced_judges(config: Settings) -> tuple[tuple[JudgeSpec, ...], list[Price |
     ]
 
 
-def _pace(config: Settings, run: RunData | None) -> tuple[float, str]:
+def _pace(config: Settings, run: RunReader | None) -> tuple[float, str]:
     """Return a request's share of the run's time in seconds, and its source in words."""
     judges, workers = judges_of(config), config.workers or _AT_A_TIME
     answer, source = _SECONDS, "assumed"

@@ -23,7 +23,7 @@ from robin_cli.run.batches import read_batches
 from robin_cli.run.locking import is_locked
 from robin_cli.run.manifest import Manifest
 from robin_cli.run.pair_files import count_empty_responses
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.settings.resolve import judges_of
 from robin_cli.settings.table import Settings
 from robin_cli.show.words import cost as cost_text
@@ -231,14 +231,14 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
     return standing(run, working=working, given=given_labels(labels, run))
 
 
-def standing(run: RunData, *, working: bool, given: GivenLabels | None = None) -> Status:
+def standing(run: RunReader, *, working: bool, given: GivenLabels | None = None) -> Status:
     """Return the status of a run; ``working``: a process is at work on it, ``given``: labels."""
     found = goal_of_run(run).found(run, given)
     work = _work(run, is_over=found.is_finished, working=working)
     return Status(found, work, _cost(run))
 
 
-def _work(run: RunData, *, is_over: bool, working: bool) -> dict[str, Any]:
+def _work(run: RunReader, *, is_over: bool, working: bool) -> dict[str, Any]:
     """Return a run's progress, and the rows left out of its data."""
     arms, manifest, answers = run.fold.arms, run.manifest, run.judgments
     waiting = [
@@ -291,7 +291,7 @@ def _counts(reasons: pa.ChunkedArray) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in sorted(counts, key=str)}
 
 
-def _cost(run: RunData) -> dict[str, Any]:
+def _cost(run: RunReader) -> dict[str, Any]:
     """Return a run's cost, judges and data."""
     manifest, spent = run.manifest, run.fold.spending()
     last = manifest.sessions[-1] if manifest.sessions else {}

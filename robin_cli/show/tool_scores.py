@@ -18,7 +18,7 @@ from robin_cli.model.decision import BEST, KEEP
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import number_of
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.session.inputs import sources_of
 
 
@@ -81,7 +81,7 @@ def _feedback(found: Rated) -> dict[int, str]:
     return dict(zip(pairs.tolist(), texts, strict=True))
 
 
-def _judged_file(run: RunData, tool: str) -> bytes:
+def _judged_file(run: RunReader, tool: str) -> bytes:
     """Return the content of the file that was judged. InputError unless it is one, and as it was."""
     (name, sha256), *others = sources_of(run.manifest)
     if others:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, Sums, sample_variance
 from robin_cli.policies.task import Task
 from robin_cli.run.fold import values_of
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.likely_wrong import chances_of_some, share_of
 from robin_cli.stats.moderated import moderated
 from robin_cli.stats.worst_error import median_of_worst
@@ -33,7 +33,7 @@ class Curve:
     even: FloatArray
 
 
-def error_curve(run: RunData) -> Curve:
+def error_curve(run: RunReader) -> Curve:
     """Return the expected error of the worst score, by the variances of all ratings; arms that were given up are left out.
 
     In points; in shares of the scale if there are several scales.
@@ -50,14 +50,14 @@ def error_curve(run: RunData) -> Curve:
     return _curve(run, kept, 2, error_at)
 
 
-def likely_wrong_curve(run: RunData, task: Task) -> Curve:
+def likely_wrong_curve(run: RunReader, task: Task) -> Curve:
     arms = run.fold.arms
     gone, every = arms.is_retired, np.ones(len(run.space), dtype=np.bool_)
     return _curve(run, every, 1, lambda sums: share_of(chances_of_some(task, sums, gone)))
 
 
 def _curve(
-    run: RunData, is_kept: NDArray[np.bool_], times: int, figure: Callable[[Sums], float]
+    run: RunReader, is_kept: NDArray[np.bool_], times: int, figure: Callable[[Sums], float]
 ) -> Curve:
     """Return ``figure`` of the ratings of some arms, from so many ``times`` the arms with ratings on."""
     space, arm, value = run.space, run.arm, values_of(run.judgments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robin_cli.model.arms import FloatArray
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.level_counts import counts_by_scale
 
 _MOST_SPREAD = 0.25
@@ -17,7 +17,7 @@ _EVEN = 0.2
 """The standard deviation of the calls per arm, as a share of their mean, up to which they are called evenly spread."""
 
 
-def is_noise_equal(run: RunData) -> bool:
+def is_noise_equal(run: RunReader) -> bool:
     """Return whether the noise of all arms hardly differs, and they were asked about equally often; False if unknown."""
     space, arms = run.space, run.fold.arms
     kept = ~arms.is_retired

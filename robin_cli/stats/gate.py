@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.clustered import (
     bounds_over_prompts,
     clusters_of,
@@ -322,7 +322,7 @@ _OF_KIND = {
 }
 
 
-def measured(run: RunData, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
+def measured(run: RunReader, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
     """Return the scores of ``run`` on ``attribute`` with their parts, in the order of the data.
 
     ``for_mean``: take the scores of :func:`~robin_cli.stats.summaries.pair_means`, not those of the run as they are.

@@ -13,7 +13,7 @@ from robin_cli.model.errors import StorageError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import values_of
-from robin_cli.run.reader import RunData, read_ratings
+from robin_cli.run.reader import RunReader, read_ratings
 
 Counted = Iterable[tuple[Scale, IntArray, FloatArray]]
 """Each scale, the arms rated on it, and the number of times each got each level, shape (arms, levels)."""
@@ -114,7 +114,7 @@ class LevelCounts:
             self._group[arms], self._row[arms] = number, np.arange(len(arms))
 
     @classmethod
-    def of(cls, run: RunData) -> LevelCounts:
+    def of(cls, run: RunReader) -> LevelCounts:
         return cls.by(run.space, counts_by_scale(run.space, run.arm, run.judgments))
 
     @classmethod

@@ -17,14 +17,14 @@ from robin_cli.model.errors import shown
 from robin_cli.policies.bradley_terry import NotConnected
 from robin_cli.policies.circles import Circle, circle
 from robin_cli.policies.registry import DEFAULT
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.named import Named
 from robin_cli.stats.ranking import Ranking, effects_of, ranking
 from robin_cli.stats.scores import Columns, Scores, score
 
 
-def pairwise_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
+def pairwise_scores(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
     """Return the preference of each comparison of ``run`` as it stands: its score, and the columns of comparisons.
 
     ``by_judge``, ``alpha``: as for :func:`~robin_cli.stats.scores.score`.
@@ -46,18 +46,18 @@ def pairwise_scores(run: RunData, *, by_judge: bool = False, alpha: float = ALPH
     return replace(scores, columns=columns)
 
 
-def preferences_of(run: RunData) -> FloatArray:
+def preferences_of(run: RunReader) -> FloatArray:
     """Return the preference of each comparison alone, shape (C,); nan for none."""
     return np.asarray(order_means(run).mean(axis=(1, 2)))
 
 
-def order_means(run: RunData) -> FloatArray:
+def order_means(run: RunReader) -> FloatArray:
     """Return the mean points of A, 0 to 1, by order and judge, shape (C, 2, J); nan without a rating."""
     space, arms, scale = run.space, run.fold.arms, run.space.scales[0]
     return space.by_variant((mean(arms.n, arms.total) - scale.low) / (scale.high - scale.low))
 
 
-def _ties(run: RunData) -> IntArray:
+def _ties(run: RunReader) -> IntArray:
     """Return the number of ties of each arm, shape (K,); with log probabilities those in the texts."""
     low, high = run.space.ends
     # nan without a rating
@@ -116,7 +116,7 @@ class Ranked:
         return f"{what}. No ranking is right about all couples, and strengths depend on which were asked{evenly}"
 
 
-def ranked_systems(run: RunData) -> Ranked:
+def ranked_systems(run: RunReader) -> Ranked:
     """Rank the systems of the pairwise run ``run``, or return the reason that there is no ranking."""
     matches = run.matches
     names, between = matches.names, matches.system[:, 0] != matches.system[:, 1]

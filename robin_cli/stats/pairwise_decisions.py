@@ -19,7 +19,7 @@ from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums, mean
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.rivals import Rivals
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.decisions import Certainty, CountsAt, Ratings
 from robin_cli.stats.evidence import certified
 from robin_cli.stats.intervals import ALPHA, Part, log_sum_evidence
@@ -174,7 +174,7 @@ class DuelEvidence(Certainty):
         return log_sum_evidence(parts, 0.5 - self.margin, enough=self.needed)
 
 
-def run_best(run: RunData) -> Best:
+def run_best(run: RunReader) -> Best:
     settings, rivals, arms, evidence = (
         run.manifest.own_settings,
         Rivals(run.matches),

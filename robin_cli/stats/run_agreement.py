@@ -14,7 +14,7 @@ from robin_cli.data.given_labels import GivenLabels
 from robin_cli.model.arms import FloatArray, IntArray, sample_variance
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.agreement import (
     Agreement,
     Level,
@@ -47,7 +47,7 @@ class Subject:
         of_two: whether the scores are preferences.
     """
 
-    run: RunData
+    run: RunReader
     table: Scores
     mine: NDArray[np.bool_]
     people: FloatArray
@@ -87,13 +87,13 @@ class Subject:
         return n, self.unit**2 * sample_variance(n, arms.total[arm], arms.total_sq[arm])
 
 
-def all_scores(run: RunData, scores: Scores) -> list[Scores]:
+def all_scores(run: RunReader, scores: Scores) -> list[Scores]:
     """Return the ``scores`` of ``run``, and for a panel also those of each judge."""
     return [scores] if len(run.space.judges) == 1 else [scores, score(run, by_judge=True)]
 
 
 def agreements(
-    run: RunData, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
+    run: RunReader, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
 ) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with the human ratings, by attribute (and judge); only for those with some.
 
@@ -109,7 +109,7 @@ def agreements(
 
 
 def agreements_among(
-    run: RunData, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
+    run: RunReader, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
 ) -> dict[str, list[Agreement]]:
     """Return the agreement of several people, and of the judges of a panel, by attribute; arguments as :func:`agreements`."""
     by_judge, raters = tables[-1], dict[str, FloatArray]()
@@ -131,7 +131,7 @@ def agreements_among(
     }
 
 
-def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
+def reliabilities(run: RunReader, *tables: Scores) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with themselves, by attribute (and judge)."""
     return {
         name: reliability(each.scores, *each.noise, each.prompt)
@@ -140,7 +140,7 @@ def reliabilities(run: RunData, *tables: Scores) -> dict[str, list[Agreement]]:
 
 
 def calibrations(
-    run: RunData, *tables: Scores, given: GivenLabels | None = None
+    run: RunReader, *tables: Scores, given: GivenLabels | None = None
 ) -> dict[str, Calibration]:
     """Return the human ratings by level of the score, by attribute (and judge), as for :func:`agreements`."""
     return {
@@ -161,7 +161,7 @@ def _calibration(each: Subject) -> Calibration:
 
 
 def subjects(
-    run: RunData, tables: Sequence[Scores], given: GivenLabels | None = None
+    run: RunReader, tables: Sequence[Scores], given: GivenLabels | None = None
 ) -> Iterator[tuple[str, Subject]]:
     """Yield the name and the rows of each attribute (and judge) of ``tables``; ``given``: people's labels."""
     space, scales = run.space, run.manifest.score_scales
@@ -184,7 +184,9 @@ def subjects(
             )
 
 
-def check_comparable(whys: Mapping[str, str], run: RunData, notify: Callable[[str], None]) -> None:
+def check_comparable(
+    whys: Mapping[str, str], run: RunReader, notify: Callable[[str], None]
+) -> None:
     """Report the attributes without a calibration, with the reasons; InputError if there is none at all.
 
     ``whys``: by attribute (and judge) with human ratings, '' for those with a calibration.

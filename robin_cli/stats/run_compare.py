@@ -17,7 +17,7 @@ from robin_cli.model.records import SYSTEM_COLUMN, Ends, number_of
 from robin_cli.policies.systems import FEWEST_PROMPTS
 from robin_cli.run.manifest import NO_PROMPTS, Manifest
 from robin_cli.run.pair_files import read_numbers, read_prompts
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.labelled import Corrected, corrected
 from robin_cli.stats.paired import ENOUGH_FOR_RARE, Difference, Responses, differences
@@ -51,7 +51,7 @@ class Compared:
     """
 
     who: Who
-    runs: Sequence[RunData]
+    runs: Sequence[RunReader]
     responses: Mapping[str, Responses]
     differences: Mapping[str, Sequence[Difference]]
     corrected: Mapping[str, Sequence[Corrected | None]]
@@ -86,7 +86,7 @@ class Compared:
 
 
 def compared(
-    runs: Sequence[RunData],
+    runs: Sequence[RunReader],
     notify: Notify,
     *,
     by: str | None = None,
@@ -173,7 +173,7 @@ class Who:
 
 
 def _who(
-    runs: Sequence[RunData],
+    runs: Sequence[RunReader],
     notify: Notify,
     *,
     by: str | None,
@@ -205,7 +205,7 @@ def _who(
 
 
 def _responses(
-    runs: Sequence[RunData],
+    runs: Sequence[RunReader],
     attribute: str,
     known: Sequence[PairMeans],
     is_there: NDArray[np.bool_],
@@ -264,7 +264,7 @@ def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
     return weights
 
 
-def check_alike(runs: Sequence[RunData], notify: Notify) -> None:
+def check_alike(runs: Sequence[RunReader], notify: Notify) -> None:
     """Raise InputError, with the differences, unless all of ``runs`` asked the same judge the same about some attribute.
 
     Scores that every judge has on one scale, such as preferences, can be compared; the differences are then only reported.
@@ -313,7 +313,7 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
 
 
 def _systems(
-    runs: Sequence[RunData], by: str | None, only: tuple[str, str] | None
+    runs: Sequence[RunReader], by: str | None, only: tuple[str, str] | None
 ) -> tuple[list[str], IntArray]:
     """Return the names of the systems, and each pair's system in all runs, −1 for none of them."""
     if by is None:
@@ -349,7 +349,7 @@ def _numbered(values: Sequence[str | None]) -> tuple[IntArray, list[str]]:
     return places, names
 
 
-def _in_several(runs: Sequence[RunData], who: Who) -> tuple[int, bool]:
+def _in_several(runs: Sequence[RunReader], who: Who) -> tuple[int, bool]:
     """Return the number of responses in more than one of the runs, and whether all are in all."""
     response = read_numbers([run.path for run in runs], "response")
     if not response.any():  # files without responses do not say that these are the same

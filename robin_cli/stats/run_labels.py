@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from robin_cli.data.given_labels import GivenLabels
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
-from robin_cli.run.reader import RunData, StoredRun
+from robin_cli.run.reader import RunReader, StoredRun
 from robin_cli.stats.agreement import off_scale
 
 
@@ -124,7 +124,7 @@ class Wanted:
 
 
 def wanted_labels(
-    run: RunData,
+    run: RunReader,
     scores: Mapping[str, FloatArray],
     labels: Mapping[str, Labels],
     n: int,
@@ -181,13 +181,13 @@ def wanted_labels(
     return Wanted(pair, attribute, share[attribute], values[pair, attribute], fewest)
 
 
-def labelling_order(run: RunData, *, whole: bool = True) -> IntArray:
+def labelling_order(run: RunReader, *, whole: bool = True) -> IntArray:
     """Return the pairs of ``run`` in drawing order, by prompts' texts and ids: the same for other runs on the same data."""
     of, texts = _drawn_as_one(run)
     return drawing_order(of, evenly(texts), evenly(run.pair_ids), whole=whole)
 
 
-def _drawn_as_one(run: RunData) -> tuple[IntArray, Iterable[str]]:
+def _drawn_as_one(run: RunReader) -> tuple[IntArray, Iterable[str]]:
     """Return the number of each pair's prompt, shape (pairs,), and their texts by number; groups if it decides among these."""
     if (groups := run.groups_by_name) is not None:
         return groups

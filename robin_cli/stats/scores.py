@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.decided import Decided, decide
 from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
@@ -90,7 +90,7 @@ class Scores:
         return np.asarray(space.attribute[self.arm] == space.attributes.index(attribute))
 
 
-def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
+def score(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
     """Return the scores of ``run`` as it stands, a row for each pair and attribute, on the scales that people see.
 
     ``by_judge``: a row for each pair, attribute and judge: the mean over the variants of the question alone. ``alpha``: the
@@ -147,7 +147,7 @@ def score(run: RunData, *, by_judge: bool = False, alpha: float = ALPHA) -> Scor
     return Scores(columns, arms, facets, np.asarray(retired.any(axis=1)), between, decided)
 
 
-def _between(run: RunData, noise: FloatArray) -> FloatArray:
+def _between(run: RunReader, noise: FloatArray) -> FloatArray:
     """Return the variance between the judges of each row; ``noise``: that of each arm's mean, shape (rows, raters)."""
     space, arms = run.space, run.fold.arms
     of_judges = space.by_variant(mean(arms.n, arms.total)).mean(axis=1)
@@ -155,7 +155,7 @@ def _between(run: RunData, noise: FloatArray) -> FloatArray:
     return between_judges(of_judges, space.by_variant(noise).sum(axis=1) / variants**2)
 
 
-def _decision_columns(run: RunData, decided: Decided, first: IntArray) -> dict[str, Column]:
+def _decision_columns(run: RunReader, decided: Decided, first: IntArray) -> dict[str, Column]:
     columns: dict[str, Column] = {
         "decision": decided.decision.tolist(),
         "likely_wrong": decided.of_rows(decided.likely_wrong, other=np.nan),
@@ -167,7 +167,7 @@ def _decision_columns(run: RunData, decided: Decided, first: IntArray) -> dict[s
     return columns
 
 
-def _as_shown(run: RunData, columns: dict[str, Any]) -> None:
+def _as_shown(run: RunReader, columns: dict[str, Any]) -> None:
     """Turn ratings into points of the scales that people see: preferences go from 0 to 1."""
     if any(run.manifest.expected):  # expectations are kept in steps of 2⁻²⁰: 2.7 is 2.7 again
         columns["score"] = columns["score"].round(6)
@@ -198,7 +198,7 @@ def _skew_of(
 
 
 def _guaranteed(
-    run: RunData, counted: Sequence[Counted], arms: IntArray, alpha: float
+    run: RunReader, counted: Sequence[Counted], arms: IntArray, alpha: float
 ) -> FloatArray:
     """Return the guaranteed intervals of all rows, shape (2, rows); nan where the scale is not known."""
     found, is_known = (
@@ -216,7 +216,7 @@ def _guaranteed(
     return np.where(np.array(is_known)[run.space.attribute[arms[:, 0]]], found, np.nan)
 
 
-def _given_up(run: RunData, arms: IntArray, retired: NDArray[np.bool_]) -> list[str]:
+def _given_up(run: RunReader, arms: IntArray, retired: NDArray[np.bool_]) -> list[str]:
     """Return why arms of each row are given up; with several raters each with its name."""
     space, found = run.space, [""] * len(arms)
     for row in np.flatnonzero(retired.any(axis=1)):
@@ -235,7 +235,7 @@ def interval_widths(scores: Scores, space: ArmSpace) -> FloatArray:
     return np.nan_to_num(width / space.units[scores.arm], nan=np.inf)
 
 
-def rated_parts(run: RunData) -> Iterator[tuple[IntArray, list[Part]]]:
+def rated_parts(run: RunReader) -> Iterator[tuple[IntArray, list[Part]]]:
     """Yield the rows of :func:`score` on each scale, rising, and each rater's part in their scores, in that order."""
     space, ends = run.space, dict(zip(run.manifest.scales, run.manifest.score_scales, strict=True))
     counted = (

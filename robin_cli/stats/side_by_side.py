@@ -12,33 +12,33 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.run.pair_files import read_numbers
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.intervals import sum_intervals
 from robin_cli.stats.paired import by_prompt
 from robin_cli.stats.run_compare import Compared
 from robin_cli.stats.scores import rated_parts, score
 
 
-def _of_each(a: RunData, b: RunData, name: str) -> tuple[IntArray, IntArray]:
+def _of_each(a: RunReader, b: RunReader, name: str) -> tuple[IntArray, IntArray]:
     """Return the number of each pair's ``name`` in both runs: equal names have equal numbers."""
     of_a, of_b = np.split(read_numbers([a.path, b.path], name), [len(a.pair_ids)])
     return of_a, of_b
 
 
-def shared_pairs(a: RunData, b: RunData, name: str = "pair_id") -> tuple[IntArray, IntArray]:
+def shared_pairs(a: RunReader, b: RunReader, name: str = "pair_id") -> tuple[IntArray, IntArray]:
     """Return the places in ``a``, rising, and in ``b`` of the pairs that both have, by ``name``."""
     _, at_a, at_b = np.intersect1d(*_of_each(a, b, name), return_indices=True)
     order = np.argsort(at_a)
     return at_a[order], at_b[order]
 
 
-def changed_pairs(a: RunData, b: RunData) -> int:
+def changed_pairs(a: RunReader, b: RunReader) -> int:
     at_a, at_b = shared_pairs(a, b)
     texts = [_of_each(a, b, name) for name in ("prompt", "response")]
     return int(np.any([of_a[at_a] != of_b[at_b] for of_a, of_b in texts], axis=0).sum())
 
 
-def side_by_side(a: RunData, b: RunData) -> pa.Table:
+def side_by_side(a: RunReader, b: RunReader) -> pa.Table:
     """Return the scores that both runs have, a row for each pair and attribute in A's order.
 
     Columns are ``what``, the pair by its place in A; ``attribute``; ``a``, ``b``, ``n_a`` and ``n_b``, the scores and their
@@ -73,7 +73,7 @@ def side_by_side(a: RunData, b: RunData) -> pa.Table:
 
 
 def _intervals(
-    a: RunData, b: RunData, rows_a: IntArray, rows_b: IntArray
+    a: RunReader, b: RunReader, rows_a: IntArray, rows_b: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the intervals of A − B for these rows of each; rows of one scale at a time."""
     low, high = np.empty(len(rows_a)), np.empty(len(rows_a))
@@ -108,7 +108,7 @@ def prompts_side_by_side(found: Compared) -> pa.Table:
 _COMMON = "have no pair and attribute in common"
 
 
-def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
+def shared_scales(a: RunReader, b: RunReader) -> dict[str, Scale]:
     """Return the scales of the attributes that both rate. InputError if there are none, or they differ."""
     of_a, of_b = (
         dict(zip(each.manifest.attributes, each.manifest.score_scales, strict=True))
@@ -126,7 +126,7 @@ def shared_scales(a: RunData, b: RunData) -> dict[str, Scale]:
     return shared
 
 
-def check_systems(a: RunData, b: RunData, differing: Sequence[str]) -> None:
+def check_systems(a: RunReader, b: RunReader, differing: Sequence[str]) -> None:
     """Raise InputError if two runs without a common pair cannot be compared as systems either."""
     if differing:
         raise InputError(

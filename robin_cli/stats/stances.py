@@ -11,7 +11,7 @@ from robin_cli.data.given_labels import GivenLabels, NamedBest
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import UNDECIDED
 from robin_cli.model.errors import InputError, shown
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.decided import Decided, decisions_by, rows_of_groups
 from robin_cli.stats.pairwise_decisions import Best
 from robin_cli.stats.run_labels import labels_of
@@ -41,7 +41,7 @@ class Stances:
         return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
 
 
-def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Stances:
+def stances_of(run: RunReader, decided: Decided, given: GivenLabels | None) -> Stances:
     """Return people's decisions beside those of ``run``: about thresholds by their labels, about groups by labels of all
     responses, or by the best one that they name. InputError for a named one that is not in its group.
 
@@ -68,7 +68,7 @@ def stances_of(run: RunData, decided: Decided, given: GivenLabels | None) -> Sta
     return Stances(decided.likely_wrong, agrees, run.prompts[pair], one_side)
 
 
-def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stances:
+def stances_of_best(run: RunReader, best: Best, given: GivenLabels | None) -> Stances:
     """Return people's decision about the best response to each prompt of a pairwise run: the same if they prefer no other.
 
     ``given``: labels of comparisons, 0 (B) to 1 (A).
@@ -89,7 +89,7 @@ def stances_of_best(run: RunData, best: Best, given: GivenLabels | None) -> Stan
 
 
 def _by_name(
-    run: RunData, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray
+    run: RunReader, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray
 ) -> FloatArray:
     """Return ``agrees`` with the labels that name the best response of a group."""
     assert decided.task.group is not None  # noqa: S101  # for the types

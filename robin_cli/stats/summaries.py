@@ -25,7 +25,7 @@ from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Ends
 from robin_cli.policies.registry import traits_of
 from robin_cli.run.fold import values_of
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.clustered import bounds_over_prompts, clusters_of, mean_bounds
 from robin_cli.stats.counting import distinct
 from robin_cli.stats.intervals import ALPHA
@@ -56,12 +56,14 @@ class PairMeans:
     is_final: bool = False
 
 
-def first_ratings(run: RunData) -> int:
+def first_ratings(run: RunReader) -> int:
     """Return how many ratings of each pair, by the first judge, are in a mean of a run that decides: no doubt led to them."""
     return 2 if len(run.space.judges) == 1 else 1
 
 
-def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = False) -> PairMeans:
+def pair_means(
+    run: RunReader, scores: Scores, attribute: str, *, of_all: bool = False
+) -> PairMeans:
     """Return the scores that a mean of ``attribute`` over the pairs of ``run`` is made of.
 
     ``of_all``: take the scores as they are, unless the run decides.
@@ -99,7 +101,7 @@ def pair_means(run: RunData, scores: Scores, attribute: str, *, of_all: bool = F
     return PairMeans(means, errors, count_first, is_final)
 
 
-def _even_ratings(run: RunData) -> int | None:
+def _even_ratings(run: RunReader) -> int | None:
     """Return the number of ratings that nearly every arm has, if the arm's own ratings decided how many; None if all count."""
     if not traits_of(run.manifest.settings["scheduler"]).adapts:
         return None
@@ -147,7 +149,7 @@ class Summary:
 
 
 def summaries(
-    run: RunData,
+    run: RunReader,
     scores: Scores,
     labels: Mapping[str, Labels],
     *,

@@ -22,7 +22,7 @@ build_llmock() {
   local package="@copilotkit/aimock@$aimock_version"
   say "fetching $package from the npm registry"
   mkdir "$staging/aimock"
-  npm install --prefix "$staging/aimock" --no-save --no-package-lock --no-audit --no-fund --ignore-scripts \
+  npm install --prefix "$staging/aimock" --fetch-timeout=20000 --no-save --no-package-lock --no-audit --no-fund --ignore-scripts \
     "$package" >"$staging/log" 2>&1 || {
     cat "$staging/log" >&2
     fail "$package could not be installed: npm's reason is above. Mend the registry or the network and run this again."

@@ -23,7 +23,7 @@ from robin_cli.data.pairs import load_pairs, pair_id_of
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, as_text
 from robin_cli.run.reader import read_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from tests.conftest import has
 from tests.data.writing import (
     WRITERS,
@@ -57,7 +57,7 @@ def kept(folder: Path, *rows: Row, suffix: str = ".jsonl", **options: Any) -> li
 
 
 def stored(folder: Path, pairs: Sequence[Pair]) -> Path:
-    RunStore.create(folder / "r", manifest(budget=len(pairs)), pairs).close()
+    RunWriter.create(folder / "r", manifest(budget=len(pairs)), pairs).close()
     return folder / "r"
 
 

@@ -23,8 +23,8 @@ from robin_cli.model.records import Pair
 from robin_cli.policies.base import Policy
 from robin_cli.policies.milestones import looks_at
 from robin_cli.run.fold import Spending
-from robin_cli.run.reader import RunData, read_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.reader import RunReader, read_run
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.looking_again import look_again
 from robin_cli.show.files import export
 from robin_cli.show.live import LiveView, progress_line
@@ -57,7 +57,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, replay_url: str) -> tuple[
 
 def run_of(
     path: Path, ratings: list[list[int | None]], decide: str = "score>=3", **change: Any
-) -> RunData:
+) -> RunReader:
     pairs = [Pair(f"p{k}", f"prompt {k // 2}", f"response {k}") for k in range(len(ratings))]
     settings = {**SETTINGS, "decide": decide, "scheduler": "uniform"}
     values: dict[str, Any] = {"settings": settings, "budget": sum(map(len, ratings))} | change
@@ -68,13 +68,13 @@ MIXED: list[list[int | None]] = [[4] * 40, [4] * 40, [0] * 40, [3, 4, 3], [None]
 """Three certain ones, one that leans, and one that was given up without a rating."""
 
 
-def decided_by(run: RunData) -> Decided:
+def decided_by(run: RunReader) -> Decided:
     found = score(run).decided
     assert found is not None
     return found
 
 
-def table(run: RunData, width: int, *, wide: bool = False) -> str:
+def table(run: RunReader, width: int, *, wide: bool = False) -> str:
     out = io.StringIO()
     print_scores(Console(file=out, width=width), score(run), run, wide=wide)
     return out.getvalue()
@@ -236,7 +236,7 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
     assert not list(openpyxl.load_workbook(tmp_path / "s.xlsx")["results"].conditional_formatting)
 
 
-def session_of(run: RunData) -> Any:
+def session_of(run: RunReader) -> Any:
     watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, 0.01)
     if watch.verdicts is not None:
         watch.verdicts.look(run.fold.arms, Policy())
@@ -344,7 +344,7 @@ def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) ->
     run_of(tmp_path / "r", asked, settings={**CERTIFYING, "scheduler": "auto"})
     by_time = [(pair, asked[pair][draw]) for draw in range(6) for pair in range(60)]
 
-    with RunStore.open(tmp_path / "r") as store:
+    with RunWriter.open(tmp_path / "r") as store:
         goal, fold = goal_of_run(store), store.fold()
         watch = goal.watch(lambda: LevelCounts(store.space), store.manifest.own_settings, None)
         assert watch.verdicts is not None

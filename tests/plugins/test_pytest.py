@@ -1,4 +1,4 @@
-"""The fixture robin_gate, as the pytest of another project finds it."""
+"""The fixtures robin_gate and robin_settled, as the pytest of another project finds them."""
 
 from __future__ import annotations
 
@@ -30,3 +30,22 @@ def test_passes_fails_or_skips_by_what_a_run_meets(
         robin_gate(run, "mean(helpfulness)>=2", unsettled="skip")
     with pytest.raises(RobinError, match="not a run directory"):
         robin_gate("runs/none", "mean(helpfulness)>=2")
+
+
+def test_rates_until_settled(robin_settled: Callable[..., dict[str, float]]) -> None:
+    asked: list[str] = []
+
+    def rate(name: str) -> float:
+        asked.append(name)
+        return {"good": 5, "bad": 1, "split": 1 + 4 * (asked.count(name) % 2)}[name]
+
+    found = robin_settled(rate, ["good"], "score>=3", (1, 5))
+    assert (found["settled"], found["keep"], found["ratings"]) == (1, 1, len(asked))
+    with pytest.raises(
+        pytest.fail.Exception, match=r"(?s)dropped: bad\nnot settled after 9 ratings: split"
+    ):
+        robin_settled(rate, ["bad", "split", "good"], "score>=3", (1, 5), most=9)
+    assert asked.count("split") == 9
+    assert robin_settled(rate, ["good", "bad"], 0.5, (1, 5))["settled"] == 2
+    with pytest.raises(TypeError, match="needs an id"):
+        robin_settled(rate, [], 0.5, (1, 5))

@@ -45,7 +45,8 @@ from robin_cli.judges.retrying import Retrying
 from robin_cli.model.errors import DiskFull
 from robin_cli.model.exchange import Answer, Question, Reply
 from robin_cli.model.records import Judgment, Usage
-from robin_cli.run import group_commit, journal, store
+from robin_cli.run import group_commit, journal
+from robin_cli.run import writer as store
 from robin_cli.session import here
 from robin_cli.settings.resolve import Resolved
 from tests.starting import load_robin
@@ -139,9 +140,9 @@ def fill(size: int) -> None:
     # python ignores the signal: writing fails instead
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
     group_commit.RETRY_S = 0.001
-    sync, refused = store.RunStore.sync, itertools.count(1)
+    sync, refused = store.RunWriter.sync, itertools.count(1)
 
-    def synced(self: store.RunStore) -> None:
+    def synced(self: store.RunWriter) -> None:
         try:
             sync(self)
         except DiskFull:
@@ -149,7 +150,7 @@ def fill(size: int) -> None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
             raise
 
-    store.RunStore.sync = synced  # type: ignore[method-assign]
+    store.RunWriter.sync = synced  # type: ignore[method-assign]
 
 
 def teller(pipe: int, really: bool) -> Callable[[Iterable[str]], None]:
@@ -179,7 +180,7 @@ def child(
     os.fsync = steps.around("fsync", os.fsync)
     os.replace = steps.around("replace", os.replace)
     pq.ParquetWriter.write_table = steps.around("table", pq.ParquetWriter.write_table)
-    sync, keep, write = store.RunStore.sync, store.RunStore.write, journal.Journal.write
+    sync, keep, write = store.RunWriter.sync, store.RunWriter.write, journal.Journal.write
     unsynced: list[str] = []
 
     def torn(self: journal.Journal, records: Sequence[object]) -> None:
@@ -200,20 +201,20 @@ def child(
         finally:
             self._file = file
 
-    def written(self: store.RunStore, judgments: Sequence[Judgment]) -> None:
+    def written(self: store.RunWriter, judgments: Sequence[Judgment]) -> None:
         keep(self, judgments)
         unsynced.extend(str(each.request_id) for each in judgments)
         told([WRITTEN])
 
-    def synced(self: store.RunStore) -> None:
+    def synced(self: store.RunWriter) -> None:
         names = unsynced[:]
         sync(self)
         del unsynced[: len(names)]
         safe(names)
 
     journal.Journal.write = torn  # type: ignore[method-assign]
-    store.RunStore.write = written  # type: ignore[method-assign]
-    store.RunStore.sync = synced  # type: ignore[method-assign]
+    store.RunWriter.write = written  # type: ignore[method-assign]
+    store.RunWriter.sync = synced  # type: ignore[method-assign]
     store.SEGMENT_ROWS = SEGMENT_ROWS if full is None else BUDGET
     setattr(here, "endpoints_of", lambda *given: _endpoints(told, calls, *given))  # noqa: B010  # mypy: no name of its own
     if full is not None and at is not None:

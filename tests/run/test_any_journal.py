@@ -14,7 +14,7 @@ from robin_cli.run.journal import Journal, lines_of, read_row
 from robin_cli.run.manifest import read_manifest
 from robin_cli.run.reader import read_run
 from robin_cli.run.schema import JUDGMENTS
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.stats.scores import score
 from tests.run.test_store import PAIRS, SETTINGS, judgment, manifest
 
@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a journal of six judgments."""
     path = tmp_path_factory.mktemp("journal") / "r"
     settings_ = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
-    RunStore.create(path, manifest(settings=settings_), PAIRS).close()
+    RunWriter.create(path, manifest(settings=settings_), PAIRS).close()
     rows = [judgment(k) for k in range(6)]
     Journal.create(path / "journal.jsonl", read_manifest(path).run_id, 1, rows).close()
     return path

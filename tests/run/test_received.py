@@ -24,7 +24,7 @@ from robin_cli.goals.making import judgment_table
 from robin_cli.model.errors import RobinError, RunError, StorageError
 from robin_cli.run import reader as reader_module
 from robin_cli.run import segments as segments_module
-from robin_cli.run import store as store_module
+from robin_cli.run import writer as store_module
 from robin_cli.run.batches import Submission, read_batches
 from robin_cli.run.journal import Journal
 from robin_cli.run.locking import is_locked
@@ -33,8 +33,8 @@ from robin_cli.run.pair_files import read_columns
 from robin_cli.run.pools import load_pools
 from robin_cli.run.reader import read_run
 from robin_cli.run.schema import JUDGMENTS
-from robin_cli.run.store import RunStore
 from robin_cli.run.tables import write_table
+from robin_cli.run.writer import RunWriter
 from robin_cli.session.resuming import reopen_run
 from robin_cli.settings.table import Settings
 from robin_cli.show.gate import gated
@@ -55,13 +55,13 @@ from tests.run.test_store import PAIRS, SETTINGS, judgment, manifest
 def made(path: Path, budget: int = 3) -> Path:
     """A finished run."""
     settings = {"base_url": ["http://127.0.0.1:9/v1"], "temperature": 1.0, **SETTINGS}
-    with RunStore.create(path, manifest(settings=settings, budget=budget), PAIRS) as store:
+    with RunWriter.create(path, manifest(settings=settings, budget=budget), PAIRS) as store:
         store.append([judgment(number) for number in range(3)])
     return path
 
 
 def resumed(run: Path) -> None:
-    with RunStore.open(run) as store:
+    with RunWriter.open(run) as store:
         store.fold()
 
 
@@ -105,7 +105,7 @@ def test_says_that_a_line_of_a_journal_is_no_judgment(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     row = {**asdict(judgment(9)), "pair_id": 7}
     Journal.create(run / "journal.jsonl", read_manifest(run).run_id, 2, [row]).close()
-    for read in (status_of, RunStore.open):
+    for read in (status_of, RunWriter.open):
         refuses(StorageError, "journal.jsonl: holds a line that is not a judgment", read, run)
 
 
@@ -119,7 +119,7 @@ def test_says_why_it_does_not_go_on_also_where_the_run_is_damaged_besides(tmp_pa
 
 def test_lets_no_second_process_in_also_when_its_lock_was_deleted(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
-    with RunStore.open(run) as store:
+    with RunWriter.open(run) as store:
         (run / "lock").unlink()
         second = robin_apart("resume", run, cwd=tmp_path)
         assert (
@@ -129,7 +129,7 @@ def test_lets_no_second_process_in_also_when_its_lock_was_deleted(tmp_path: Path
         assert status_of(run).facts["state"] == "working"
         store.append([judgment(3)])
     assert not is_locked(run)
-    RunStore.open(run).close()
+    RunWriter.open(run).close()
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def test_notices_every_bit_of_a_table_that_is_not_as_it_was_written(
         replace(pair, columns={"system": f"s{number}", "n": number})
         for number, pair in enumerate(PAIRS)
     ]
-    with RunStore.create(run, manifest(budget=300), pairs) as store:
+    with RunWriter.create(run, manifest(budget=300), pairs) as store:
         store.append([replace(judgment(number), rating=rng.randrange(5)) for number in range(300)])
 
     def read() -> list[object]:
@@ -212,7 +212,7 @@ def test_notices_every_bit_of_a_table_that_is_not_as_it_was_written(
 
 
 READERS: list[Callable[[Path], object]] = [
-    *(status_of, RunStore.open, load_pools, reported),
+    *(status_of, RunWriter.open, load_pools, reported),
     lambda run: list(judgment_table(run).rows()),
     lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
 ]
@@ -223,7 +223,7 @@ READERS: list[Callable[[Path], object]] = [
 )
 def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, name: str) -> None:
     run = made(tmp_path / "r", budget=9)
-    with RunStore.open(run) as store:
+    with RunWriter.open(run) as store:
         store.append([judgment(3)])
     (run / name).rename(tmp_path / "away")
     for read in READERS:
@@ -235,7 +235,7 @@ def test_gives_no_result_of_a_run_without_some_of_its_answers(tmp_path: Path, na
 def ended(run: Path, count: int, *, closes: bool) -> bytes:
     """Have a session add ``count`` answers to ``run``; the journal as it was before. ``closes``: it was not killed then."""
     old = (run / "journal.jsonl").read_bytes()
-    store = RunStore.open(run)
+    store = RunWriter.open(run)
     store.begin({})
     store.append([judgment(number) for number in range(3, 3 + count)])
     store.end(in_flight=0)
@@ -277,16 +277,16 @@ def test_refuses_a_journal_that_is_older_than_the_segments_beside_it(tmp_path: P
     run = made(tmp_path / "r", budget=20)
     copy = (run / "journal.jsonl").read_bytes()
     for number in range(3, 6):
-        with RunStore.open(run) as store:
+        with RunWriter.open(run) as store:
             store.append([judgment(number)])
     (run / "journal.jsonl").write_bytes(copy)
     refuses(StorageError, "is older than the segments beside it", read_run, run)
-    refuses(StorageError, "is older than the segments beside it", RunStore.open, run)
+    refuses(StorageError, "is older than the segments beside it", RunWriter.open, run)
 
 
 def test_takes_no_segment_for_another(tmp_path: Path) -> None:
     run = made(tmp_path / "r", budget=9)
-    with RunStore.open(run) as store:
+    with RunWriter.open(run) as store:
         store.append([judgment(number) for number in range(3, 6)])
     shutil.copy(run / "judgments/00001.parquet", run / "judgments/00002.parquet")
     refuses(
@@ -325,7 +325,7 @@ def test_lets_readers_be_while_sessions_begin_seal_and_end(
         return later
 
     def session(start: int) -> None:
-        with RunStore.open(run) as store:
+        with RunWriter.open(run) as store:
             store.begin({})
             for number in range(start, start + 4):
                 store.append([judgment(number)])

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import Arms
 from robin_cli.model.records import Judgment
-from robin_cli.run import store
+from robin_cli.run import writer as store
 from robin_cli.run.fold import COUNTED, Fold
 from robin_cli.run.reader import read_run
 from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.state import fold_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from tests.run.test_store import PAIRS, SETTINGS, judgment, manifest
 
 JUDGES = ("m", "other", "third")
@@ -94,7 +94,7 @@ def made(path: Path, requests: list[list[Judgment]]) -> Path:
     of = manifest(
         settings={**SETTINGS, "model": model if len(model) > 1 else model[0]}, budget=1000
     )
-    with RunStore.create(path, of, PAIRS) as opened:
+    with RunWriter.create(path, of, PAIRS) as opened:
         for request in requests:
             opened.append(request)
     return path
@@ -117,7 +117,7 @@ def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
     monkeypatch.setattr(store, "SEGMENT_ROWS", rows)
     monkeypatch.setattr(store, "STATE_EVERY", data.draw(st.integers(1, 30)))
     path = made(tmp_path_factory.mktemp("s") / "r", requests[:1])
-    opened = RunStore.open(path)
+    opened = RunWriter.open(path)
     for number, request in enumerate(requests[1:]):
         # no two requests come at one time: judgments of one arm that do are those of one request
         again = [
@@ -127,7 +127,7 @@ def test_goes_on_from_a_snapshot_as_from_a_fold_of_all(
         opened.append([each for each in request if each.judge in opened.manifest.judges] or again)
         if number in closed_after:
             opened.close()
-            opened = RunStore.open(path)
+            opened = RunWriter.open(path)
     assert numbers(opened.fold()) == numbers(of_all(path))
     opened.close()
     fold, covered = fold_run(path, opened.space, opened.manifest.run_id)
@@ -146,7 +146,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def covered(run: Path) -> int:
     """How many segments are taken from the snapshot; what is said must be what the judgments say."""
-    with RunStore.open(run) as opened:
+    with RunWriter.open(run) as opened:
         fold, segments = fold_run(run, opened.space, opened.manifest.run_id)
         assert numbers(fold) == numbers(of_all(run))
     return segments
@@ -175,7 +175,7 @@ def test_passes_over_a_damaged_snapshot_and_one_of_0_1_0(run: Path) -> None:
         (run / "state.parquet").write_bytes(
             sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :]
         )
-        with RunStore.open(run) as opened:
+        with RunWriter.open(run) as opened:
             assert numbers(opened.fold()) == numbers(of_all(run))
     old = pq.read_table(run / "state.parquet").select(
         ["pair_id", "attribute", "n", "mean", "m2", "n_unparsed", "retired"]
@@ -207,11 +207,11 @@ def test_a_run_under_way_leaves_a_snapshot_now_and_then(
 ) -> None:
     monkeypatch.setattr(store, "SEGMENT_ROWS", 2)
     monkeypatch.setattr(store, "STATE_EVERY", 6)
-    opened = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    opened = RunWriter.create(tmp_path / "r", manifest(), PAIRS)
     for number in range(15):
         opened.append([judgment(number)])
     opened._journal.close()  # as a crash does
     opened._lock.release()
-    with RunStore.open(tmp_path / "r") as again:
+    with RunWriter.open(tmp_path / "r") as again:
         fold, segments = fold_run(tmp_path / "r", again.space, again.manifest.run_id)
         assert (segments, fold.judgments) == (6, 15)

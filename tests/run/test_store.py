@@ -22,13 +22,13 @@ from robin_cli.model.arms import Arms, WritableArms
 from robin_cli.model.errors import RunError, StorageError
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import Judgment, Pair, Scale
-from robin_cli.run import store as store_module
+from robin_cli.run import writer as store_module
 from robin_cli.run.journal import Journal, read_journal
 from robin_cli.run.manifest import Manifest, differences, ends_of, read_manifest
 from robin_cli.run.reader import read_run
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.segments import write_segment
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from tests.conftest import refuses, robin
 
 PAIRS = [Pair(f"p{k}", f"prompt {k}", f"response {k}", {"helpfulness": float(k)}) for k in range(3)]
@@ -104,7 +104,7 @@ def test_has_a_column_for_each_field_of_a_judgment() -> None:
 
 def test_keeps_what_it_was_given_in_order(tmp_path: Path) -> None:
     given_ = [judgment(k) for k in range(10)]
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+    with RunWriter.create(tmp_path / "r", manifest(), PAIRS) as store:
         store.append(given_[:4])
         store.append(given_[4:])
         assert ids(tmp_path / "r") == [f"r{k}" for k in range(10)]
@@ -180,7 +180,7 @@ def test_holds_exactly_what_was_appended_whenever_it_was_dropped(
 ) -> None:
     monkeypatch.setattr(store_module, "SEGMENT_ROWS", rows)
     path = tmp_path_factory.mktemp("s") / "r"
-    store = RunStore.create(path, manifest(), PAIRS)
+    store = RunWriter.create(path, manifest(), PAIRS)
     count = 0
     for number, size in enumerate(batches):
         store.append([judgment(k) for k in range(count, count + size)])
@@ -188,7 +188,7 @@ def test_holds_exactly_what_was_appended_whenever_it_was_dropped(
         if number in drops:  # as a crash does: nothing is sealed, only the lock goes
             store._journal.close()
             store._lock.release()
-            store = RunStore.open(path)
+            store = RunWriter.open(path)
         assert ids(path) == [f"r{k}" for k in range(count)]
     store.close()
     assert ids(path) == [f"r{k}" for k in range(count)]
@@ -196,14 +196,14 @@ def test_holds_exactly_what_was_appended_whenever_it_was_dropped(
 
 def test_counts_nothing_twice_after_a_crash_between_sealing_and_emptying(tmp_path: Path) -> None:
     path = tmp_path / "r"
-    with RunStore.create(path, manifest(), PAIRS) as store:
+    with RunWriter.create(path, manifest(), PAIRS) as store:
         store.append([judgment(k) for k in range(5)])
         journal = (path / "journal.jsonl").read_bytes()
     # sealed, but the journal still holds the same answers
     (path / "journal.jsonl").write_bytes(journal)
 
     assert ids(path) == [f"r{k}" for k in range(5)]
-    with RunStore.open(path) as store:
+    with RunWriter.open(path) as store:
         store.append([judgment(5)])
     assert ids(path) == [f"r{k}" for k in range(6)]
 
@@ -223,7 +223,7 @@ def test_folds_a_table_as_it_folds_one_by_one(tmp_path: Path) -> None:
         made = judgment(number, status=status, reason=reason, pair=int(rng.integers(3)))
         scoring = "decisions" if number % 7 == 0 else "text"
         given_.append(replace(made, scoring=scoring))
-    with RunStore.create(tmp_path / "r", manifest(budget=1_000), PAIRS) as store:
+    with RunWriter.create(tmp_path / "r", manifest(budget=1_000), PAIRS) as store:
         store.append(given_)
     folded = read_run(tmp_path / "r").fold.arms
 
@@ -241,7 +241,7 @@ def test_shows_readers_a_whole_prefix_while_it_seals(
 ) -> None:
     monkeypatch.setattr(store_module, "SEGMENT_ROWS", 4)
     path = tmp_path / "r"
-    store = RunStore.create(path, manifest(budget=100_000), PAIRS)
+    store = RunWriter.create(path, manifest(budget=100_000), PAIRS)
     wrong: list[object] = []
     over = threading.Event()
 
@@ -266,7 +266,7 @@ def test_shows_readers_a_whole_prefix_while_it_seals(
 
 
 def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path: Path) -> None:
-    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    store = RunWriter.create(tmp_path / "r", manifest(), PAIRS)
     store.append([judgment(0)])
     size = (tmp_path / "r" / "journal.jsonl").stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -288,7 +288,7 @@ def test_keeps_earlier_answers_when_the_disk_is_full_and_goes_on_later(tmp_path:
 def test_writes_again_what_the_journal_refused_while_a_segment_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    store = RunWriter.create(tmp_path / "r", manifest(), PAIRS)
 
     def refuse(_: object) -> None:
         raise StorageError("full")
@@ -309,7 +309,7 @@ def test_writes_again_what_the_journal_refused_while_a_segment_was_made(
 
 
 def test_keeps_files_to_their_owner(tmp_path: Path) -> None:
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+    with RunWriter.create(tmp_path / "r", manifest(), PAIRS) as store:
         store.append([judgment(0)])
     for path in [tmp_path / "r", *(tmp_path / "r").rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
@@ -319,27 +319,27 @@ def test_says_what_is_wrong_with_a_run_directory(tmp_path: Path) -> None:
     refuses(
         RunError,
         r"not a run directory.*; robin runs lists those in \./runs",
-        RunStore.open,
+        RunWriter.open,
         tmp_path,
     )
-    RunStore.create(tmp_path / "runs" / "first", manifest(), PAIRS).close()
+    RunWriter.create(tmp_path / "runs" / "first", manifest(), PAIRS).close()
     refuses(
         RunError,
         r'not a run directory.*did you mean "first"',
-        RunStore.open,
+        RunWriter.open,
         tmp_path / "runs" / "frist",
     )
     (tmp_path / "file").write_text("x", encoding="utf-8")
     refuses(
         RunError,
         r"name another folder with --run",
-        RunStore.create,
+        RunWriter.create,
         tmp_path / "file",
         manifest(),
         PAIRS,
     )
-    refuses(RunError, "not empty, and not a run", RunStore.create, tmp_path, manifest(), PAIRS)
-    RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
+    refuses(RunError, "not empty, and not a run", RunWriter.create, tmp_path, manifest(), PAIRS)
+    RunWriter.create(tmp_path / "r", manifest(), PAIRS).close()
     (tmp_path / "r" / "manifest.json").write_text(
         '{"format": 99, "versions": {"robin": "9.9"}}', encoding="utf-8"
     )
@@ -350,7 +350,7 @@ def test_says_what_is_wrong_with_a_run_directory(tmp_path: Path) -> None:
 def test_refuses_a_run_of_an_unreleased_version_and_says_how_to_read_its_ratings(
     tmp_path: Path, version: str, number: int
 ) -> None:
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+    with RunWriter.create(tmp_path / "r", manifest(), PAIRS) as store:
         store.append([judgment(0)])
     path = tmp_path / "r" / "manifest.json"
     content = json.loads(path.read_bytes())
@@ -367,10 +367,10 @@ def test_refuses_a_run_of_an_unreleased_version_and_says_how_to_read_its_ratings
 
 
 def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -> None:
-    RunStore.create(tmp_path / "r", manifest(), PAIRS).close()
+    RunWriter.create(tmp_path / "r", manifest(), PAIRS).close()
     (tmp_path / "r" / "manifest.json").unlink()
     (tmp_path / "r" / "state.parquet").unlink()
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+    with RunWriter.create(tmp_path / "r", manifest(), PAIRS) as store:
         store.append([judgment(0)])
     assert ids(tmp_path / "r") == ["r0"]
 
@@ -379,7 +379,7 @@ def test_rebuilds_a_run_whose_folder_was_made_but_not_finished(tmp_path: Path) -
 def test_writes_no_new_run_over_answers_whose_manifest_is_lost(
     tmp_path: Path, *, is_sealed: bool
 ) -> None:
-    store = RunStore.create(tmp_path / "r", manifest(), PAIRS)
+    store = RunWriter.create(tmp_path / "r", manifest(), PAIRS)
     store.append([judgment(0)])
     if is_sealed:
         store.close()
@@ -388,7 +388,7 @@ def test_writes_no_new_run_over_answers_whose_manifest_is_lost(
         store._lock.release()
     (tmp_path / "r" / "manifest.json").unlink()
     lost = r"holds answers, and no manifest\.json; restore it from a copy"
-    refuses(RunError, lost, RunStore.create, tmp_path / "r", manifest(), PAIRS)
+    refuses(RunError, lost, RunWriter.create, tmp_path / "r", manifest(), PAIRS)
 
 
 def test_lists_what_differs_between_two_runs_of_which_one_may_go_on_elsewhere() -> None:
@@ -408,18 +408,18 @@ def test_lists_what_differs_between_two_runs_of_which_one_may_go_on_elsewhere() 
 
 
 def test_knows_whether_it_ever_kept_an_answer(tmp_path: Path) -> None:
-    with RunStore.create(tmp_path / "r", manifest(), PAIRS) as store:
+    with RunWriter.create(tmp_path / "r", manifest(), PAIRS) as store:
         kept = [store.has_answers]
         store.append([judgment(0)])
         kept.append(store.has_answers)
     assert kept == [False, True]
-    with RunStore.open(tmp_path / "r") as store:
+    with RunWriter.open(tmp_path / "r") as store:
         assert store.has_answers  # in a segment, and none in the journal
 
 
 def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> None:
     run = tmp_path / "r"
-    RunStore.create(run, manifest(), PAIRS).close()
+    RunWriter.create(run, manifest(), PAIRS).close()
     left = [
         run / ".manifest.json.0a.tmp",
         run / ".report.html.0b.tmp",
@@ -428,17 +428,17 @@ def test_removes_what_killed_processes_left_and_nothing_else(tmp_path: Path) -> 
     kept = [run / "notes.txt", run / "mine.tmp", run / "judgments" / "notes.txt"]
     for path in (*left, *kept):
         path.write_text("x")
-    RunStore.open(run).close()
+    RunWriter.open(run).close()
     assert [path.exists() for path in (*left, *kept)] == [False] * 3 + [True] * 3
 
     unfinished = tmp_path / "s"
     unfinished.mkdir()
     (unfinished / ".manifest.json.0a.tmp").write_text("x")
-    RunStore.create(unfinished, manifest(), PAIRS).close()
+    RunWriter.create(unfinished, manifest(), PAIRS).close()
     foreign = tmp_path / "t"
     foreign.mkdir()
     (foreign / "mine.tmp").write_text("x")
-    refuses(RunError, r"it holds mine\.tmp", RunStore.create, foreign, manifest(), PAIRS)
+    refuses(RunError, r"it holds mine\.tmp", RunWriter.create, foreign, manifest(), PAIRS)
 
 
 @pytest.mark.parametrize("content", ["[]", '"text"', "{}", '{"format": "1"}', "3"])

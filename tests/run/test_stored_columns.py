@@ -11,7 +11,7 @@ from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import Pair
 from robin_cli.run.pair_files import read_columns
 from robin_cli.run.reader import read_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.show.status import status_of
 from tests.conftest import refuses
 from tests.run.test_store import judgment, manifest
@@ -24,7 +24,7 @@ PAIRS = [
 
 
 def made(path: Path, pairs: list[Pair] | None = None) -> Path:
-    with RunStore.create(path, manifest(), PAIRS if pairs is None else pairs) as store:
+    with RunWriter.create(path, manifest(), PAIRS if pairs is None else pairs) as store:
         store.append([judgment(0)])
     return path
 
@@ -72,7 +72,7 @@ def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
     data = read_run(run)
     assert data.pairs[0].prompt == "prompt"
     assert status_of(run).facts["spent"] == 1
-    with RunStore.open(run) as store:
+    with RunWriter.open(run) as store:
         assert store.pairs[1].response == "b"
     for use in (
         lambda: data.pairs[0].columns["system"],
@@ -83,7 +83,7 @@ def test_reads_the_columns_only_when_they_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_leaves_no_columns_of_a_run_that_made_way(tmp_path: Path) -> None:
-    RunStore.create(tmp_path / "r", manifest(), PAIRS).make_way()
+    RunWriter.create(tmp_path / "r", manifest(), PAIRS).make_way()
     made(tmp_path / "r", [Pair("p0", "p", "r")])
     assert list(read_run(tmp_path / "r").column_names) == []
 

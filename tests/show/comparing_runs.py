@@ -12,9 +12,9 @@ import numpy as np
 
 from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.schema import JUDGMENTS
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from tests.run.test_store import SETTINGS, judgment, manifest
 
 
@@ -50,7 +50,7 @@ def compared_run(
     named: bool = True,
     asked: Sequence[tuple[str, str]] | None = None,
     **change: object,
-) -> RunData:
+) -> RunReader:
     """A run in which each comparison is asked so often in each order by each judge.
 
     Args:
@@ -95,6 +95,6 @@ def compared_run(
         attributes=(PREFERENCE,),
         scale=(0, 2),
     )
-    with RunStore.create(path, made, pairs) as store:
+    with RunWriter.create(path, made, pairs) as store:
         store.append(rows)
     return read_run(path, JUDGMENTS.names)

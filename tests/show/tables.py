@@ -14,9 +14,9 @@ from rich.console import Console
 from robin_cli.goals.found import View
 from robin_cli.goals.scores import score_table
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.schema import JUDGMENTS
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.show.report import pages
 from robin_cli.show.report.page import Page
 from robin_cli.show.status import READ
@@ -25,25 +25,25 @@ from robin_cli.stats.scores import Scores, score
 from tests.run.test_store import SETTINGS, judgment, manifest
 
 
-def score_rows(scores: Scores, run: RunData, **options: Any) -> pa.RecordBatchReader:
+def score_rows(scores: Scores, run: RunReader, **options: Any) -> pa.RecordBatchReader:
     """The scores as files have them."""
     return score_table(scores, run, View(**options)).rows()
 
 
-def print_scores(console: Console, scores: Scores, run: RunData, **options: Any) -> None:
+def print_scores(console: Console, scores: Scores, run: RunReader, **options: Any) -> None:
     """Print the scores as a command does."""
     print_table(console, score_table(scores, run, View(**options)))
 
 
 def page_of(
-    run: RunData, *, working: bool = False, draws: bool = True, guaranteed: bool = False
+    run: RunReader, *, working: bool = False, draws: bool = True, guaranteed: bool = False
 ) -> Page:
     """What the report of a run shows; without its pictures, which are most of its work, unless it ``draws``."""
     page = pages.page_of([run], [working], View(guaranteed=guaranteed))
     return page if draws else replace(page, charts=[])
 
 
-def page_of_two(a: RunData, b: RunData) -> Page:
+def page_of_two(a: RunReader, b: RunReader) -> Page:
     """What the report of two runs shows."""
     return pages.page_of([a, b], [False, False])
 
@@ -56,7 +56,7 @@ def make_run(
     feedback: str = "",
     budget: int = 100,
     **change: object,
-) -> RunData:
+) -> RunReader:
     """A run of ``pairs`` with these ratings; None for an answer without one. The feedback is the pair's prompt, or this."""
     settings: Any = {**SETTINGS, "temperature": 1.0, "base_url": ["http://x/v1"]}
     settings = change.pop("settings", settings)
@@ -73,7 +73,7 @@ def make_run(
             rows.append(replace(record, pair_id=pair.pair_id, **about))
     rows.sort(key=lambda row: row.draw)
     data = {"source": "pairs.jsonl", "sha256": "0", "pairs": len(pairs), "skipped": 0}
-    with RunStore.create(
+    with RunWriter.create(
         path,
         manifest(
             **({"settings": settings, "data": data, "budget": max(budget, len(rows))} | change)
@@ -90,7 +90,7 @@ def rated(
     attributes: Sequence[str],
     judges: Sequence[str] = ("judge",),
     **about_: Any,
-) -> RunData:
+) -> RunReader:
     """A run in which the ratings of a pair differ the more, the later it comes; every fifth pair has a human rating."""
     pairs = [Pair(each, "p", "r", dict.fromkeys(attributes, 3.0)) for each in ids_]
     answers = [
@@ -109,14 +109,14 @@ def rated(
         "budget": 10_000,
         **about_,
     }
-    with RunStore.create(
+    with RunWriter.create(
         folder / "r", manifest(attributes=tuple(attributes), **about), pairs
     ) as store:
         store.append(answers)
     return read_run(folder / "r", JUDGMENTS.names)
 
 
-def shown_at(width: int, run: RunData, scores: Scores | None = None, **how: Any) -> list[str]:
+def shown_at(width: int, run: RunReader, scores: Scores | None = None, **how: Any) -> list[str]:
     out = io.StringIO()
     print_scores(Console(file=out, width=width), scores or score(run), run, **how)
     return out.getvalue().split("\n")

@@ -21,9 +21,9 @@ from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.training import preferences
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.schema import JUDGMENTS
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from tests.conftest import robin
 from tests.run.test_store import SETTINGS, judgment, manifest
 from tests.show.tables import page_of
@@ -38,7 +38,7 @@ def pair(name: str, prompt: str = "p", **more: Any) -> Pair:
 
 def rated(
     folder: Path, pairs: Sequence[Pair], ratings: Sequence[Sequence[int]], **settings: Any
-) -> RunData:
+) -> RunReader:
     """A run with these ratings, as ``manifest`` has them: on 0 to 4."""
     data = {"source": "x", "sha256": "0", "pairs": len(pairs)}
     made = manifest(settings={**SETTINGS, **settings}, data=data, budget=10**6)
@@ -50,7 +50,7 @@ def rated(
             given.append(
                 type(record)(**values | {"pair_id": each.pair_id, "rating": rating, "draw": draw})
             )
-    with RunStore.create(folder / "r", made, pairs) as store:
+    with RunWriter.create(folder / "r", made, pairs) as store:
         store.append(given)
     return read_run(folder / "r", JUDGMENTS.names)
 

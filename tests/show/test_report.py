@@ -14,7 +14,7 @@ import pytest
 
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair, Scale
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show import charts
 from robin_cli.show.drawing import picture
 from robin_cli.show.report.page import Page as Report
@@ -41,7 +41,7 @@ EXTRA = [
 ]
 
 
-def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
+def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunReader:
     """A run of 20 pairs, five ratings each, which vary more and more."""
     pairs = [
         Pair(
@@ -62,7 +62,7 @@ def twenty(path: Path, *, shift: int = 0, name: str = "pair") -> RunData:
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunData, Report, str]:
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunReader, Report, str]:
     """The run of `twenty`, its report, and that as HTML."""
     run = twenty(tmp_path_factory.mktemp("usual") / "r")
     page = page_of(run, working=False, guaranteed=True)
@@ -70,7 +70,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunData, Report, st
 
 
 def test_opens_offline_with_its_pictures_and_fits_a_phone(
-    tmp_path: Path, opened: Open, usual: tuple[RunData, Report, str]
+    tmp_path: Path, opened: Open, usual: tuple[RunReader, Report, str]
 ) -> None:
     seen = opened(usual[2])
     pictures = seen.page.locator("figure svg")
@@ -137,7 +137,7 @@ def test_draws_each_kind_of_picture_once_for_light_dark_and_paper_and_says_what_
 
 
 def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_they_are(
-    opened: Open, usual: tuple[RunData, Report, str]
+    opened: Open, usual: tuple[RunReader, Report, str]
 ) -> None:
     run, _, text = usual
     seen = opened(text)
@@ -173,7 +173,7 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
 
 
 def test_sorts_and_filters_by_mouse_and_by_keyboard_and_lets_no_other_script_run(
-    opened: Open, usual: tuple[RunData, Report, str]
+    opened: Open, usual: tuple[RunReader, Report, str]
 ) -> None:
     seen = opened(usual[2])
     page = seen.page
@@ -222,7 +222,7 @@ def test_sorts_and_filters_by_mouse_and_by_keyboard_and_lets_no_other_script_run
     lets_no_other_script_run_and_nothing_out(seen)
 
 
-def draws_each_interval_where_its_numbers_are(seen: Seen, run: RunData) -> None:
+def draws_each_interval_where_its_numbers_are(seen: Seen, run: RunReader) -> None:
     columns = {name: np.asarray(values) for name, values in score(run).columns.items()}
     drawn = seen.page.locator("tbody svg").evaluate_all("""bars => bars.map((bar) => {
         const whole = bar.getBoundingClientRect();
@@ -248,7 +248,7 @@ def draws_each_interval_where_its_numbers_are(seen: Seen, run: RunData) -> None:
 
 
 def shows_first_the_widest_the_most_varied_or_the_furthest_from_human(
-    seen: Seen, run: RunData
+    seen: Seen, run: RunReader
 ) -> None:
     columns = {
         name: np.asarray(values) for name, values in score(run).columns.items() if name != "pair_id"
@@ -377,7 +377,7 @@ def lets_no_other_script_run_and_nothing_out(seen: Seen) -> None:
 def test_stays_below_5_mb_for_10000_pairs(
     tmp_path: Path,
     opened: Open,
-    usual: tuple[RunData, Report, str],
+    usual: tuple[RunReader, Report, str],
     monkeypatch: pytest.MonkeyPatch,
     count: int,
     share: int,
@@ -454,7 +454,7 @@ def test_says_of_each_panel_what_its_marks_are() -> None:
 
 
 def test_draws_human_ratings_by_score_with_their_numbers_where_there_are_enough(
-    tmp_path: Path, usual: tuple[RunData, Report, str]
+    tmp_path: Path, usual: tuple[RunReader, Report, str]
 ) -> None:
     run, page, text = usual
     (found,) = (each for each in page.charts if each.title == "Do scores agree with people?")

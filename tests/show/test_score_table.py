@@ -27,8 +27,8 @@ from robin_cli.data.checking import pair_id_of
 from robin_cli.goals import rows as data_columns
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData, read_run
-from robin_cli.run.store import RunStore
+from robin_cli.run.reader import RunReader, read_run
+from robin_cli.run.writer import RunWriter
 from robin_cli.show.columns import SCORES
 from robin_cli.show.files import export
 from robin_cli.show.outputs import check_output
@@ -127,7 +127,7 @@ def test_puts_each_text_beside_its_scores_however_many_pairs_are_read_at_a_time(
     ]
     settings = {**SETTINGS, "model": ["x", "y"]}
     made = manifest(settings=settings, attributes=("style", "tone"), budget=10_000)
-    with RunStore.create(tmp_path / "r", made, pairs) as store:
+    with RunWriter.create(tmp_path / "r", made, pairs) as store:
         rated_one = replace(judgment(0), pair_id="p2017", attribute="tone", rating=3)
         store.append([replace(rated_one, judge=judge) for judge in ("x", "y")])
     run = read_run(tmp_path / "r")
@@ -280,7 +280,7 @@ OURS = [
 ]
 
 
-def run_of(folder: Path) -> RunData:
+def run_of(folder: Path) -> RunReader:
     pairs = [
         Pair(name, f"p {name}", f"r {name}", columns=each)
         for name, each in zip("abc", DATA, strict=True)
@@ -337,7 +337,7 @@ def test_further_columns_stand_once_in_each_row_of_several_attributes_and_judges
         for attribute in ("style", "tone")
         for judge in ("x", "y")
     ]
-    with RunStore.create(tmp_path / "r", made, pairs) as store:
+    with RunWriter.create(tmp_path / "r", made, pairs) as store:
         store.append(answers)
     run = read_run(tmp_path / "r")
     for table in (

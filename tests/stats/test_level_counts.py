@@ -20,7 +20,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.run.fold import Fold
 from robin_cli.run.lookup import ArmLookup
 from robin_cli.run.manifest import ends_of
-from robin_cli.run.reader import RunData, space_of
+from robin_cli.run.reader import RunReader, space_of
 from robin_cli.run.schema import judgments_table
 from robin_cli.stats.intervals import mean_intervals
 from robin_cli.stats.level_counts import LevelCounts, counts_by_scale, level_counts
@@ -34,11 +34,11 @@ ANSWERS = st.lists(
 )
 
 
-def run_with(rows: list[Judgment], scales: list[Scale]) -> RunData:
+def run_with(rows: list[Judgment], scales: list[Scale]) -> RunReader:
     attributes = tuple(f"a{number}" for number in range(len(scales)))
     made = manifest(attributes=attributes, scale=ends_of(attributes, scales))
     space, table = space_of(made, ["p0", "p1", "p2"]), judgments_table(rows)
-    return RunData(Path("run"), made, {}, ArmLookup(space).arms_of(table), table, Fold(space))
+    return RunReader(Path("run"), made, {}, ArmLookup(space).arms_of(table), table, Fold(space))
 
 
 @given(scales=st.tuples(ENDS, ENDS), answers=ANSWERS, split=st.integers(0, 20))

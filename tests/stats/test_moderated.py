@@ -15,7 +15,7 @@ from robin_cli.goals.watching import ErrorWatch
 from robin_cli.model.arms import FloatArray, Sums, WritableArms
 from robin_cli.model.records import RETIRE_AFTER, Pair, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.words import EQUALLY_NOISY
 from robin_cli.stats.equal_noise import noise_moments, spread_limit
 from robin_cli.stats.moderated import (
@@ -256,7 +256,7 @@ def test_the_limit_is_below_the_true_spread_one_time_in_twenty() -> None:
     assert (limits(np.tile([0.3, 0.4, 0.3, 0, 0], (300, 1)), 8) <= 0.25).mean() > 0.9
 
 
-def rated(path: Path, loud: float, scheduler: str) -> RunData:
+def rated(path: Path, loud: float, scheduler: str) -> RunReader:
     rng = np.random.default_rng(2)
     noise = np.where(np.arange(60) % 10 == 0, loud, 0.7)[:, None]
     ratings = np.clip(np.round(rng.normal(2, noise, (60, 12))), 0, 4).astype(int)

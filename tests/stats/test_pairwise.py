@@ -17,9 +17,9 @@ from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.preferences import Preferences
 from robin_cli.model.records import RETIRE_AFTER, Pair, Scale
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.schema import JUDGMENTS
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.show.report.preferences import warnings_of
 from robin_cli.stats.intervals import Part, sum_intervals
 from robin_cli.stats.moderated import skewed
@@ -54,7 +54,7 @@ def run_of(
     scale: tuple[int, int] = (0, 2),
     *,
     scoring: str = "text",
-) -> RunData:
+) -> RunReader:
     """A pairwise run with these ratings, on disk and read back; comparison cN is of prompt N // 3."""
     names = tuple(dict.fromkeys(key[0] for key in points))
     judges = tuple(dict.fromkeys(key[2] for key in points))
@@ -90,12 +90,12 @@ def run_of(
         for (name, order, judge), values in points.items()
         for draw, value in enumerate(values)
     ]
-    with RunStore.create(path / "r", made, pairs) as store:
+    with RunWriter.create(path / "r", made, pairs) as store:
         store.append(rows)
     return read_run(path / "r", JUDGMENTS.names)
 
 
-def found_in(run: RunData) -> Preferences:
+def found_in(run: RunReader) -> Preferences:
     found = goal_of_run(run).found(run)
     assert isinstance(found, Preferences)
     return found

@@ -14,7 +14,7 @@ import robin_cli.stats.agreement
 from robin_cli.data.given_labels import GivenLabels, Label
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.agreement import agreement
 from robin_cli.stats.run_agreement import (
     agreements,
@@ -46,7 +46,7 @@ def humans(high: float) -> dict[str, dict[str, float]]:
 
 def scored(
     tmp_path: Path, human: dict[str, dict[str, float]], prompt_of: Callable[[int], int] = int
-) -> RunData:
+) -> RunReader:
     given: Rated = {
         (f"p{k}", attribute, judge): ratings(k, place)
         for k in range(PAIRS)

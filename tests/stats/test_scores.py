@@ -17,9 +17,9 @@ from scipy import stats
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import StorageError
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Pair, Scale
-from robin_cli.run.reader import RunData, read_run
+from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.schema import JUDGMENTS
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.stats.intervals import Part, mean_intervals, sum_intervals
 from robin_cli.stats.moderated import skewed
 from robin_cli.stats.scores import (
@@ -59,7 +59,7 @@ def run_of(
     human: dict[str, dict[str, float]] | None = None,
     prompts: dict[str, str] | None = None,
     settings: dict[str, Any] | None = None,
-) -> RunData:
+) -> RunReader:
     """A run with these ratings, on disk and read back; the prompts are the pairs' names, or these."""
     names, attributes, judges = (
         tuple(dict.fromkeys(key[place] for key in ratings)) for place in range(3)
@@ -87,7 +87,7 @@ def run_of(
         for (name, attribute, judge), values in ratings.items()
         for draw, value in enumerate(values)
     ]
-    with RunStore.create(path / "r", made, pairs) as store:
+    with RunWriter.create(path / "r", made, pairs) as store:
         store.append([*rows, *more])
     return read_run(path / "r", JUDGMENTS.names)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.data.given_labels import GivenLabels, Label
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.stats.clustered import clusters_of, mean_bounds
 from robin_cli.stats.labelled import corrected
 from robin_cli.stats.run_labels import Labels, labels_of
@@ -26,7 +26,7 @@ PROMPTS = {f"p{k}": f"prompt {k % 37}" for k in range(PAIRS)}
 
 def made(
     folder: Path, *, human: dict[str, dict[str, float]] | None = None, **settings: object
-) -> RunData:
+) -> RunReader:
     """120 pairs of 37 prompts on two attributes, the last pairs without a rating on stars."""
     rng = np.random.default_rng(4)
     ratings: Rated = {}
@@ -36,7 +36,7 @@ def made(
     return run_of(folder, ratings, prompts=PROMPTS, human=human, settings=settings)
 
 
-def found_in(run: RunData, *, given: GivenLabels | None = None, **more: object) -> list[Summary]:
+def found_in(run: RunReader, *, given: GivenLabels | None = None, **more: object) -> list[Summary]:
     return summaries(run, score(run), labels_of(run, given), **more)  # type: ignore[arg-type]
 
 

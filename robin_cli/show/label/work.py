@@ -18,7 +18,7 @@ from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import number_of
 from robin_cli.run.labels import add_labels, kept_labels, remove_label
 from robin_cli.run.layout import LABELS
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.show.text import one_line
 from robin_cli.stats.agreement import krippendorff
@@ -52,7 +52,7 @@ class Labelling:
         InputError: no pair has a score, or the labels that the run keeps cannot be read.
     """
 
-    def __init__(self, run: RunData, n: int) -> None:
+    def __init__(self, run: RunReader, n: int) -> None:
         self.run, self._prompts = run, recorded_prompts(run.manifest)
         self.is_of_two = run.manifest.is_pairwise
         self._is_kept = kept_labels(run.path) is not None
@@ -213,7 +213,7 @@ class Labelling:
         return row
 
 
-def changes(run: RunData) -> list[str]:
+def changes(run: RunReader) -> list[str]:
     """Return the effect of labels on the run's means and decisions, in words."""
     found = goal_of_run(run).found(run, given_labels(None, run))
     return [*found.mean_lines(), *found.agreed_lines()]

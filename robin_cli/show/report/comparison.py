@@ -14,7 +14,7 @@ from robin_cli.goals.differences import better_lines
 from robin_cli.goals.found import judged_by
 from robin_cli.goals.rows import beside
 from robin_cli.model.records import Scale, number_of
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.columns import SIDE_BY_SIDE
 from robin_cli.show.report.page import WORDS, Bar, Page, Rows, Test
 from robin_cli.show.report.systems import differences_chart, pair_charts, pair_lines, systems_table
@@ -90,8 +90,8 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
 
 
 def _rows(
-    a: RunData,
-    b: RunData,
+    a: RunReader,
+    b: RunReader,
     found: Compared,
     rows: pa.Table,
     scales: Mapping[str, Scale],
@@ -148,7 +148,7 @@ def _rows(
     )
 
 
-def _changed(a: RunData, b: RunData, shared: int) -> Iterator[str]:
+def _changed(a: RunReader, b: RunReader, shared: int) -> Iterator[str]:
     alone = [len(run.pair_ids) * len(run.space.attributes) - shared for run in (a, b)]
     if any(alone):
         yield (

@@ -12,7 +12,7 @@ from robin_cli.goals.found import Found, View, judged_by
 from robin_cli.goals.own.compare import Comparison
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.report import preferences, rating_charts, ratings
 from robin_cli.show.report.comparison import comparison_of
 from robin_cli.show.report.page import Apart, Labelled, Page
@@ -26,7 +26,7 @@ _MOST_APART = 10  # labelled things with their texts; robin export has all
 _LONGEST = 2_000  # characters of a text
 
 
-def page_of(runs: Sequence[RunData], working: Sequence[bool], view: View | None = None) -> Page:
+def page_of(runs: Sequence[RunReader], working: Sequence[bool], view: View | None = None) -> Page:
     """Return the page of one run, or of two.
 
     Args:

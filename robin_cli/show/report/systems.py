@@ -20,7 +20,7 @@ from robin_cli.goals.found import Found
 from robin_cli.goals.people import range_of
 from robin_cli.model.errors import InputError, abridged, shown
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.show.charts import Chart, against, chart, histogram, marks_of, under_one_another
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
@@ -120,7 +120,7 @@ def pair_charts(
         )
 
 
-def pair_lines(a: RunData, rows: pa.Table, scales: Mapping[str, Scale]) -> dict[str, str]:
+def pair_lines(a: RunReader, rows: pa.Table, scales: Mapping[str, Scale]) -> dict[str, str]:
     """Return how many pairs differ, and how alike two runs order them, by name."""
     lines = {}
     for scale, about, mine in _by_attribute(rows, scales):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from robin_cli.data.images import named
 from robin_cli.model.arms import IntArray
 from robin_cli.model.records import Pair
-from robin_cli.run.reader import RunData
+from robin_cli.run.reader import RunReader
 from robin_cli.run.schema import JUDGMENTS
 from robin_cli.run.segments import read_judgments
 from robin_cli.stats.run_compare import Compared
@@ -108,7 +108,7 @@ def cut(text: str, longest: int | None) -> str:
 class Judged:
     """The answers to some pairs of a run."""
 
-    def __init__(self, run: RunData, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
+    def __init__(self, run: RunReader, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
         space = self._space = run.space
         self._kind, self._scale = run.manifest.kind, space.scales[0]
         self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
@@ -148,7 +148,7 @@ class Judged:
         return answers
 
 
-def _read(run: RunData, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
+def _read(run: RunReader, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
     """Yield the answers of the judgments ``mine``, shape (rows,); others may have come since."""
     start = 0
     for table in read_judgments(run.path, tuple(_JUDGED)):
@@ -171,14 +171,14 @@ def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
     return sorted(row for _, row in sorted(ranked)[:most])
 
 
-def texts_of_pairs(run: RunData, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
+def texts_of_pairs(run: RunReader, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
     """Return for each row the place of its ``pair``'s texts, and the texts."""
     pairs, place = np.unique(pair, return_inverse=True)
     read = run.pairs.at(pairs).__getitem__
     return place, _answered([run], read, [[[each]] for each in pairs.tolist()])
 
 
-def texts_of_shared(a: RunData, b: RunData, pair: IntArray) -> tuple[IntArray, Texts]:
+def texts_of_shared(a: RunReader, b: RunReader, pair: IntArray) -> tuple[IntArray, Texts]:
     """Return that for pairs in both runs, by their numbers in A, with the answers of both."""
     pairs, place = np.unique(pair, return_inverse=True)
     at_a, at_b = shared_pairs(a, b)
@@ -212,7 +212,9 @@ def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
 
 
 def _answered(
-    runs: Sequence[RunData], pair: Callable[[int], Pair], places: Sequence[Sequence[Sequence[int]]]
+    runs: Sequence[RunReader],
+    pair: Callable[[int], Pair],
+    places: Sequence[Sequence[Sequence[int]]],
 ) -> Texts:
     """Return texts with the answers of ``runs``; ``places``: for each text the pairs of each run.
 

@@ -18,7 +18,7 @@ from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Pair, Scale
-from robin_cli.run.store import RunStore
+from robin_cli.run.writer import RunWriter
 from robin_cli.session import engine
 from robin_cli.session.targets import Target
 from robin_ray import crew as crews
@@ -216,7 +216,7 @@ def test_ends_and_asks_nothing_twice_of_a_lost_text(
     monkeypatch.setattr(engine, "GRACE_S", 0.5)
     texts, left = on_cluster._texts, iter(range(30))
 
-    def failing_once(store: RunStore, pair: int) -> Texts:
+    def failing_once(store: RunWriter, pair: int) -> Texts:
         if next(left, 0) == 29:
             raise StorageError("pairs.parquet: cannot be read")
         return texts(store, pair)

@@ -52,7 +52,7 @@ _FILES = frozenset({VARIANCES, JOURNAL, SEGMENTS, PAIRS, COLUMNS, STATE, BATCHES
 """The files of a run without answers, except its manifest."""
 
 
-class RunStore(StoredRun):
+class RunWriter(StoredRun):
     """A run directory that only this process may write to. Use it as a context manager."""
 
     def __init__(self, path: Path, manifest: Manifest, lock: RunLock) -> None:
@@ -83,7 +83,7 @@ class RunStore(StoredRun):
         variances: FloatArray | None = None,
         session: Mapping[str, Any] | None = None,
         register: Callable[[str], None] | None = None,
-    ) -> RunStore:
+    ) -> RunWriter:
         """Make a new run at ``path``, a folder that does not exist or is empty.
 
         The manifest is written last: a folder that a killed robin left without one is made anew.
@@ -115,7 +115,7 @@ class RunStore(StoredRun):
             return store
 
     @classmethod
-    def open(cls, path: Path) -> RunStore:
+    def open(cls, path: Path) -> RunWriter:
         """Open the run at ``path`` to go on with it.
 
         Raises:
@@ -253,7 +253,7 @@ class RunStore(StoredRun):
             shutil.rmtree(self.path / BATCHES, ignore_errors=True)  # no batch was answered
             (self.path / MANIFEST).unlink()  # it makes a folder a run
 
-    def __enter__(self) -> RunStore:
+    def __enter__(self) -> RunWriter:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:

@@ -1,0 +1,1 @@
+"""Tests beside other tools, which `make test-beside` installs apart from those of robin."""
