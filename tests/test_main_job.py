@@ -211,6 +211,21 @@ def test_gives_a_finished_run_a_larger_budget_and_no_smaller_one(
     assert sum(int(row["n"]) for row in rows(larger.stdout)) == 80
 
 
+def test_names_an_older_copy_of_the_manifest_whose_budget_is_overspent(
+    tmp_path: Path, replay_url: str
+) -> None:
+    data, manifest = write_pairs(tmp_path / "pairs.jsonl", 5), tmp_path / "r" / "manifest.json"
+    more = ("--run", "r", "--scheduler", "uniform")
+    robin(*judging(replay_url, data, 10, *more), cwd=tmp_path, exits=0)
+    older = manifest.read_bytes()
+    robin("resume", "r", "--budget", "15", cwd=tmp_path, exits=0)
+    manifest.write_bytes(older)
+
+    said = robin("resume", "r", cwd=tmp_path, exits=2).stderr
+    has(said, "15 calls are spent, but its budget in manifest.json is 10", "an older copy")
+    robin("resume", "r", "--budget", "20", cwd=tmp_path, exits=0)
+
+
 def test_resumes_a_run_whatever_robin_toml_says_here(tmp_path: Path, replay_url: str) -> None:
     data = write_pairs(tmp_path / "pairs.jsonl", 5)
     robin(*judging(replay_url, data, 50, "--run", "r"), cwd=tmp_path)

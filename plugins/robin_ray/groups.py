@@ -212,10 +212,11 @@ class Groups(Engine):
             self._judges[call.judge].answered(sent.permit, tokens)
             self._health[call.judge].answered()
             self._is_out(call)
-            self._go_on(call, len(judgments))
             kept.append((call, judgments))
         if kept:
             self._ledger.append(kept)
+        for call, judgments in kept:
+            self._go_on(call, len(judgments))
 
     def _is_out(self, call: Call) -> None:
         """Finish a call that needed no more than its first request."""

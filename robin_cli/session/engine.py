@@ -283,8 +283,8 @@ class Engine(Carrier):
         if outcome is None:
             ledger.withdraw(call, Unanswered.UNREACHED)
         else:
-            self._go_on(call, len(judgments) if isinstance(outcome, Reply) else 0)
             ledger.append([(call, judgments)])
+            self._go_on(call, len(judgments) if isinstance(outcome, Reply) else 0)
 
     def _go_on(self, call: Call, came: int) -> None:
         """Begin the other calls of the visit of ``call``, which brought so many answers."""

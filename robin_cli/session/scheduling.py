@@ -7,10 +7,11 @@ from dataclasses import replace
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watching import Watch
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, RunError, typed
 from robin_cli.policies.base import Choice
 from robin_cli.policies.registry import chosen, policy_named
 from robin_cli.run.fold import Fold
+from robin_cli.run.manifest import FILE
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.asking import reopen_arms
 from robin_cli.session.looking_again import look_again
@@ -60,8 +61,17 @@ def planner_of(
         rounds: the number of rounds; None if each call is chosen by all answers so far.
         prices: of the judges, see :class:`Setup`.
         may_end_early: see :class:`Planner`.
+
+    Raises:
+        RunError: more calls are spent than the budget, as beside an older copy of the manifest.
     """
     manifest, space, repeats = store.manifest, store.space, watch.repeats
+    spent, budget = fold.arms.spent, manifest.budget if manifest.budget_usd is None else None
+    if budget is not None and spent > budget:
+        raise RunError(
+            f"{store.path}: {spent:,} calls are spent, but its budget in {FILE} is {budget:,}: that file is an older copy. "
+            f"Restore the newest one, or go on with robin resume {typed(store.path)} --budget {spent} or more"
+        )
     reopen_arms(fold.writable, space.judge, fold.set_aside)
     policy = goal.policy(manifest, store.variances, prices)
     if policy.refits and fold.fitted:  # on the ratings of its last fit, as if it never stopped
@@ -76,7 +86,7 @@ def planner_of(
     return Planner(
         fold.writable,
         policy,
-        budget=manifest.budget if manifest.budget_usd is None else None,
+        budget=budget,
         judge=space.judge,
         stop=watch.stop,
         verdicts=watch.verdicts,

@@ -17,7 +17,7 @@ from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.retrying import Retrying
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
-from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
+from robin_cli.model.errors import EndpointError, InputError, LimitReached, RunError, StorageError
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
 from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
@@ -247,6 +247,20 @@ def test_passes_on_that_answers_cannot_be_kept() -> None:
     desk = Full(MemoryJudge(good))
     refuses(StorageError, "full", desk.run)
     assert desk.budget.spent == len(desk.kept)
+
+
+def test_keeps_an_answer_also_if_the_next_call_of_its_visit_cannot_be_asked() -> None:
+    class Strange(Desk):
+        def question(self, ticket: Ticket) -> Question:
+            if ticket.draw:
+                raise RunError("no such pair")
+            return super().question(ticket)
+
+    judge = MemoryJudge(good)
+    desk = Strange(judge, budget=40, concurrency=1)
+    desk.samples = 4
+    refuses(RunError, "no such pair", desk.run)
+    assert len(desk.kept) == len(judge.asked) == 1
 
 
 def several(count: int, cost_usd: float = 0.0) -> Outcome:
