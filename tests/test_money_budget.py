@@ -286,6 +286,7 @@ def test_holds_the_money_through_kills_although_answers_are_lost(tmp_path: Path)
             command = ["resume", "r", "--quiet"]
         ended = robin("resume", "r", cwd=tmp_path, exits=0)
     facts = robin_cli.open_run(tmp_path / "r").status()
-    assert 25 < each * len(wire.bodies) <= 30
+    # 88 calls are answered, whatever was under way at the kills: 32 count as lost, $8 of the 30
+    assert 22 <= each * len(wire.bodies) <= 30
     has(ended.stderr, "answers of earlier sessions may be lost, and count $8.0")
     assert (facts["state"], facts["budget_usd"]) == ("finished", 30)

@@ -166,7 +166,7 @@ def _name_fields(missing: list[Field], names: list[str], fields: Fields) -> str:
 
 def _side_by_side_in(names: list[str]) -> str | None:
     """Return columns that may hold the responses of a system each, as --columns takes them; None if they are one or many."""
-    # the members of one object, as in usage.prompt, are no systems; gpt-4.1 is a name
+    # the members of one object, as in usage.prompt, are no systems; gpt-5.4 is a name
     begins = {name: re.split(r"\.(?!\d)", name)[0] for name in names}
     members = Counter(begins.values())
     systems = [
