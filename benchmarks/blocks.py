@@ -17,7 +17,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
-from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.runs import DrawnRatings, simulate
 
 PAIRS, RUNS = 1_016, 60
 OWN = Path(__file__).parent.parent / "configs" / "pools" / "paper_digitised.parquet"
@@ -60,7 +60,7 @@ def in_blocks(pools: Sequence[Pool], name: str, a_pair: int) -> None:
     """Compare blocks, and visits, with one by one."""
     errors, per_prompt = [], []
     for pool in pools:
-        ratings = Ratings.of(pool.ratings[:PAIRS])
+        ratings = DrawnRatings.of(pool.ratings[:PAIRS])
         pairs = len(ratings.sizes)
         policy, budget = policy_for(pool, name, pairs, a_pair), a_pair * pairs
         made = [

@@ -20,7 +20,7 @@ from robin_cli.model.records import Scale
 from robin_cli.policies.registry import make_policy
 from robin_cli.run.pools import load_pools
 from robin_cli.simulate.pools import subject_of
-from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.runs import DrawnRatings, simulate
 from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.agreed import agreed
 from robin_cli.stats.decided import decisions_by, first_rows
@@ -94,7 +94,7 @@ def promises(pool: Pool, seeds: int = 5) -> None:
     assert goal.task is not None  # noqa: S101  # for the types
     assert subject.right is not None  # noqa: S101
     own = {name: getattr(settings, name) for name in ("delta", "mode", "margin")}
-    truth = Ratings.of(pool.ratings)
+    truth = DrawnRatings.of(pool.ratings)
     policy = make_policy("auto", goal.setup(own, budget := round(CALLS * arms)))
     found = {labels: np.zeros((0, 3)) for labels in (100, 200)}
     for _ in range(seeds):

@@ -397,3 +397,12 @@ def test_shows_settings_to_the_edge_alone() -> None:
         for file in PLUGINS.rglob("*.py")
         if "robin_cli.settings.table.Settings" in imported_names(file)
     ]
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    named: dict[str, list[str]] = {}
+    for file in [*FILES, *PLUGINS.rglob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                named.setdefault(node.name, []).append(str(file))
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}

@@ -50,7 +50,7 @@ class Greedy(Estimating):
 GOAL = """from dataclasses import dataclass
 from typing import Any, Self
 import numpy as np
-from robin_cli.goals.rating import Rated, Rating
+from robin_cli.goals.rating import Rated, RatingGoal
 from robin_cli.model.space import ArmSpace
 from robin_cli.run.inquiry import Inquiry
 
@@ -67,7 +67,7 @@ class Shares(Rated):
         return [f"{100 * self.share:.0f} % of the scores are above {self.goal.above:g}"]
 
 @dataclass(frozen=True)
-class Share(Rating):
+class Share(RatingGoal):
     says = Shares
     asked_by = "--above"
     space: ArmSpace

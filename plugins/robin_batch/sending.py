@@ -95,7 +95,9 @@ class ToServices(Sender):
     async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
         """See ``batches`` through at their services, as many at a time as these accept."""
         stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
-        tasks = [asyncio.create_task(_Sent(self, rounds, batch).see_through()) for batch in batches]
+        tasks = [
+            asyncio.create_task(_SentBatch(self, rounds, batch).see_through()) for batch in batches
+        ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             self.ends.set()  # tasks that write to disk finish first
@@ -152,7 +154,7 @@ class ToServices(Sender):
                     raise error
             self.notify(f"cancelling {named}; its answers so far are billed, and taken in")
             for batch in at_work:
-                await _Sent(self, rounds, batch).see_through()
+                await _SentBatch(self, rounds, batch).see_through()
         except _Stopped:
             self.notify(f"not waited for: {named}; robin resume takes in the answers")
         finally:
@@ -160,7 +162,7 @@ class ToServices(Sender):
             self.ends.clear()
 
 
-class _Sent:
+class _SentBatch:
     """A batch on its way: ``submission`` is what is on disk of it."""
 
     def __init__(self, sender: ToServices, rounds: Rounds, submission: Submission) -> None:

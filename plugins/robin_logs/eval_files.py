@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from robin_cli.data import compression
 from robin_cli.data.formats.json_rows import NotJSON, parse
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
+from robin_cli.data.rows import BadRow, Format, Row, RowTable, Wanted
 from robin_cli.model.errors import InputError, shown
 from robin_logs.inspect_ai import HEAD
 
@@ -52,7 +52,7 @@ class _Sample(NamedTuple):
     metadata: zipfile.ZipInfo | None
 
 
-def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: ARG001 (a Reader)
+def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:  # noqa: ARG001 (a Reader)
     """Return the samples of a log by epoch and id, each with the log's ``eval``, which has the task and model.
 
     Raises InputError for a file that is not such a log, or has no samples.
@@ -64,7 +64,7 @@ def read_eval(stream: BinaryIO, source: str, wanted: Wanted) -> Table:  # noqa: 
         raise InputError(
             f"{source}: the log holds no samples. Run the evaluation to its end, and without --no-log-samples."
         )
-    return Table(
+    return RowTable(
         None, "row", ((number, archive.row(each, head)) for number, each in enumerate(samples, 1))
     )
 

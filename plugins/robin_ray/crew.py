@@ -17,7 +17,7 @@ import msgspec
 
 from robin_cli.model.errors import ClusterLost, EndpointError, InputError
 from robin_cli.session.targets import Target
-from robin_ray.wire import Came, Group, Posed, Run, Texts
+from robin_ray.wire import Came, Group, Posed, RemoteRun, Texts
 from robin_ray.worker import GROUP
 
 SILENT_S = 30.0
@@ -103,7 +103,7 @@ class Cluster(ABC):
 
     @abstractmethod
     async def hire(
-        self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]
+        self, node: Node, run: RemoteRun, targets: Sequence[Target], keys: Sequence[str]
     ) -> Hired:
         """Start a worker on ``node``. Lost if that fails."""
 
@@ -146,7 +146,7 @@ class Crew:
     def __init__(
         self,
         cluster: Cluster,
-        run: Run,
+        run: RemoteRun,
         targets: Sequence[Target],
         keys: Sequence[str],
         *,

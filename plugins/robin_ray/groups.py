@@ -23,7 +23,7 @@ from robin_cli.session.ledger import Call, Ledger
 from robin_cli.session.planner import Ticket
 from robin_ray.crew import Cluster, Crew
 from robin_ray.remote import AskedOf, Targets, Told
-from robin_ray.wire import Came, Posed, Run, Texts
+from robin_ray.wire import Came, Posed, RemoteRun, Texts
 
 _UNSENT = Failure("unsent", "", adapted=True)
 """A request that was not made, because the endpoint had just asked for a wait; it is made after that."""
@@ -60,7 +60,7 @@ class Groups(Engine):
         judges: Sequence[Failover],
         targets: Targets,
         cluster: Cluster,
-        run: Run,
+        run: RemoteRun,
         place: Callable[[int], tuple[int, int]],
         texts: Callable[[int], Texts] | None,
         notify: Callable[[str], None],

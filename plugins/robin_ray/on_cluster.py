@@ -18,7 +18,7 @@ from robin_ray.groups import Groups
 from robin_ray.on_ray import OnRay
 from robin_ray.remote import Targets
 from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, table_of
-from robin_ray.wire import Run, Texts
+from robin_ray.wire import RemoteRun, Texts
 
 
 def check(resolved: Resolved) -> None:
@@ -33,7 +33,7 @@ def carrying(resolved: Resolved, store: RunWriter, notify: Callable[[str], None]
     manifest, space, path = store.manifest, store.space, store.path.resolve()
     texts_bytes = bytes_of_texts(path)
     is_small = texts_bytes <= MOST_AT_ONCE
-    run = Run(
+    run = RemoteRun(
         orjson.dumps(recorded_prompts(manifest).record).decode(),
         tuple(space.attributes),
         tuple(space.judges),

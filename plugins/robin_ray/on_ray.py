@@ -35,7 +35,7 @@ from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.plugins import install
 from robin_cli.session.targets import Target
 from robin_ray.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
-from robin_ray.wire import Run
+from robin_ray.wire import RemoteRun
 
 LOCAL = "local"
 ANSWERS_WITHIN_S = 10.0
@@ -290,7 +290,7 @@ class OnRay(Cluster):
         return ""
 
     async def hire(
-        self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]
+        self, node: Node, run: RemoteRun, targets: Sequence[Target], keys: Sequence[str]
     ) -> Hired:
         import ray
         from ray import exceptions

@@ -32,7 +32,7 @@ Send = Callable[[int, AskedOf], Awaitable[Reply | Failure]]
 """Send one request to a target, by number, through a worker, and wait for its result."""
 
 
-class Elsewhere(Judge):
+class RemoteWork(Judge):
     """A judge that workers call.
 
     Args:
@@ -83,14 +83,14 @@ class Targets:
 
     targets: list[Target] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    judges: list[Elsewhere] = field(default_factory=list)
+    judges: list[RemoteWork] = field(default_factory=list)
     number_of: dict[Limiter, int] = field(default_factory=dict)
 
-    def add(self, target: Target, key: str, limiter: Limiter) -> Elsewhere:
+    def add(self, target: Target, key: str, limiter: Limiter) -> RemoteWork:
         """Add a judge for ``target``, called by workers with permits of ``limiter``."""
         self.number_of[limiter] = len(self.targets)
         meter = Meter(target.price)
-        judge = Elsewhere(len(self.targets), target, meter)
+        judge = RemoteWork(len(self.targets), target, meter)
         self.targets.append(target)
         self.keys.append(key)
         self.judges.append(judge)

@@ -84,7 +84,7 @@ class Came(msgspec.Struct, array_like=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RemoteRun:
     """The details of a run that a worker needs to make its calls and to read the replies.
 
     Attributes:

@@ -22,7 +22,7 @@ from robin_cli.model.records import Judgment, Pair
 from robin_cli.model.space import ArmSpace
 from robin_cli.session.targets import Target, asked_here
 from robin_ray.texts import PairTexts
-from robin_ray.wire import Answered, Came, Group, Posed, Run, Unusable
+from robin_ray.wire import Answered, Came, Group, Posed, RemoteRun, Unusable
 
 GROUP = 64
 """The number of results that are returned at once."""
@@ -74,7 +74,7 @@ class Worker:
         self._enough = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def set_up(self, run: Run, texts: Any) -> None:
+    async def set_up(self, run: RemoteRun, texts: Any) -> None:
         """Set the run, and the table of its ``texts``; None if they come with each call."""
         prompts = PromptSet.from_record(orjson.loads(run.prompts), pairwise=run.pairwise)
         self._ids = _OnePair()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from robin_cli.data.rows import BadRow, Row, Table, Unit, Wanted, place
+from robin_cli.data.rows import BadRow, Row, RowTable, Unit, Wanted, place
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import number_of
 
@@ -74,7 +74,7 @@ def table_of(
     unit: Unit,
     wanted: Wanted,
     notes: Notes,
-) -> Table:
+) -> RowTable:
     """Return records of cells as rows: the header is among the first ones, below any title.
 
     Args:
@@ -86,7 +86,7 @@ def table_of(
     """
     first = list(islice(records, HEADER_WITHIN))
     if not first:
-        return Table(None, unit, iter(()))
+        return RowTable(None, unit, iter(()))
     at = header_at([cells for _, cells in first], wanted.names)
     number, header = first[at]
     last = header[-1]  # to compare one cell is faster
@@ -106,7 +106,7 @@ def table_of(
             except BadRow as bad:
                 yield number, bad
 
-    return Table(names, unit, rows(), notes.texts, number)
+    return RowTable(names, unit, rows(), notes.texts, number)
 
 
 def _names(cells: Sequence[Any]) -> list[str]:

@@ -31,7 +31,7 @@ from robin_cli.data.growing_table import GrowingTable
 from robin_cli.data.hints import explain_missing
 from robin_cli.data.human_ratings import mean
 from robin_cli.data.pair_table import AT_A_TIME, PairTable
-from robin_cli.data.read import STDIN, Source, expanded, opened
+from robin_cli.data.read import STDIN, OpenedSource, expanded, opened
 from robin_cli.data.rows import BadRow, Row, Wanted
 from robin_cli.data.rows import place as place_of
 from robin_cli.model.errors import InputError, shown
@@ -164,7 +164,7 @@ class Gathering:
         )
         self._further = FurtherColumns()
         self._reader = RowReader(self._further, strip_thinking=strip_thinking)
-        self._sources: list[Source] = []
+        self._sources: list[OpenedSource] = []
         self._starts: list[int] = []  # the first pair of each source
         self._stored = GrowingTable()
         self._latest: list[Held] = []  # not stored yet
@@ -195,7 +195,7 @@ class Gathering:
         finally:
             gc.set_threshold(*thresholds)
 
-    def _take(self, source: Source) -> None:
+    def _take(self, source: OpenedSource) -> None:
         """Add the rows of a source, as long as they can matter.
 
         Raises InputError for a bad row unless they are skipped, for a source without a usable row, and if no row has a field

@@ -20,7 +20,7 @@ from robin_cli.data import registry, remote
 from robin_cli.data.local import temporary_folder
 from robin_cli.data.local_files import local_file, local_matches, reading
 from robin_cli.data.logs import has_samples, read_samples
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, place
+from robin_cli.data.rows import BadRow, Format, Row, RowTable, Wanted, place
 from robin_cli.data.workbooks import file_of
 from robin_cli.model.errors import InputError, ReadAs
 
@@ -28,7 +28,7 @@ STDIN = "-"
 """The name that means standard input."""
 
 
-class Source(NamedTuple):
+class OpenedSource(NamedTuple):
     """An open source: its name in errors, and its rows.
 
     Attributes:
@@ -37,7 +37,7 @@ class Source(NamedTuple):
     """
 
     name: str
-    table: Table
+    table: RowTable
     sha256: Callable[[], str]
     path: str = ""
 
@@ -75,7 +75,9 @@ def check_files(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def opened(name: str | Path | io.BytesIO, wanted: Wanted, called: str = "") -> Iterator[Source]:
+def opened(
+    name: str | Path | io.BytesIO, wanted: Wanted, called: str = ""
+) -> Iterator[OpenedSource]:
     """Open a source, or bytes in memory; columns that are not ``wanted`` need not be read.
 
     At the end a warning, ReadAs, says what is unusual in it.
@@ -100,7 +102,7 @@ def opened(name: str | Path | io.BytesIO, wanted: Wanted, called: str = "") -> I
 
 
 @contextmanager
-def _as_it_is(name: str | Path | io.BytesIO, wanted: Wanted, called: str) -> Iterator[Source]:
+def _as_it_is(name: str | Path | io.BytesIO, wanted: Wanted, called: str) -> Iterator[OpenedSource]:
     """Open a source without a look at what its rows are."""
     if str(name) == STDIN:
         called = "standard input"
@@ -124,7 +126,7 @@ def _as_it_is(name: str | Path | io.BytesIO, wanted: Wanted, called: str) -> Ite
             yield _source(stream, public, kind, wanted)._replace(path=str(path))
 
 
-def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
+def sound_rows(source: OpenedSource, step: str) -> Iterator[tuple[str, Row]]:
     """Yield the place and the row of each row; InputError, which ends in ``step``, for a bad one."""
     for number, row in source.table.rows:
         here = place(source.name, source.table.unit, number)
@@ -133,18 +135,20 @@ def sound_rows(source: Source, step: str) -> Iterator[tuple[str, Row]]:
         yield here, row
 
 
-def _source(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted) -> Source:
+def _source(
+    stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted
+) -> OpenedSource:
     stream.seek(0)
     sha256 = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
     table = registry.read_stream(stream, source, kind, wanted)
     if wanted.logs and table.names and has_samples(table.names, source):
         wanted = wanted._replace(names={*table.names})  # all columns: the log's reader chooses
         table = registry.read_stream(stream, source, kind, wanted)._replace(names=None)
-    return Source(source, table, lambda: sha256)
+    return OpenedSource(source, table, lambda: sha256)
 
 
 @contextmanager
-def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
+def _downloaded(name: str, wanted: Wanted) -> Iterator[OpenedSource]:
     """Open an address from a private copy that is deleted afterwards."""
     file = file_of(name)
     public = remote.public_name(file)
@@ -162,7 +166,7 @@ def _downloaded(name: str, wanted: Wanted) -> Iterator[Source]:
             yield _source(copy, source, kind, wanted)._replace(path=path)
 
 
-def _of_scheme(address: str, wanted: Wanted) -> Source:
+def _of_scheme(address: str, wanted: Wanted) -> OpenedSource:
     """Open an address of robin's or a package's scheme. Its SHA-256 is that of the rows read."""
     source, table = registry.read_address(address, wanted)
     digest = hashlib.sha256()
@@ -172,4 +176,4 @@ def _of_scheme(address: str, wanted: Wanted) -> Source:
             digest.update(repr(row).encode("utf-8", "backslashreplace"))
             yield number, row
 
-    return Source(source, table._replace(rows=rows()), digest.hexdigest)
+    return OpenedSource(source, table._replace(rows=rows()), digest.hexdigest)

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from robin_cli.data import compression, remote
 from robin_cli.data.formats import csv_rows, hub, json_rows, parquet_rows, sheets
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, kind
+from robin_cli.data.rows import BadRow, Format, Row, RowTable, Wanted, kind
 from robin_cli.model.errors import InputError, shown
 from robin_cli.model.plugins import Plugin, plugins
 from robin_cli.model.records import Pair
@@ -76,7 +76,9 @@ def format_by_content(stream: BinaryIO, source: str) -> tuple[Format, str]:
     return fits[begin], packed
 
 
-def read_stream(stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted) -> Table:
+def read_stream(
+    stream: BinaryIO, source: str, kind: tuple[Format, str], wanted: Wanted
+) -> RowTable:
     """Return the rows of a stream in a format and a compression.
 
     Raises:
@@ -115,7 +117,7 @@ def _refuse_stand_in(stream: BinaryIO, source: str) -> None:
         )
 
 
-def read_address(address: str, wanted: Wanted) -> tuple[str, Table]:
+def read_address(address: str, wanted: Wanted) -> tuple[str, RowTable]:
     """Return the name of an address of robin's or a package's scheme in errors, and its rows."""
     scheme = remote.scheme_of(address)
     if scheme in SCHEMES:
@@ -156,8 +158,8 @@ def _plugins() -> dict[str, Plugin]:
 def _format_of_package(plugin: Plugin) -> Format:
     """Return a package's format. The package is loaded when it reads."""
 
-    def read(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
-        def table(found: Format | Callable[[str], Iterable[object]]) -> Table:
+    def read(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:
+        def table(found: Format | Callable[[str], Iterable[object]]) -> RowTable:
             if isinstance(found, Format):
                 return found.read(stream, source, wanted)
             return _table(found(stream.name))
@@ -167,7 +169,7 @@ def _format_of_package(plugin: Plugin) -> Format:
     return Format(read, packable=False, by_path=True)
 
 
-def _read_by_package(plugin: Plugin, read: Callable[[Any], Table], source: str) -> Table:
+def _read_by_package(plugin: Plugin, read: Callable[[Any], RowTable], source: str) -> RowTable:
     """Return the table that a package reads. InputError names the package if it fails."""
     with plugin.loaded(source, "read", OSError) as found:
         table = read(found)
@@ -179,8 +181,8 @@ def _read_by_package(plugin: Plugin, read: Callable[[Any], Table], source: str) 
     return table._replace(rows=rows())
 
 
-def _table(rows: Iterable[object]) -> Table:
-    return Table(None, "row", enumerate(map(_plain_row, rows), 1))
+def _table(rows: Iterable[object]) -> RowTable:
+    return RowTable(None, "row", enumerate(map(_plain_row, rows), 1))
 
 
 def _plain_row(row: object) -> Row | BadRow:

@@ -34,7 +34,7 @@ class BadRow(Exception):
         return InputError(f"{here}: {str(self).partition('. ')[0]}. {step}")
 
 
-class Table(NamedTuple):
+class RowTable(NamedTuple):
     """An open file as rows.
 
     Attributes:
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
     logs: Literal["", "pairs", "scores"] = ""
 
 
-Reader = Callable[[BinaryIO, str, Wanted], Table]
+Reader = Callable[[BinaryIO, str, Wanted], RowTable]
 """``reader(stream, source, wanted)`` returns the rows of an open file, which errors call
 ``source``. It raises InputError, also while rows are read, if the whole file cannot be used."""
 

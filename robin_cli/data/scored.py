@@ -19,7 +19,7 @@ from robin_cli.model.errors import InputError, shown
 from robin_cli.model.records import PROMPT_ID, SYSTEM_COLUMN, Pair, Scale, number_of
 
 if TYPE_CHECKING:
-    from robin_cli.data.read import Source
+    from robin_cli.data.read import OpenedSource
 
 SCORE = "score"
 """The name in ``--columns`` for the column of scores; several are separated by |."""
@@ -140,7 +140,9 @@ class Reading:
                 "count as the same. With --columns id=- samples are matched by their prompts"
             )
 
-    def _take(self, source: Source, scored: Scored, further: FurtherColumns, prefix: str) -> None:
+    def _take(
+        self, source: OpenedSource, scored: Scored, further: FurtherColumns, prefix: str
+    ) -> None:
         names = source.table.names
         earlier = frozenset(scored.pairs)
         further.leave_out_twice(names or (), self._wanted.names)

@@ -163,7 +163,7 @@ def check_view(*, wide: bool) -> None:
 
 
 @dataclass(eq=False, kw_only=True)
-class Wanted(Inquiry):
+class WantedGoal(Inquiry):
     """The wanted settings beside the pairs of the data. InputError if the pairs do not allow them.
 
     Attributes:

@@ -15,7 +15,7 @@ import numpy as np
 from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals import agreeing
 from robin_cli.goals.people import Means, People, mean_lines, means_of
-from robin_cli.goals.run_judges import Asked, Repeating, repeating_of
+from robin_cli.goals.run_judges import JudgeUse, Repeating, repeating_of
 from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX
@@ -142,9 +142,9 @@ class Found(ABC):
         return People.of(self.run, self.means, self.all_scores, self.given)
 
     @cached_property
-    def judges(self) -> Sequence[Asked]:
+    def judges(self) -> Sequence[JudgeUse]:
         """The use of each judge, in the order of the run's judges."""
-        return [Asked.of(self.run, judge) for judge in self.run.space.judges]
+        return [JudgeUse.of(self.run, judge) for judge in self.run.space.judges]
 
     @abstractmethod
     def stances(self, given: GivenLabels | None) -> Stances:

@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 
 from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
-from robin_cli.goals.checks import Wanted
+from robin_cli.goals.checks import WantedGoal
 from robin_cli.goals.found import View
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
@@ -105,4 +105,4 @@ def wanted_goal(
         InputError: these data do not allow the decision or comparison.
     """
     own = {name: getattr(settings, name) for name in TABLE}
-    return goal_of(Wanted(own, space, pairs, settings.seed, settings=settings, notify=notify))
+    return goal_of(WantedGoal(own, space, pairs, settings.seed, settings=settings, notify=notify))

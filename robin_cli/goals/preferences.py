@@ -16,7 +16,7 @@ from robin_cli.goals.found import Builder, Found, View
 from robin_cli.goals.people_tables import OF_PEOPLE, stances_of_bests
 from robin_cli.goals.training import preferred_table
 from robin_cli.model.records import counted, number_of
-from robin_cli.policies.matches import Compared, Matches
+from robin_cli.policies.matches import ComparedPairs, Matches
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.show.words import MOST_LINES, compared_text, finite
@@ -55,7 +55,7 @@ class Preferences(Found):
         return pairwise_scores(self.run)
 
     @cached_property
-    def compared(self) -> Compared:
+    def compared(self) -> ComparedPairs:
         """Numbers of comparisons asked."""
         return self.matches.compared(self.run.fold.arms)
 

@@ -263,7 +263,7 @@ def aim_text(aim: Aim) -> str:
     )
 
 
-class Rating(Goal):
+class RatingGoal(Goal):
     """A goal by ratings: scores of pairs and attributes. It is the base of others, which change parts of it."""
 
     says: ClassVar[type[Found]] = Rated

@@ -22,7 +22,7 @@ _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JudgeUse:
     """The use of a judge: its calls, its ratings and its money."""
 
     judge: str

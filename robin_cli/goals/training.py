@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
+class TrainingPreferences:
     """Rows group by group, within a group attribute by attribute, and there in the order of the data.
 
     Attributes:
@@ -58,7 +58,7 @@ class Preferences:
     groups: int
 
 
-def preferences(ran: Found) -> Preferences:
+def preferences(ran: Found) -> TrainingPreferences:
     """Return the preferences in the scores of a run."""
     run = ran.run
     space = run.space
@@ -90,7 +90,7 @@ def preferences(ran: Found) -> Preferences:
         sure = (decided.decision == BEST)[lead] & decided.of_rows(decided.certified, other=False)[
             lead
         ]
-    return Preferences(
+    return TrainingPreferences(
         pair[lead],
         pair[rival],
         attribute[lead],
@@ -237,7 +237,7 @@ def _columns(
     return columns
 
 
-def _say(found: Preferences, notify: Callable[[str], None]) -> None:
+def _say(found: TrainingPreferences, notify: Callable[[str], None]) -> None:
     said = [number_of(len(found.chosen), "pair")]
     said.append(
         f"{found.alike:,} that cannot be told apart {'is' if found.alike == 1 else 'are'} left out"

@@ -16,7 +16,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.systems import places_of, random_places
 
 
-class Compared(NamedTuple):
+class ComparedPairs(NamedTuple):
     """Numbers of comparisons asked in both orders by all judges, asked only in part, and of all."""
 
     whole: int
@@ -85,11 +85,11 @@ class Matches:
         arms = self.space.by_pair(np.arange(len(self.space)))
         return places_of(arms[order].ravel())
 
-    def compared(self, arms: Arms) -> Compared:
+    def compared(self, arms: Arms) -> ComparedPairs:
         """Count the comparisons that are asked in full and in part."""
         rated = self.space.by_pair(arms.n > 0)
         whole = rated.all(axis=1)
-        return Compared(int(whole.sum()), int((rated.any(axis=1) & ~whole).sum()), len(self))
+        return ComparedPairs(int(whole.sum()), int((rated.any(axis=1) & ~whole).sum()), len(self))
 
 
 def matches_of(

@@ -55,7 +55,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedTable:
     """Columns, with texts cut but not yet wrapped, ``sum(widths)`` cells wide plus the gaps.
 
     Attributes:
@@ -75,7 +75,7 @@ class Fitted:
     all_columns: int
 
 
-def fit(columns: Sequence[Cells], width: int, gap: int) -> Fitted:
+def fit(columns: Sequence[Cells], width: int, gap: int) -> FittedTable:
     """Wrap and cut texts, and leave columns out, until ``columns`` with ``gap`` cells between fit into ``width`` cells.
 
     First headers, and texts of several words, wrap. Then columns are left out, highest rank first: those of rank 4 and
@@ -114,7 +114,7 @@ def fit(columns: Sequence[Cells], width: int, gap: int) -> Fitted:
     widths = _grown(widths, wanted(kept), width - _taken(widths, gap), share)
     out = [columns[at] for at in range(len(columns)) if at not in kept]
     cut = [_cut(column, taken) for column, taken in zip(shown, widths, strict=True)]
-    return Fitted(
+    return FittedTable(
         cut,
         widths,
         _named_spans(shown, widths, gap),

@@ -154,7 +154,7 @@ def _scale(run: RunReader, attribute: str) -> Scale | None:
     return dict(scales).get(attribute)
 
 
-class Words(NamedTuple):
+class VerdictWords(NamedTuple):
     """A verdict in words: the figures, what they are of, and the reasons."""
 
     estimate: str
@@ -176,7 +176,7 @@ _MEETS: Mapping[State, str] = {
 }
 
 
-def words_of(found: Gated, verdict: Verdict) -> Words:
+def words_of(found: Gated, verdict: Verdict) -> VerdictWords:
     """Return a verdict in words; those of an inconclusive one say also what would settle it."""
     kind, estimate, interval = verdict.requirement.kind, "–", "–"
     if kind != "all" and verdict.pairs:
@@ -187,7 +187,7 @@ def words_of(found: Gated, verdict: Verdict) -> Words:
         reasons.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[kind]}")
     if verdict.state == "inconclusive":
         reasons.append(_settling(found, verdict))
-    return Words(estimate, interval, _subject(found, verdict), "; ".join(reasons))
+    return VerdictWords(estimate, interval, _subject(found, verdict), "; ".join(reasons))
 
 
 def why(found: Gated, verdict: Verdict) -> str:

@@ -22,7 +22,7 @@ from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.policies.registry import DEFAULT
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.session.inputs import recorded_prompts
-from robin_cli.show.papers import LATEX, MARKDOWN, Part, page_of
+from robin_cli.show.papers import LATEX, MARKDOWN, PaperPart, page_of
 from robin_cli.show.status import READ, Status, standing
 
 _ASKED = ("answers", "temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body", "seed")
@@ -60,13 +60,13 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
     cited = [robin, *(each for key, each in words["references"].items() if key in keys)]
     parts = [
-        Part("Data", dict(_data(run))),
-        Part("Judge", judge),
-        Part("Calls", calls_of(status)),
-        Part("Allocation", spent),
-        Part("Intervals", made),
-        Part("Prompt", texts=texts),
-        Part("References", texts={"BibTeX": "\n".join(cited)}),
+        PaperPart("Data", dict(_data(run))),
+        PaperPart("Judge", judge),
+        PaperPart("Calls", calls_of(status)),
+        PaperPart("Allocation", spent),
+        PaperPart("Intervals", made),
+        PaperPart("Prompt", texts=texts),
+        PaperPart("References", texts={"BibTeX": "\n".join(cited)}),
     ]
     return page_of("Methods", parts, LATEX if as_latex else MARKDOWN)
 

@@ -20,7 +20,7 @@ _LATEX = str.maketrans(
 )
 
 
-class Part(NamedTuple):
+class PaperPart(NamedTuple):
     """A part of a page: facts in a line each, and texts to the letter, by name."""
 
     title: str
@@ -38,7 +38,7 @@ class Form(NamedTuple):
     to_the_letter: Callable[[str], str]
 
 
-def page_of(title: str, parts: Iterable[Part], form: Form) -> str:
+def page_of(title: str, parts: Iterable[PaperPart], form: Form) -> str:
     """Return a page with these parts."""
     lines = [form.title.format(title)]
     for part in parts:

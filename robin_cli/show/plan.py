@@ -23,7 +23,7 @@ from robin_cli.session.variances import known_counts
 from robin_cli.settings.table import Settings
 from robin_cli.show.plan_calls import CallCost, call_cost, earlier_run, priced_judges
 from robin_cli.show.words import error_text
-from robin_cli.simulate.experiment import Measured, World
+from robin_cli.simulate.experiment import MeasuredRuns, World
 from robin_cli.simulate.forecast import RUNS, Forecast, Known, Needed
 
 _MULTIPLES = (0.5, 1.0, 2.0)
@@ -55,7 +55,7 @@ class Plan:
         judges, prices = priced_judges(config)
         self.space = space_of([judge.name for judge in judges], prompts, dataset.pairs.ids)
         self.goal: Goal = wanted_goal(config, self.space, dataset.pairs, notify)
-        self._simulated: dict[str, dict[int, Measured]] = {}
+        self._simulated: dict[str, dict[int, MeasuredRuns]] = {}
         self._found: Needed | None = None
         # the scheduler robin wants any variances before the simulation has its own
         self._variances = np.ones(len(self.space)) if config.variances else None
@@ -127,7 +127,7 @@ class Plan:
             "forecast": self.rows,
         }
 
-    def expected(self, scheduler: str) -> dict[int, Measured]:
+    def expected(self, scheduler: str) -> dict[int, MeasuredRuns]:
         """Return the simulated results of ``scheduler`` by budget; nothing if the goal is not simulated."""
         if self.is_simulated and scheduler not in self._simulated:
             self._simulated[scheduler] = self._forecast.expected(
@@ -186,7 +186,7 @@ class Plan:
             )
         return self._found.calls
 
-    def _needed(self, scheduler: str, expected: dict[int, Measured]) -> Needed | None:
+    def _needed(self, scheduler: str, expected: dict[int, MeasuredRuns]) -> Needed | None:
         """Return the calls that reach the goal; None without one, and in theory mode, which takes no smaller budget."""
         policy_at, error = partial(self._policy, scheduler), self.config.target_error
         if not self.is_simulated or self.config.mode == "theory":

@@ -21,9 +21,9 @@ from robin_cli.show.files import write_to
 from robin_cli.show.outputs import check_writable
 from robin_cli.show.parsing import read_scale
 from robin_cli.show.tables import Table
-from robin_cli.simulate.experiment import Row, Subject, conduct
+from robin_cli.simulate.experiment import RecordedSet, Row, conduct
 from robin_cli.simulate.pools import subjects_of
-from robin_cli.simulate.runs import Ratings
+from robin_cli.simulate.runs import DrawnRatings
 from robin_cli.simulate.savings import saved
 from robin_cli.simulate.settings import SimulationSettings
 
@@ -35,7 +35,7 @@ _MARKS = ("o", "s", "^", "D", "v")
 
 def experiment(
     settings: SimulationSettings, progress: Callable[[int, int], None]
-) -> tuple[Sequence[Subject], Sequence[Row]]:
+) -> tuple[Sequence[RecordedSet], Sequence[Row]]:
     """Load the pools and conduct the experiment; for a plot at further budgets, to draw curves.
 
     Raises:
@@ -81,7 +81,7 @@ def print_csv(table: Table, out: TextIO) -> None:
 
 
 def notes(
-    subjects: Sequence[Subject], rows: Sequence[Row], settings: SimulationSettings
+    subjects: Sequence[RecordedSet], rows: Sequence[Row], settings: SimulationSettings
 ) -> Iterator[str]:
     """Yield notes on the pools, and what each scheduler gains over uniform at each budget."""
     for subject in subjects:
@@ -151,7 +151,7 @@ def check_picture(path: Path) -> None:
     check_writable("--plot", str(path))
 
 
-def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
+def draw(rows: Sequence[Row], subjects: Sequence[RecordedSet], path: Path) -> None:
     """Draw a row of panels for each subject: errors or decisions by budget, and its pairs.
 
     Budgets that only the savings were read off are left out.
@@ -177,13 +177,13 @@ def draw(rows: Sequence[Row], subjects: Sequence[Subject], path: Path) -> None:
     write_to("--plot", str(path), lambda file: file.write(data))
 
 
-def _chart(rows: Sequence[Row], subjects: Sequence[Subject]) -> Chart:
+def _chart(rows: Sequence[Row], subjects: Sequence[RecordedSet]) -> Chart:
     measured, runs = rows[0].measured, rows[0].runs
     decides, knows = "wrong" in measured, "right" in measured
     agreeing = not decides and any(subject.human is not None for subject in subjects)
     panels: dict[str, Panel] = {}
     for subject in subjects:
-        name, ratings = subject.attribute, Ratings.of(subject.ratings)
+        name, ratings = subject.attribute, DrawnRatings.of(subject.ratings)
         mine = [row for row in rows if row.attribute == name]
         if knows:
             panels[name] = _right(mine, subject)
@@ -229,7 +229,7 @@ def _curves(
     return Panel(lines, calls, figure)
 
 
-def _right(rows: Sequence[Row], subject: Subject) -> Panel:
+def _right(rows: Sequence[Row], subject: RecordedSet) -> Panel:
     """Return the curve of right decisions by calls a response, and the level of all ratings."""
     lines = [
         replace(each, x=np.divide(each.x, subject.recorded.size))

@@ -17,7 +17,7 @@ from rich.text import Text
 from robin_cli.model.arms import IntArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import number_of
-from robin_cli.show.fitting import CUT, Cells, Fitted, fit
+from robin_cli.show.fitting import CUT, Cells, FittedTable, fit
 from robin_cli.show.tables import Column, Table
 from robin_cli.show.text import as_called, one_line, plain, two_digits
 
@@ -155,7 +155,7 @@ def _places(texts: Sequence[str]) -> list[int]:
     return [place[text] for text in texts]
 
 
-def _print_fitted(console: Console, fitted: Fitted, table: Table, rows: IntArray) -> None:
+def _print_fitted(console: Console, fitted: FittedTable, table: Table, rows: IntArray) -> None:
     """Print the rows, with bars if there is room for them; less important rows are dimmer."""
     taken_cells = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
     bar = min(_BAR, console.width - fitted.whole - _GAP)
@@ -197,7 +197,7 @@ def _over(group: str, span: int) -> Text:
     return head
 
 
-def _notes(table: Table, fitted: Fitted, most: int, width: int) -> list[str]:
+def _notes(table: Table, fitted: FittedTable, most: int, width: int) -> list[str]:
     """Return notes on the table, on omissions, and how to see them."""
     notes = []
     if fitted.left_out:

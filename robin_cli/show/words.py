@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from robin_cli.model.records import number_of
-from robin_cli.policies.matches import Compared
+from robin_cli.policies.matches import ComparedPairs
 
 MOST_LINES = 3
 """The most lines of an answer."""
@@ -16,7 +16,7 @@ WORST = "worst score"
 """Its label where the value says that it is an expected error."""
 
 
-def compared_text(compared: Compared) -> str:
+def compared_text(compared: ComparedPairs) -> str:
     """Return the number of comparisons asked, in words."""
     partly = f", {compared.partly:,} in part" if compared.partly else ""
     return f"{compared.whole:,} of {number_of(compared.comparisons, 'comparison')} asked in both orders{partly}"

@@ -23,7 +23,7 @@ from robin_cli.policies.milestones import LOOK_GROWTH
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 from robin_cli.settings.table import longest_visit
 from robin_cli.simulate.jobs import jobs_done
-from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.runs import DrawnRatings, simulate
 from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.agreement import CORRELATIONS, correlations
 from robin_cli.stats.court import Snapshot
@@ -40,7 +40,7 @@ class World:
         goal: of each set.
     """
 
-    ratings: Ratings
+    ratings: DrawnRatings
     goal: Goal
     count: int = 1
 
@@ -91,7 +91,7 @@ def spend(
 
 
 @dataclass(frozen=True)
-class Subject:
+class RecordedSet:
     """The subject of an experiment: a judge's recorded answers, and the goal of a run with it.
 
     Attributes:
@@ -111,7 +111,7 @@ class Subject:
     @property
     def recorded(self) -> FloatArray:
         """The mean of each pair's recorded ratings, over its judges, shape (1, pairs)."""
-        means = Ratings.of(self.ratings).means
+        means = DrawnRatings.of(self.ratings).means
         return np.asarray(self.goal.space.by_rater(means).mean(axis=1))[None]
 
     def found_right(self, scores: FloatArray) -> dict[str, FloatArray]:
@@ -136,7 +136,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredRuns:
     """The results of many simulated runs, by measure, see :meth:`~robin_cli.goals.base.Goal.loss`."""
 
     measured: Mapping[str, FloatArray]
@@ -154,7 +154,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Row(Measured):
+class Row(MeasuredRuns):
     """The runs of one scheduler at one budget on one subject; run r has the same place at every budget.
 
     Attributes:
@@ -172,11 +172,11 @@ class Row(Measured):
     correlations: Mapping[str, float] | None = None
 
 
-_Job = tuple[Subject, str, SimulationSettings, tuple[int, ...]]
+_Job = tuple[RecordedSet, str, SimulationSettings, tuple[int, ...]]
 
 
 def conduct(
-    subjects: Sequence[Subject],
+    subjects: Sequence[RecordedSet],
     settings: SimulationSettings,
     progress: Callable[[int, int], None],
     reference: tuple[int, ...] = (),
@@ -197,16 +197,20 @@ def conduct(
     return jobs_done(jobs, _one, progress, calls=len(jobs) * settings.runs * max(settings.budget))
 
 
-def checked(subjects: Sequence[Subject], settings: SimulationSettings) -> list[tuple[Subject, str]]:
+def checked(
+    subjects: Sequence[RecordedSet], settings: SimulationSettings
+) -> list[tuple[RecordedSet, str]]:
     """Return each subject with each scheduler, or refuse before any time is spent.
 
     Raises:
         InputError: a budget that is too small; an unknown scheduler, or a setting that it refuses.
     """
-    jobs: list[tuple[Subject, str]] = []
+    jobs: list[tuple[RecordedSet, str]] = []
     for subject in subjects:
         subject.goal.check_reach(min(settings.budget))
-        setup = _setup(subject.goal, Ratings.of(subject.ratings), settings, max(settings.budget))
+        setup = _setup(
+            subject.goal, DrawnRatings.of(subject.ratings), settings, max(settings.budget)
+        )
         usual = chosen(DEFAULT, setup)
         auto = DEFAULT if usual is None else usual.name
         names = (
@@ -220,7 +224,7 @@ def checked(subjects: Sequence[Subject], settings: SimulationSettings) -> list[t
 
 def _one(job: _Job) -> list[Row]:
     subject, name, settings, reference = job
-    world = World(Ratings.of(subject.ratings), subject.goal)
+    world = World(DrawnRatings.of(subject.ratings), subject.goal)
     stream = [settings.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
 
     def policy_at(budget: int) -> Policy:
@@ -247,7 +251,7 @@ def _one(job: _Job) -> list[Row]:
     ]
 
 
-def _setup(goal: Goal, ratings: Ratings, settings: SimulationSettings, budget: int) -> Setup:
+def _setup(goal: Goal, ratings: DrawnRatings, settings: SimulationSettings, budget: int) -> Setup:
     own = {name: getattr(settings, name) for name in ("delta", "mode", "margin")}
     return goal.setup(own, budget, variances=ratings.variances)
 

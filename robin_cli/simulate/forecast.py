@@ -17,9 +17,9 @@ from robin_cli.goals.base import Goal
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
-from robin_cli.simulate.experiment import Measured, World, spend
+from robin_cli.simulate.experiment import MeasuredRuns, World, spend
 from robin_cli.simulate.rating_model import assumed_mixture, draw_distributions, fit_mixture
-from robin_cli.simulate.runs import Ratings
+from robin_cli.simulate.runs import DrawnRatings
 
 RUNS = 20
 """Simulated runs; each draws anew how the pairs vary."""
@@ -85,7 +85,7 @@ class Forecast:
         """Return about how many arms are simulated for ``budget`` calls of the whole run."""
         return min(self._arms, max(_FEWEST_ARMS, min(_MOST_ARMS, _CALLS * self._arms // budget)))
 
-    def expected(self, policy_at: PolicyAt, budgets: Sequence[int]) -> dict[int, Measured]:
+    def expected(self, policy_at: PolicyAt, budgets: Sequence[int]) -> dict[int, MeasuredRuns]:
         """Return what each of ``budgets`` brings, scaled to all arms; ``over``: whether a run ends before it is spent."""
         rng = np.random.default_rng(0)
         world = self._world(self.simulated_arms(max(budgets)), rng)
@@ -103,7 +103,7 @@ class Forecast:
             if "calls" in measured:
                 measured["over"] = np.array(measured["calls"] < snapshot.budget, np.float64)
                 measured["calls"] = measured["calls"] / share
-            found[budget] = Measured(measured=measured)
+            found[budget] = MeasuredRuns(measured=measured)
         return dict(sorted(found.items()))
 
     def calls_for_error(self, policy_at: PolicyAt, error: float) -> Needed:
@@ -117,7 +117,7 @@ class Forecast:
                 return needed
             least, last = last // 4, min(4 * last, most)
 
-    def calls_to_end(self, policy_at: PolicyAt, expected: Mapping[int, Measured]) -> Needed:
+    def calls_to_end(self, policy_at: PolicyAt, expected: Mapping[int, MeasuredRuns]) -> Needed:
         """Return the calls within which SHARE_WITHIN of the runs end by themselves, looked for beyond ``expected``, too."""
         most = self._arms * (_SEARCHED if self._goal.groups is None else _SEARCHED_BEST)
         last = max(expected, default=0)
@@ -133,7 +133,7 @@ class Forecast:
         pairs, goal = _sample(self._goal, arms, rng)
         values = np.concatenate([self._ratings(pairs, rng) for _ in range(RUNS)])
         units = np.tile(goal.space.units, RUNS)
-        return World(Ratings(values, np.full(len(values), QUANTILES), units), goal, RUNS)
+        return World(DrawnRatings(values, np.full(len(values), QUANTILES), units), goal, RUNS)
 
     def _ratings(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return ratings of all arms of ``pairs`` as quantiles, shape (arms, QUANTILES), pair by pair.
@@ -182,7 +182,7 @@ def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
     return values
 
 
-def calls_for(error: float, expected: Mapping[int, Measured]) -> Needed:
+def calls_for(error: float, expected: Mapping[int, MeasuredRuns]) -> Needed:
     """Return the calls after which the largest error is ``error``, interpolated between the budgets in logarithms."""
     budgets = np.array(list(expected), dtype=np.float64)
     errors = [each.figure("worst_mean") for each in expected.values()]

@@ -22,7 +22,7 @@ from robin_cli.policies.systems import Systems
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.run.pools import has_verdicts, is_run, load_pools, ratings_by_arm
 from robin_cli.run.reader import read_run
-from robin_cli.simulate.experiment import Subject
+from robin_cli.simulate.experiment import RecordedSet
 from robin_cli.simulate.settings import SIMULATION, SimulationSettings
 
 _NOT_OF_VERDICTS = {
@@ -78,12 +78,12 @@ def _recorded(
     )
 
 
-def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:
+def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[RecordedSet]:
     """Return the subjects of ``settings``; ``scale``: of ratings, None for their range. InputError if there are none."""
     return _of_verdicts(settings) if settings.pairwise else _of_ratings(settings, scale)
 
 
-def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
+def _of_verdicts(settings: SimulationSettings) -> list[RecordedSet]:
     for name, why in _NOT_OF_VERDICTS.items():
         if getattr(settings, name) is not None:
             raise InputError(
@@ -98,7 +98,7 @@ def _of_verdicts(settings: SimulationSettings) -> list[Subject]:
         ids = [pair.pair_id for pair in pairs]
         space = ArmSpace(ids, (PREFERENCE,), (name,), (Scale(0, 2),), ORDERS)
         goal = goal_of(_recorded(settings, name, space, pairs))
-        subjects.append(Subject(name, tuple(points), goal))
+        subjects.append(RecordedSet(name, tuple(points), goal))
     return subjects
 
 
@@ -142,7 +142,7 @@ def _verdicts(path: Path) -> dict[str, tuple[str, list[tuple[Pair, list[IntArray
     return judges
 
 
-def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Subject]:
+def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[RecordedSet]:
     wants_best = settings.decide is not None and settings.decide.strip() == BEST
     if settings.group is not None and not wants_best:
         raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
@@ -190,7 +190,7 @@ def subject_of(
     settings: SimulationSettings,
     scale: Scale | None = None,
     others: Sequence[Pool] = (),
-) -> Subject:
+) -> RecordedSet:
     """Return a pool of ratings as a subject.
 
     Args:
@@ -225,4 +225,4 @@ def subject_of(
     goal = goal_of(_recorded(settings, name, space, group_of=group_of))
     human = None if pool.human is None else pool.human[kept]
     right = None if pool.right is None or goal.groups is None else pool.right[kept]
-    return Subject(name, ratings, goal, human, right)
+    return RecordedSet(name, ratings, goal, human, right)

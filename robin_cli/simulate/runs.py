@@ -35,7 +35,7 @@ from robin_cli.stats.court import Court, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Ratings:
+class DrawnRatings:
     """Recorded ratings of K pairs, laid out for drawing.
 
     Attributes:
@@ -49,7 +49,7 @@ class Ratings:
     units: FloatArray | None = None
 
     @classmethod
-    def of(cls, ratings: Sequence[NDArray[np.int64]]) -> Ratings:
+    def of(cls, ratings: Sequence[NDArray[np.int64]]) -> DrawnRatings:
         """Lay out one array of ratings for each pair."""
         sizes = np.array([len(each) for each in ratings], dtype=np.int64)
         values = np.zeros((len(ratings), int(sizes.max())))
@@ -75,7 +75,7 @@ class Ratings:
 
 
 def simulate(
-    ratings: Ratings,
+    ratings: DrawnRatings,
     policy: Policy,
     budgets: Sequence[int],
     runs: int,
@@ -126,7 +126,7 @@ class _State:
 
     def __init__(
         self,
-        ratings: Ratings,
+        ratings: DrawnRatings,
         policy: Policy,
         runs: int,
         rng: np.random.Generator,

@@ -106,7 +106,7 @@ def people_of(run: StoredRun, attribute: str, given: GivenLabels | None = None) 
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedLabels:
     """Pairs for people to label, with their labels so far: rows, the labelled ones first, the others in drawing order.
 
     Attributes:
@@ -130,7 +130,7 @@ def wanted_labels(
     n: int,
     *,
     whole: bool,
-) -> Wanted:
+) -> WantedLabels:
     """Return the next ``n`` pairs for people to label on each attribute, after their labels so far.
 
     Args:
@@ -178,7 +178,7 @@ def wanted_labels(
     share = share / np.maximum(1, can_be.sum(axis=0))
     values = np.stack([each.values for each in labels.values()], axis=1)
     fewest = min(len(np.unique(run.prompts[pair[counts & (attribute == each)]])) for each in asked)
-    return Wanted(pair, attribute, share[attribute], values[pair, attribute], fewest)
+    return WantedLabels(pair, attribute, share[attribute], values[pair, attribute], fewest)
 
 
 def labelling_order(run: RunReader, *, whole: bool = True) -> IntArray:

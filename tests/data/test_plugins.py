@@ -107,11 +107,11 @@ def test_reads_a_format_of_a_package_also_where_it_comes_without_a_name(
     tmp_path: Path, install: Install
 ) -> None:
     code = """
-from robin_cli.data.rows import Format, Table
+from robin_cli.data.rows import Format, RowTable
 def read(stream, source, wanted):
     assert stream.read(3) == b"\\0RS"
     texts = stream.read().decode().split()
-    return Table(None, "row", ((k, {"prompt": "p", "response": text}) for k, text in enumerate(texts, 1)))
+    return RowTable(None, "row", ((k, {"prompt": "p", "response": text}) for k, text in enumerate(texts, 1)))
 rows = Format(read, (b"\\0RS",))
 """
     install("robin-shelf", code, ".shelf")

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from robin_cli.goals.base import Goal, Words
-from robin_cli.goals.own.decide import Deciding
-from robin_cli.goals.own.estimate import Estimate
+from robin_cli.goals.own.decide import DecidingGoal
+from robin_cli.goals.own.estimate import ScoresGoal
 from robin_cli.goals.own.prefer import Preferred, Rank
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.registry import make_policy
-from robin_cli.simulate.experiment import Subject, conduct
+from robin_cli.simulate.experiment import RecordedSet, conduct
 from robin_cli.simulate.forecast import Forecast, Known
 from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.court import Snapshot
@@ -67,13 +67,13 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
     ("goal", "row", "says"),
     [
         (
-            Estimate,
+            ScoresGoal,
             {"worst_error": 0.5, "mean_error": 0.1},
             "the expected error of the worst score is about 0.5, of the average one 0.1",
         ),
-        (Deciding, {"wrong": 0.004, "decisions": 400.0}, "0.4 % of the decisions are wrong"),
+        (DecidingGoal, {"wrong": 0.004, "decisions": 400.0}, "0.4 % of the decisions are wrong"),
         (
-            Deciding,
+            DecidingGoal,
             {"wrong": 0.0, "decisions": 750.0},
             "fewer than 0.4 % of the decisions are wrong",
         ),
@@ -84,7 +84,7 @@ def test_says_what_is_known_then(goal: type[Goal], row: dict[str, float], says: 
 
 
 @dataclass(frozen=True)
-class ShareAbove(Estimate):
+class ShareAbove(ScoresGoal):
     """A goal of its own, in one class: the share of scores above the middle of the scale."""
 
     columns = ("share_mean", "share_sem")
@@ -102,7 +102,7 @@ def test_a_goal_of_its_own_is_simulated_and_forecast_by_what_it_says_is_wrong() 
     rng = np.random.default_rng(0)
     space = ArmSpace([str(each) for each in range(40)], ["a"], ["j"], [Scale(0, 4)])
     goal = ShareAbove(space)
-    subject = Subject("pool", tuple(rng.integers(0, 5, (40, 9))), goal)
+    subject = RecordedSet("pool", tuple(rng.integers(0, 5, (40, 9))), goal)
     settings = SimulationSettings(schedulers=("uniform",), budget=(40, 4000), runs=20)
     few, many = conduct([subject], settings, lambda *_: None)
     assert few.columns == ("share_mean", "share_sem")

@@ -13,7 +13,7 @@ from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Pair, Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.matches import Compared, Matches
+from robin_cli.policies.matches import ComparedPairs, Matches
 from robin_cli.run.inquiry import Inquiry
 
 POINTS = Scale(0, 2)
@@ -110,4 +110,4 @@ def test_counts_as_asked_what_has_a_rating_in_both_orders_by_all_judges() -> Non
     of_comparison = found.space.by_pair(np.arange(len(found.space)))
     for arm in (*of_comparison[0], *of_comparison[1][:3]):
         arms.add(int(arm), [1.0])
-    assert found.compared(arms.columns) == Compared(whole=1, partly=1, comparisons=3)
+    assert found.compared(arms.columns) == ComparedPairs(whole=1, partly=1, comparisons=3)

@@ -13,7 +13,7 @@ from robin_cli.model.outcome import Outcome
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.runs import DrawnRatings, simulate
 
 SCALE = Scale(0, 4)
 
@@ -53,16 +53,16 @@ def by_turns(ratings: Sequence[Sequence[float]]) -> Callable[[Ticket], Outcome]:
 
 
 def simulated(
-    ratings: Ratings, policy: Policy, budget: int, runs: int, **how: Any
+    ratings: DrawnRatings, policy: Policy, budget: int, runs: int, **how: Any
 ) -> list[list[tuple[int, float]]]:
     """The arm and the rating of each call of ``runs`` simulated runs, each on a set of the ratings."""
     rows: list[IntArray] = []
     drawn: list[FloatArray] = []
 
-    class Heard(Ratings):
+    class Heard(DrawnRatings):
         def draw(self, pairs: IntArray, rng: np.random.Generator) -> FloatArray:
             rows.append(pairs)
-            drawn.append(Ratings.draw(self, pairs, rng))
+            drawn.append(DrawnRatings.draw(self, pairs, rng))
             return drawn[-1]
 
     heard = Heard(ratings.values, ratings.sizes, ratings.units)

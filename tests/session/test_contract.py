@@ -18,7 +18,7 @@ from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.milestones import fits_from
 from robin_cli.policies.task import Task
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.simulate.runs import Ratings
+from robin_cli.simulate.runs import DrawnRatings
 from tests.policies.test_systems import each_answered_all, systems_for
 from tests.policies.test_systems import policy_for as policy_for_systems
 from tests.session.comparing import POLICIES, comparisons
@@ -155,7 +155,7 @@ def test_chooses_alike_where_a_processor_computes_other_last_bits(
 def test_asks_in_a_simulation_as_in_a_run(name: str) -> None:
     case, runs = CASES[name](), 2
     first, budget = case.space.first_fit, 300
-    ratings = Ratings.of([np.array(each) for each in case.ratings() * runs])
+    ratings = DrawnRatings.of([np.array(each) for each in case.ratings() * runs])
     for longest in (1, 16):
         how = {"first_fit": first, "block": 1, "longest_visit": longest}
         for calls in simulated(ratings, case.policy, budget, runs, **how):

@@ -29,7 +29,7 @@ from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.urgency import block_of
-from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.runs import DrawnRatings, simulate
 from tests.session.played import SCALE, by_turns, next_of, plans, play, rated, work
 
 some_ratings = st.lists(
@@ -142,7 +142,7 @@ def test_has_the_error_of_one_by_one_in_blocks() -> None:
     # all shared pools, at three budgets: benchmarks/blocks.py
     rng = np.random.default_rng(3)
     spread = rng.integers(0, 3, 640)
-    ratings = Ratings.of([rng.integers(2 - each, 3 + each, 40) for each in spread.tolist()])
+    ratings = DrawnRatings.of([rng.integers(2 - each, 3 + each, 40) for each in spread.tolist()])
     policy = make_policy("two-priors", Setup(640, 8 * 640, SCALE))
     (one,), (blocks,) = (
         simulate(ratings, policy, [8 * 640], 40, np.random.default_rng(4), block=each)

@@ -182,7 +182,7 @@ PRINTED = {
 
 
 def test_writes_latex_in_which_names_and_texts_are_nothing_but_text() -> None:
-    part = papers.Part("Part", {HOSTILE: HOSTILE}, {HOSTILE: f"{HOSTILE}\n\n{HOSTILE}"})
+    part = papers.PaperPart("Part", {HOSTILE: HOSTILE}, {HOSTILE: f"{HOSTILE}\n\n{HOSTILE}"})
     page = as_set_by_latex(papers.page_of("Methods", [part], papers.LATEX))
     assert page.count(HOSTILE) == 5
     rows = {"system": [HOSTILE, None], "n": [3, 4], "mean": [0.5, -1.25]}

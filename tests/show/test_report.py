@@ -19,7 +19,7 @@ from robin_cli.show import charts
 from robin_cli.show.drawing import picture
 from robin_cli.show.report.page import Page as Report
 from robin_cli.show.report.page import first_rows, html
-from robin_cli.show.report.texts import Judged, texts_of
+from robin_cli.show.report.texts import JudgedTexts, texts_of
 from robin_cli.show.status import standing
 from robin_cli.stats.curve import error_curve
 from robin_cli.stats.scores import score
@@ -612,7 +612,7 @@ def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> Non
     run = make_run(
         tmp_path / "r", [Pair("p0", "x" * 300, "y")], [[1, 1, 1, 1, 1, 4, 2]], feedback="z" * 500
     )
-    judged = Judged(run, [0])
+    judged = JudgedTexts(run, [0])
     assert [rating for _, rating, *_ in judged.of(0, None, None)] == [1, 1, 1, 1, 1, 4, 2]
     shown = judged.of(0, 10, 3)
     assert [rating for _, rating, *_ in shown] == [1, 4, 2]

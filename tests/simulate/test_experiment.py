@@ -18,7 +18,7 @@ from robin_cli.data.pools import Pool
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.simulate.experiment import Row, Subject, checked, conduct
+from robin_cli.simulate.experiment import RecordedSet, Row, checked, conduct
 from robin_cli.simulate.jobs import interrupts_held
 from robin_cli.simulate.pools import subject_of
 from robin_cli.simulate.settings import SimulationSettings
@@ -31,12 +31,12 @@ def design(schedulers: tuple[str, ...], budget: tuple[int, ...], **more: Any) ->
     return SimulationSettings(schedulers=schedulers, budget=budget, **more)
 
 
-def subject(ratings: Sequence[NDArray[np.int64]], human: FloatArray | None = None) -> Subject:
+def subject(ratings: Sequence[NDArray[np.int64]], human: FloatArray | None = None) -> RecordedSet:
     pool = Pool("s", tuple(map(str, range(len(ratings)))), tuple(ratings), human)
     return subject_of(pool, SimulationSettings(), SCALE)
 
 
-def of_paper(name: str = "gpt-4.1-nano/helpfulness", pairs: int | None = None) -> Subject:
+def of_paper(name: str = "gpt-4.1-nano/helpfulness", pairs: int | None = None) -> RecordedSet:
     return subject_of(paper_pools()[name], SimulationSettings(limit=pairs), SCALE)
 
 

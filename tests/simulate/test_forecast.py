@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from robin_cli.goals.base import Goal
-from robin_cli.goals.own.decide import Deciding
-from robin_cli.goals.own.estimate import Estimate
+from robin_cli.goals.own.decide import DecidingGoal
+from robin_cli.goals.own.estimate import ScoresGoal
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -36,7 +36,7 @@ def space_of(pairs: int) -> ArmSpace:
 
 
 def estimating(pairs: int) -> Goal:
-    return Estimate(space_of(pairs))
+    return ScoresGoal(space_of(pairs))
 
 
 def deciding(pairs: int, text: str, group: IntArray | None = None) -> Goal:
@@ -44,7 +44,7 @@ def deciding(pairs: int, text: str, group: IntArray | None = None) -> Goal:
     task = Task(
         decision_of(text, ["helpfulness"], [SCALE], margin=0.5, error_rate=0.1), space, group
     )
-    return Deciding(space, task)
+    return DecidingGoal(space, task)
 
 
 def by(name: str) -> Callable[[int, World], Policy]:

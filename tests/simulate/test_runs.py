@@ -19,7 +19,7 @@ from robin_cli.policies.of_goals import deciding
 from robin_cli.policies.registry import DEFAULT, POLICIES, chosen
 from robin_cli.policies.task import Task
 from robin_cli.session.planner import Planner
-from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.runs import DrawnRatings, simulate
 from robin_cli.stats.court import DecisionCourt
 from robin_cli.stats.level_counts import LevelCounts
 from tests.session.played import asked_by, simulated
@@ -28,14 +28,14 @@ SHORT, LONG = Scale(0, 4), Scale(1, 10)
 PAIRS, WORLDS = 13, 2
 
 
-def recorded(rng: np.random.Generator, *, several_scales: bool) -> Ratings:
+def recorded(rng: np.random.Generator, *, several_scales: bool) -> DrawnRatings:
     """Ratings of WORLDS sets of pairs, of which some never vary and others always do."""
     rows = []
     for arm in range(PAIRS * WORLDS):
         scale = LONG if several_scales and arm % PAIRS % 2 else SHORT
         levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2, 5]))
         rows.append(rng.choice(levels, rng.integers(3, 12)))
-    return Ratings.of(rows)
+    return DrawnRatings.of(rows)
 
 
 def made(name: str, budget: int, variances: FloatArray, *, several_scales: bool) -> Policy:
@@ -117,7 +117,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         scale = space.scale_of(arm % len(space))
         levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2]))
         rows.append(rng.choice(levels, rng.integers(3, 12)))
-    ratings = Ratings.of(rows)
+    ratings = DrawnRatings.of(rows)
     name, _, after_one = name.partition(" ")
     budget = (25 if name == "auto" else 10) * len(space)
     setup = Setup(len(space), 2 * len(space) if after_one else budget, SHORT, delta=0.9, task=task)
@@ -165,7 +165,7 @@ def test_fewer_tests_end_runs_hardly_later() -> None:
 
 def test_lays_ratings_out_whatever_their_number() -> None:
     recorded = [np.array([0, 4, 4]), np.array([2]), np.array([1, 3, 1, 3, 0])]
-    ratings = Ratings.of(recorded)
+    ratings = DrawnRatings.of(recorded)
 
     assert ratings.means.tolist() == pytest.approx([each.mean() for each in recorded])
     assert ratings.variances.tolist() == pytest.approx([each.var() for each in recorded])

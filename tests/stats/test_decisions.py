@@ -19,7 +19,7 @@ from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.policies.task import Task
-from robin_cli.simulate.runs import Ratings, simulate
+from robin_cli.simulate.runs import DrawnRatings, simulate
 from robin_cli.stats.court import DecisionCourt
 from robin_cli.stats.decided import Decided, decide, decisions_by
 from robin_cli.stats.decisions import Evidence, RunVerdicts
@@ -222,7 +222,7 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
     policy = make_policy(scheduler, Setup(6, 60, SHORT, task=task))
 
     (early, late) = simulate(
-        Ratings.of(rows), policy, [12, 60], 9, rng, court=partial(DecisionCourt, task)
+        DrawnRatings.of(rows), policy, [12, 60], 9, rng, court=partial(DecisionCourt, task)
     )
 
     truth = [float(row.mean()) for row in rows]
@@ -251,7 +251,7 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
 
 def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None:
     task, _, _ = made("a>=2", [[]] * 5, error_rate=0.2)
-    ratings = Ratings.of(
+    ratings = DrawnRatings.of(
         [np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])]
     )
     policy = make_policy("auto", Setup(5, 1000, SHORT, task=task))

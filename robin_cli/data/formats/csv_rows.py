@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal
 
 from robin_cli.data.cells import HEADER_WITHIN, SPREADSHEET_ERRORS, Notes, RowOf, table_of
 from robin_cli.data.encodings import WRONG_BYTES, Text, called, or_name_it, text_of
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
+from robin_cli.data.rows import BadRow, Format, Row, RowTable, Wanted
 from robin_cli.model.errors import InputError, shown
 
 _HEAD = 2**16
@@ -36,7 +36,7 @@ _ERRORS = ("spreadsheet error", "such as #N/A counted as missing")
 _UNGUARDED = ("row", "without the apostrophes that keep spreadsheets from running a text")
 
 
-def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") -> Table:
+def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") -> RowTable:
     """Return the rows of a CSV file, quoted as in Excel and RFC 4180. An empty cell is "".
 
     The separator is the one that gives the header the most ``wanted`` names, or else the most
@@ -71,7 +71,7 @@ def read_csv(stream: BinaryIO, source: str, wanted: Wanted, usual: str = ",") ->
     return table_of(records, columns, source, "line", wanted, notes)
 
 
-def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
+def _read_unnamed(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:
     header = stream.readline(_HEAD)
     stream.seek(0)
     return read_csv(stream, source, wanted, "\t" if b"\t" in header and b"," not in header else ",")

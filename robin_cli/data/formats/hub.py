@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from robin_cli.data.rows import Row, Table, Wanted
+from robin_cli.data.rows import Row, RowTable, Wanted
 from robin_cli.model.errors import InputError, did_you_mean, shown
 from robin_cli.model.plugins import install
 
@@ -39,7 +39,7 @@ _REASONS = {
 """The fact and the next step by the error's class: the library's messages change."""
 
 
-def read_hub(url: str, wanted: Wanted) -> Table:
+def read_hub(url: str, wanted: Wanted) -> RowTable:
     """Return the rows of a data set; they are downloaded as they are read.
 
     A folder ``owner/name`` in the working directory comes before the hub, as ``load_dataset`` has
@@ -59,7 +59,7 @@ def read_hub(url: str, wanted: Wanted) -> Table:
             needed = [each for each in features if each in heads]
             plain = [each for each, what in features.items() if wanted.others and _is_plain(what)]
             rows = rows.select_columns(list(dict.fromkeys([*needed, *plain])))
-    return Table(list(_leaf_names(features)) if features else None, "row", _rows(rows, url))
+    return RowTable(list(_leaf_names(features)) if features else None, "row", _rows(rows, url))
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:

@@ -14,7 +14,7 @@ import orjson
 
 from robin_cli.data.encodings import or_name_it, utf8_of
 from robin_cli.data.logs import arrays
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, kind
+from robin_cli.data.rows import BadRow, Format, Row, RowTable, Wanted, kind
 from robin_cli.model.errors import InputError
 
 _NAMED_JSON = " A file that is one JSON array is named .json."
@@ -28,13 +28,13 @@ class NotJSON(Exception):
         self.line = line
 
 
-def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
+def read_json_lines(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:
     """Return one row per line that is not blank, each a JSON object."""
     stream = utf8_of(stream, source, wanted.encoding)
-    return Table(None, "line", _line_rows(stream, or_name_it(wanted.encoding)))
+    return RowTable(None, "line", _line_rows(stream, or_name_it(wanted.encoding)))
 
 
-def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
+def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:
     """Return the objects of one JSON array, a log's samples, or JSON lines.
 
     Summarize From Feedback's .json files are JSON lines. InputError for anything else.
@@ -42,14 +42,14 @@ def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
     stream, advice = utf8_of(stream, source, wanted.encoding), or_name_it(wanted.encoding)
     data = stream.read().removeprefix(codecs.BOM_UTF8)
     if not data or data.isspace():
-        return Table(None, "row", iter(()))
+        return RowTable(None, "row", iter(()))
     try:
         value = parse(data, advice)
     except NotJSON as error:
         first, _, others = data.lstrip().partition(b"\n")
         if others.strip() and isinstance(_line_row(first, advice), dict):
             stream.seek(0)
-            return Table(None, "line", _line_rows(stream, advice))
+            return RowTable(None, "line", _line_rows(stream, advice))
         raise InputError(f"{source}:{error.line}: {error}") from None
     rows: Iterator[Row | BadRow] | None = None
     if isinstance(value, list):
@@ -61,7 +61,7 @@ def read_json_array(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
             f"{source}: holds {kind(value)}, not an array of rows. "
             "Put the rows in one array, [{…}, {…}], or one object a line."
         )
-    return Table(None, "row", enumerate(rows, 1))
+    return RowTable(None, "row", enumerate(rows, 1))
 
 
 def _samples(value: Row, source: str) -> Iterator[Row | BadRow] | None:

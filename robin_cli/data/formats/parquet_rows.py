@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from robin_cli.data.cells import check_names
 from robin_cli.data.fields import CHATS
 from robin_cli.data.parquet_tables import batches, opened_file, readable
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted, leads_into
+from robin_cli.data.rows import BadRow, Format, Row, RowTable, Wanted, leads_into
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 
-def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
+def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:
     """Return the rows with the wanted columns; a field of a struct is named with dots.
 
     Raises:
@@ -35,7 +35,7 @@ def read_parquet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
         return wanted.others and name != "" and _is_plain(kind) and names.count(name) == 1
 
     columns = [name for name, kind in leaves if is_needed(name, kind)]
-    return Table(names, "row", _rows(file, source, columns))
+    return RowTable(names, "row", _rows(file, source, columns))
 
 
 def _leaves(fields: Iterable[pa.Field[Any]], prefix: str = "") -> Iterator[tuple[str, pa.DataType]]:

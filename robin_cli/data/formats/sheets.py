@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from robin_cli.data.cells import Notes, RowOf, table_of
-from robin_cli.data.rows import BadRow, Format, Row, Table, Wanted
+from robin_cli.data.rows import BadRow, Format, Row, RowTable, Wanted
 from robin_cli.data.sheet_layout import Layout, layout_of
 from robin_cli.data.workbooks import ENDS, Workbook, file_of
 from robin_cli.model.errors import InputError, shown
@@ -29,7 +29,7 @@ _FULL = (
 _NAMED = 3
 
 
-def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> Table:
+def read_sheet(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:
     """Return the rows of the sheet that ``source`` names, or of the first visible one that fits.
 
     An empty cell or an error such as #N/A is None; empty rows are skipped. Whole numbers are ints,

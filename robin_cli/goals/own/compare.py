@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from robin_cli.goals.answers import at_most
 from robin_cli.goals.differences import better_lines, each_of, letters_of, next_step, table_of
 from robin_cli.goals.found import Found, View
-from robin_cli.goals.rating import Rated, Rating
+from robin_cli.goals.rating import Rated, RatingGoal
 from robin_cli.goals.watching import Counts, SystemsWatch, Watch
 from robin_cli.model.decision import SYSTEM, is_of_systems
 from robin_cli.model.errors import InputError, typed
@@ -97,7 +97,7 @@ class Comparison(Rated):
 
 
 @dataclass(frozen=True)
-class Compare(Rating):
+class Compare(RatingGoal):
     """The differences of systems, over the prompts that they answered."""
 
     asked_by: ClassVar[str] = f"--decide {SYSTEM}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.base import Goal, Words, same
 from robin_cli.goals.decided import DecisionsWatch, decided_lines, margin_text, target_line
-from robin_cli.goals.rating import Rated, Rating
+from robin_cli.goals.rating import Rated, RatingGoal
 from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import MARGIN, UNDECIDED
@@ -104,7 +104,7 @@ class Decisions(Rated):
 
 
 @dataclass(frozen=True)
-class Deciding(Rating):
+class DecidingGoal(RatingGoal):
     """Decisions by the judges' mean ratings; a wrong one is off by more than the margin."""
 
     asked_by: ClassVar[str] = "--decide"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from robin_cli.goals.rating import Rating
+from robin_cli.goals.rating import RatingGoal
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.registry import BASELINE
 from robin_cli.run.inquiry import Inquiry
 
 
 @dataclass(frozen=True)
-class Estimate(Rating):
+class ScoresGoal(RatingGoal):
     """The score of each pair, as certain as the budget allows."""
 
     is_usual: ClassVar[bool] = True

@@ -251,7 +251,7 @@ class Deciding(Policy):
         opinions = opinions_of(self.task, Sums(n, total, total_sq), errors)
         return replace(fitted, opinions=Opinions(*map(rounded, opinions)))
 
-    def responses(self, arms: Columns) -> Responses:
+    def responses(self, arms: Columns) -> ContestResponses:
         """Return the competing responses: the score of each, and the gain by a call of each of its arms."""
         n, pending, total, total_sq, arm = arms
         if n.shape[-1] > 1:
@@ -264,9 +264,9 @@ class Deciding(Policy):
         if not is_whole:
             variance = np.where(is_rated, variance, 0.0)
         mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
-        return Responses(is_rated[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
+        return ContestResponses(is_rated[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
 
-    def _pooled(self, arms: Columns) -> Responses:
+    def _pooled(self, arms: Columns) -> ContestResponses:
         """Return the responses by several judges. One without a rating is taken to vary as its mean by the others says."""
         n, pending, total, total_sq, arm = arms
         is_rated, count = n > 0, np.maximum(n, 1.0)
@@ -281,7 +281,7 @@ class Deciding(Policy):
         has_rating = np.asarray(is_rated.any(axis=-1))
         gain = np.where(has_rating[..., None], gain, 0.0)
         mean, error = (np.where(has_rating, column, 0.0) for column in (scores.score, scores.error))
-        return Responses(has_rating, mean, error, gain, gain.max(axis=-1))
+        return ContestResponses(has_rating, mean, error, gain, gain.max(axis=-1))
 
 
 class Columns(NamedTuple):
@@ -328,7 +328,7 @@ class Course(NamedTuple):
     part: FloatArray = np.empty(0)
 
 
-class Responses(NamedTuple):
+class ContestResponses(NamedTuple):
     """The responses of contests.
 
     Attributes:

@@ -20,7 +20,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
 from robin_cli.show.charts import Chart
 from robin_cli.show.drawing import picture
-from robin_cli.show.report.texts import Texts, packed
+from robin_cli.show.report.texts import ReportTexts, packed
 from robin_cli.show.tables import Beside, Column, Table
 from robin_cli.show.terminal import MOST_ROWS as MOST_AT_TERMINAL
 from robin_cli.show.terminal import cells_of, rows_in_order
@@ -36,7 +36,7 @@ Test = tuple[str, Callable[[Any, Any], Any], Any]
 """A choice of rows: a column, a comparison of pyarrow, and what the column is compared with."""
 
 
-class Words(NamedTuple):
+class PageWords(NamedTuple):
     """The words about a page's rows: their heading, and what can be looked for and opened.
 
     Attributes:
@@ -50,13 +50,13 @@ class Words(NamedTuple):
 
 
 WORDS = {
-    "rate": Words(
+    "rate": PageWords(
         "Pairs",
         "a pair’s id, an attribute",
         "its prompt, response and feedbacks",
         ("Prompt", "Response"),
     ),
-    "prefer": Words(
+    "prefer": PageWords(
         "Comparisons",
         "a comparison’s id, a system",
         "its prompt, both responses and the feedbacks; where B came first the judge calls it "
@@ -109,8 +109,8 @@ class Rows:
     bar: Bar
     orders: Mapping[str, FloatArray | None]
     views: Mapping[str, Test]
-    texts: Callable[[IntArray], tuple[IntArray, Texts]]
-    words: Words
+    texts: Callable[[IntArray], tuple[IntArray, ReportTexts]]
+    words: PageWords
     further: Beside = lambda _rows: {}
 
     def first(self) -> IntArray:
@@ -314,7 +314,7 @@ def html(page: Page) -> str:
 
 
 def _data(
-    listed: Rows, rows: IntArray, columns: Sequence[PageColumn], place: IntArray, texts: Texts
+    listed: Rows, rows: IntArray, columns: Sequence[PageColumn], place: IntArray, texts: ReportTexts
 ) -> str:
     """Return what the page's script needs, as JSON.
 

@@ -45,7 +45,7 @@ Answers = Callable[[int, int | None, int | None], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class ReportTexts:
     """Texts of pairs in blocks of ``block`` pairs, each compressed JSON.
 
     Attributes:
@@ -71,7 +71,7 @@ def packed(value: object) -> str:
 
 def texts_of(
     count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM
-) -> Texts:
+) -> ReportTexts:
     """Return the texts of ``count`` pairs and their ``answers``, cut to fit; ``pair`` reads one."""
     blocks: list[str] = []
     for longest, most in zip(_LONGEST, _MOST, strict=True):
@@ -91,7 +91,7 @@ def texts_of(
             if sum(map(len, blocks)) > room and most != 0:
                 break
         else:
-            return Texts(blocks, _BLOCK, longest, most)
+            return ReportTexts(blocks, _BLOCK, longest, most)
     raise AssertionError("texts without answers always fit")
 
 
@@ -105,7 +105,7 @@ def cut(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
-class Judged:
+class JudgedTexts:
     """The answers to some pairs of a run."""
 
     def __init__(self, run: RunReader, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
@@ -171,14 +171,14 @@ def _varied(rows: IntArray, ratings: Any, most: int | None) -> list[int]:
     return sorted(row for _, row in sorted(ranked)[:most])
 
 
-def texts_of_pairs(run: RunReader, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, Texts]:
+def texts_of_pairs(run: RunReader, pair: NDArray[np.integer[Any]]) -> tuple[IntArray, ReportTexts]:
     """Return for each row the place of its ``pair``'s texts, and the texts."""
     pairs, place = np.unique(pair, return_inverse=True)
     read = run.pairs.at(pairs).__getitem__
     return place, _answered([run], read, [[[each]] for each in pairs.tolist()])
 
 
-def texts_of_shared(a: RunReader, b: RunReader, pair: IntArray) -> tuple[IntArray, Texts]:
+def texts_of_shared(a: RunReader, b: RunReader, pair: IntArray) -> tuple[IntArray, ReportTexts]:
     """Return that for pairs in both runs, by their numbers in A, with the answers of both."""
     pairs, place = np.unique(pair, return_inverse=True)
     at_a, at_b = shared_pairs(a, b)
@@ -187,7 +187,7 @@ def texts_of_shared(a: RunReader, b: RunReader, pair: IntArray) -> tuple[IntArra
     return place, _answered([a, b], a.pairs.at(pairs).__getitem__, places)
 
 
-def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, Texts]:
+def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, ReportTexts]:
     """Return that for prompts, by number, each with the responses and answers of both runs."""
     prompts, place = np.unique(what, return_inverse=True)
     by_run = np.split(found.who.prompt, [len(found.runs[0].pair_ids)])
@@ -215,13 +215,14 @@ def _answered(
     runs: Sequence[RunReader],
     pair: Callable[[int], Pair],
     places: Sequence[Sequence[Sequence[int]]],
-) -> Texts:
+) -> ReportTexts:
     """Return texts with the answers of ``runs``; ``places``: for each text the pairs of each run.
 
     Of two runs each answer has its run's letter.
     """
     judged = [
-        Judged(run, [one for each in places for one in each[side]]) for side, run in enumerate(runs)
+        JudgedTexts(run, [one for each in places for one in each[side]])
+        for side, run in enumerate(runs)
     ]
     letters = _LETTERS if len(runs) > 1 else ("",)
 

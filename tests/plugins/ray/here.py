@@ -11,7 +11,7 @@ import msgspec
 
 from robin_cli.session.targets import Target
 from robin_ray.crew import Cluster, Hand, Hired, Lost, Node
-from robin_ray.wire import Group, Posed, Run
+from robin_ray.wire import Group, Posed, RemoteRun
 from robin_ray.worker import Worker
 
 
@@ -99,7 +99,7 @@ class _Nodes(Cluster):
         return self._plan.lacks.get(node.node_id, "")
 
     async def hire(
-        self, node: Node, run: Run, targets: Sequence[Target], keys: Sequence[str]
+        self, node: Node, run: RemoteRun, targets: Sequence[Target], keys: Sequence[str]
     ) -> Hired:
         plan = self._plan
         if why := plan.fails.get(node.node_id):

@@ -24,7 +24,7 @@ from robin_cli.session.targets import Target
 from robin_ray import crew as crews
 from robin_ray import groups, on_cluster
 from robin_ray.crew import shared_out
-from robin_ray.wire import Came, Group, Posed, Run, Texts
+from robin_ray.wire import Came, Group, Posed, RemoteRun, Texts
 from robin_ray.worker import Worker
 from tests.conftest import refuses, robin
 from tests.judges.wire import error, serving
@@ -365,7 +365,7 @@ def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> Non
 def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -> None:
     prompts = load_prompts(["helpfulness"])
     how: dict[str, Any] = {"pairwise": False, "answers": "text", "seed": None}
-    run = Run(
+    run = RemoteRun(
         msgspec.json.encode(prompts.record).decode(),
         ("helpfulness",),
         ("judge",),
