@@ -124,7 +124,7 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
 
     n = counts.sum(axis=1)
     levels = np.linspace(0.0, scale.high - scale.low, counts.shape[1])
-    again = counts[n > 1]
+    again = counts if (n > 1).all() else counts[n > 1]  # a copy may take 40 MB
     size = again.sum(axis=1)
     residuals = (levels - (again @ levels / size)[:, None]) * np.sqrt(size / (size - 1.0))[:, None]
     found = np.ones((2, len(n)))

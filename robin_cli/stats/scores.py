@@ -193,7 +193,8 @@ def _skew_of(
     for scale, of_scale, counts in counted:
         for kind in np.unique(space.kind[of_scale]):
             alike = space.kind[of_scale] == kind
-            factors[:, of_scale[alike]] = skewed(counts[alike], scale, alpha=alpha)
+            of_kind = counts if alike.all() else counts[alike]  # a copy may take 40 MB
+            factors[:, of_scale[alike]] = skewed(of_kind, scale, alpha=alpha)
     return np.asarray(np.sqrt((factors[:, arms] ** 2 * noise).sum(axis=2) / noise.sum(axis=1)))
 
 
