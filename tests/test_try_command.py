@@ -74,23 +74,12 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
 ) -> None:
     write_data(tmp_path, 60, 45)
     before = len(wire.bodies)
-    done = robin(
+    asked = [
         *command(wire, "gpt-good", "gpt-bad", "claude-good"),
-        *(
-            "--labels",
-            "labels.csv",
-            "--limit",
-            "150",
-            "--run",
-            "t",
-            "--price-in",
-            "1",
-            "--price-out",
-            "2",
-        ),
-        cwd=tmp_path,
-        exits=0,
-    )
+        *("--labels", "labels.csv", "--limit", "150", "--run", "t"),
+        *("--price-in", "1", "--price-out", "2"),
+    ]
+    done = robin(*asked, cwd=tmp_path, exits=0)
     rows = rows_of(done.stdout)
     good, bad = (rows[name, ""] for name in ("gpt-good", "gpt-bad"))
     assert (good["n_pairs"], bad["n_pairs"]) == ("150", "90")
@@ -109,23 +98,7 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
     # 30 labelled prompts come first: 90 pairs and 40 of them twice, by three judges; then 60 by those that are left
     ratings = len(wire.bodies) - before
     assert ratings in {3 * 130 + 60, 3 * 130 + 2 * 60}
-    again = robin(
-        *command(wire, "gpt-good", "gpt-bad", "claude-good"),
-        *(
-            "--labels",
-            "labels.csv",
-            "--limit",
-            "150",
-            "--run",
-            "t",
-            "--price-in",
-            "1",
-            "--price-out",
-            "2",
-        ),
-        cwd=tmp_path,
-        exits=0,
-    )
+    again = robin(*asked, cwd=tmp_path, exits=0)
     assert again.stdout == done.stdout
     assert len(wire.bodies) - before == ratings  # nothing is asked again
 

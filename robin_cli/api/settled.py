@@ -21,7 +21,7 @@ from robin_cli.stats.worst_error import worst_error
 
 
 class Settled:
-    """Ratings of any ids, and which of them need no more. Threads may share it.
+    """Collects ratings of any ids, and says which ids need no more. Threads may share it.
 
     An id is settled after two ratings, once its decision is wrong with at most the chance ``wrong``,
     or the expected error of its score is at most ``goal``. After one, if 59 repeats never differed.
