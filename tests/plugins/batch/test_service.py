@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from robin_batch import files
 from robin_batch import service as openai_batches
 from robin_batch.files import FileRequest
 from robin_batch.lines import line_of, read_lines
@@ -541,7 +542,7 @@ def test_a_download_cut_short_leaves_the_file_that_was_there(
 def test_a_download_without_end_is_not_read_to_it(
     server: BatchServer, talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openai_batches, "MOST_DOWNLOADED", 50_000)
+    monkeypatch.setattr(files, "MOST_DOWNLOADED", 50_000)
     server.files["file-1"] = b"x" * 100_000
     with pytest.raises(EndpointError, match="more than 50,000 bytes"):
         talk(lambda service: service.download("file-1", tmp_path / "out.jsonl"))
@@ -557,9 +558,7 @@ def test_a_full_disk_is_no_fault_of_the_connection(server: BatchServer, talk: Ta
 
         async def fetch(service: OpenAIBatches) -> None:
             assert isinstance(service, OpenAIBatches)
-            await service._transport.send(
-                FileRequest("GET", "files/file-1/content", to=full, most=10**6)
-            )
+            await service._transport.send(FileRequest("GET", "files/file-1/content", to=full))
 
         refuses(OSError, "No space left", talk, fetch)
 
