@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import aiohttp
 
+from robin_cli.data.local import whole_file
 from robin_cli.judges.bodies import Body, TooLong, Unreadable
 from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.transport import Request, Response, Transport
@@ -26,11 +27,11 @@ class FileRequest(Request):
 
     Attributes:
         upload: sent as a form; it is read from disk as it is sent.
-        to: takes the body of a good answer.
+        to: the file of the body of a good answer, which appears whole and synced, or not at all.
     """
 
     upload: Path | None = None
-    to: IO[bytes] | None = None
+    to: Path | None = None
 
 
 class FileTransport(Transport):
@@ -68,15 +69,21 @@ class FileTransport(Transport):
         if encoding not in {"", "identity"}:
             raise Unreadable(f'compressed as "{encoding[:40]}" unasked; turn that off there')
         started, size = time.monotonic(), 0
-        out = WithoutKey(request.to, self.redactor)
-        async for piece in response.content.iter_any():
-            size += len(piece)
-            if size > MOST_DOWNLOADED:
-                raise TooLong(f"a file of more than {MOST_DOWNLOADED:,} bytes")
-            if time.monotonic() - started > self._endpoint.timeout_s + size / _SLOWEST:
-                raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
-            out.write(piece)
-        out.flush()
+        try:
+            with whole_file(request.to) as file:
+                out = WithoutKey(file, self.redactor)
+                async for piece in response.content.iter_any():
+                    size += len(piece)
+                    if size > MOST_DOWNLOADED:
+                        raise TooLong(f"a file of more than {MOST_DOWNLOADED:,} bytes")
+                    if time.monotonic() - started > self._endpoint.timeout_s + size / _SLOWEST:
+                        raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
+                    out.write(piece)
+                out.flush()
+        except (aiohttp.ClientError, ConnectionError, TimeoutError):
+            raise
+        except OSError as error:
+            raise _Unwritable(error) from error
         return bytearray()
 
 
@@ -91,18 +98,14 @@ class WithoutKey:
     def write(self, piece: bytes) -> None:
         """Write all but the last bytes."""
         self._held = self._redactor.body(self._held + piece)
-        self._write(max(0, len(self._held) - self._most_held))
+        end = max(0, len(self._held) - self._most_held)
+        self._file.write(self._held[:end])
+        self._held = self._held[end:]
 
     def flush(self) -> None:
         """Write the rest."""
-        self._write(len(self._held))
-
-    def _write(self, end: int) -> None:
-        try:
-            self._file.write(self._held[:end])
-        except OSError as error:
-            raise _Unwritable(error) from error
-        self._held = self._held[end:]
+        self._file.write(self._held)
+        self._held = b""
 
 
 class _Unwritable(Exception):

@@ -21,7 +21,6 @@ import orjson
 
 from robin_batch.files import FileRequest, FileTransport
 from robin_batch.lines import URL
-from robin_cli.data.local import whole_file
 from robin_cli.judges.bodies import TooLong, Unreadable, read_json
 from robin_cli.judges.judge import Notices
 from robin_cli.judges.problems import Fatal, classify, error_in
@@ -146,10 +145,11 @@ class OpenAIBatches:
 
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; return its id. A second upload makes a second file, and is free. BatchRefused."""
-        request = FileRequest("POST", "files", upload=path)
-        return await self._ask(
-            request, lambda file: _id(file.get("id")) or _malformed("a file without an id")
-        )
+
+        def read(response: Response) -> str:
+            return _id(self._object(response).get("id")) or _malformed("a file without an id")
+
+        return await self._ask(FileRequest("POST", "files", upload=path), read)
 
     async def create(self, file_id: str, metadata: Mapping[str, str]) -> Batch:
         """Create a batch of an uploaded file. It costs money, so the request is not sent twice.
@@ -162,11 +162,8 @@ class OpenAIBatches:
         body = orjson.dumps({**asked, "metadata": dict(metadata)})
         return await self._ask(Request("POST", "batches", body), self._batch, creates=file_id)
 
-    async def get(self, batch_id: str) -> Batch:
+    async def get(self, batch_id: str, *, patience_s: float = PATIENCE_S) -> Batch:
         """Return the state of a batch."""
-        return await self._get(batch_id, PATIENCE_S)
-
-    async def _get(self, batch_id: str, patience_s: float) -> Batch:
         request = Request("GET", f"batches/{_quoted(batch_id)}", again=True)
         return await self._ask(request, self._batch, exists=True, patience_s=patience_s)
 
@@ -176,7 +173,7 @@ class OpenAIBatches:
         try:
             return await self._ask(request, self._batch, exists=True, patience_s=AT_ONCE_S)
         except (BatchRefused, EndpointError) as error:
-            batch = await self._get(batch_id, AT_ONCE_S)
+            batch = await self.get(batch_id, patience_s=AT_ONCE_S)
             # LiteLLM answers 500 for one that is over.
             if batch.is_over or isinstance(error, BatchRefused):
                 return batch
@@ -206,25 +203,14 @@ class OpenAIBatches:
 
     async def download(self, file_id: str, to: Path) -> None:
         """Download a file to ``to``, where it appears whole and synced, or not at all."""
-        path = f"files/{_quoted(file_id)}/content"
-
-        async def attempt() -> None:
-            with whole_file(to) as file:
-                try:
-                    await self._good(FileRequest("GET", path, to=file), exists=True)
-                except Unreadable as error:
-                    raise EndpointError(f"{self.base_url}: gives files {error}") from error
-
-        await self._patiently(attempt, only_reads=True)
+        request = FileRequest("GET", f"files/{_quoted(file_id)}/content", to=to)
+        await self._ask(request, lambda _: None, exists=True)
 
     async def delete(self, file_id: str) -> None:
         """Delete a file, if it exists and may be deleted."""
-
-        async def attempt() -> None:
-            await self._good(Request("DELETE", f"files/{_quoted(file_id)}"))
-
-        with suppress(EndpointError, BatchRefused, Unreadable):
-            await self._patiently(attempt, AT_ONCE_S)
+        request = Request("DELETE", f"files/{_quoted(file_id)}")
+        with suppress(EndpointError, BatchRefused):
+            await self._ask(request, lambda _: None, patience_s=AT_ONCE_S)
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -235,64 +221,40 @@ class OpenAIBatches:
     async def _ask(
         self,
         request: Request,
-        read: Callable[[dict[str, Any]], Made],
+        read: Callable[[Response], Made],
         *,
         exists: bool = False,
         creates: str = "",
         patience_s: float = PATIENCE_S,
     ) -> Made:
-        """Return what ``read`` makes of the JSON object of a good answer; it raises _MayPass if it cannot.
+        """Make a request until its answer is good; return what ``read`` makes of it.
 
         Args:
+            read: raises _MayPass if it cannot.
             exists: the request is about an object that exists, but may not be known yet.
             creates: the file of which it creates a batch; then it is not sent twice.
-        """
 
-        async def attempt() -> Made:
-            try:
-                response = await self._good(request, exists=exists, file_id=creates)
-                try:
-                    content = read_json(response.body)
-                except Unreadable as error:
-                    _malformed(f"a body that is {error}")
-                if not isinstance(content, dict):
-                    _malformed("content that is not a JSON object")
-                self._was_there = True
-                return read(content)
-            except _MayPass as error:
-                if creates and error.status == 429:
-                    error.patience_s = SHORTLY_S
-                elif creates and error.sent:
-                    raise Unknown(error.detail) from None
-                raise
-
-        return await self._patiently(attempt, patience_s, only_reads=request.method == "GET")
-
-    async def _patiently(
-        self,
-        attempt: Callable[[], Awaitable[Made]],
-        patience_s: float = PATIENCE_S,
-        *,
-        only_reads: bool = False,
-    ) -> Made:
-        """Try until there is no :class:`_MayPass`. EndpointError if it does not pass in time.
-
-        Args:
-            only_reads: a refusal says nothing about the batch: it is an EndpointError too.
+        Raises:
+            BatchRefused: it is refused, and not a GET, of which a refusal says nothing about the batch.
+            EndpointError: it is refused for good, or a problem does not pass in time.
         """
         started, slept, wait_s = time.monotonic(), 0.0, 1.0
         while True:
             try:
-                return await attempt()
+                return read(await self._answer(request, exists=exists, file_id=creates))
             except BatchRefused as refused:
-                if not only_reads:
+                if request.method != "GET":
                     raise
-                raise self._give_up(
-                    refused.detail, "refused; ask again with robin resume"
-                ) from None
+                step = "refused; ask again with robin resume"
+                raise self._give_up(refused.detail, step) from None
             except _MayPass as failure:
                 error = failure
+            is_throttled = error.status == 429
+            if creates and error.sent and not is_throttled:
+                raise Unknown(error.detail)
             most_s = min(patience_s, PATIENCE_S if self._was_there else FIRST_S, error.patience_s)
+            if creates and is_throttled:
+                most_s = min(most_s, SHORTLY_S)
             if max(slept, time.monotonic() - started) >= most_s:
                 break
             self._notices.once(f"{error.detail}; trying again", key=f"{error.status}")
@@ -301,7 +263,7 @@ class OpenAIBatches:
                 pause_s = min(error.after_s, _MOST_HOLD_S) + min(pause_s, 1.0)
             await self._sleep(pause_s)
             slept, wait_s = slept + pause_s, min(2 * wait_s, _LONGEST_WAIT_S)
-        if error.status == 429 and not only_reads:
+        if is_throttled and request.method != "GET":
             raise BatchRefused(error.detail, is_full=True)
         step = "tried again in vain; go on later with robin resume"
         if not self._was_there:
@@ -311,21 +273,32 @@ class OpenAIBatches:
     def _give_up(self, why: str, step: str) -> EndpointError:
         return EndpointError(f"{self.base_url}: {why}; {step}")
 
-    async def _good(self, request: Request, *, exists: bool = False, file_id: str = "") -> Response:
-        """Return a good answer; the arguments are those of :meth:`_ask`. Raises the problem of any other."""
+    async def _answer(self, request: Request, *, exists: bool, file_id: str) -> Response:
+        """Make a request once; return a good answer. Raises the problem of any other."""
         try:
             response = await self._transport.send(request)
         except Unreachable as error:
             is_nobody_there = not (exists or error.sent or self._was_there)
             patience_s = UNREACHED_S if is_nobody_there else PATIENCE_S
             raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
-        except TooLong as error:
-            raise _MayPass(f"{error}, which is not read", patience_s=0.0) from None
+        except Unreadable as error:
+            raise _MayPass(f"an answer that is not read: {error}", patience_s=0.0) from None
         # a 200 may be another server's page
         self._was_there = self._was_there or response.status >= 300
         if response.is_good:
             return response
         raise self._problem(response, exists=exists, file_id=file_id)
+
+    def _object(self, response: Response) -> dict[str, Any]:
+        """Return the JSON object of a good answer."""
+        try:
+            content = read_json(response.body)
+        except Unreadable as error:
+            _malformed(f"a body that is {error}")
+        if not isinstance(content, dict):
+            _malformed("content that is not a JSON object")
+        self._was_there = True
+        return content
 
     def _problem(self, response: Response, *, exists: bool, file_id: str) -> Exception:
         status, body = response.status, response.body
@@ -354,19 +327,23 @@ class OpenAIBatches:
 
     # ── what a service says of batches ────────────────────────────────────────────────────────────
 
-    def _page(self, content: dict[str, Any]) -> tuple[list[Batch], str | None]:
+    def _page(self, response: Response) -> tuple[list[Batch], str | None]:
         """Return a page of batches, and the id after which the next page begins; None if there is none."""
+        content = self._object(response)
         listed = content.get("data")
         if not isinstance(listed, list):
             _malformed("a list without data")
         batches = []
         for entry in listed:
             with suppress(_MayPass):
-                batches.append(self._batch(entry))
+                batches.append(self._batch_of(entry))
         last = _id(content.get("last_id")) or (batches[-1].id if batches else None)
         return batches, last if content.get("has_more") is True else None
 
-    def _batch(self, content: object) -> Batch:
+    def _batch(self, response: Response) -> Batch:
+        return self._batch_of(self._object(response))
+
+    def _batch_of(self, content: object) -> Batch:
         content = content if isinstance(content, dict) else {}
         batch_id, status = _id(content.get("id")), content.get("status")
         if batch_id is None or not isinstance(status, str):

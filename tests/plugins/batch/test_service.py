@@ -15,7 +15,6 @@ import pytest
 
 from robin_batch import files
 from robin_batch import service as openai_batches
-from robin_batch.files import FileRequest
 from robin_batch.lines import line_of, read_lines
 from robin_batch.service import Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.judges.bodies import MOST_REPLY_BYTES
@@ -549,18 +548,15 @@ def test_a_download_without_end_is_not_read_to_it(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_no_fault_of_the_connection(server: BatchServer, talk: Talk) -> None:
+def test_a_full_disk_is_no_fault_of_the_connection(
+    server: BatchServer, talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     server.files["file-1"] = b"x" * 100_000
-
-    with Path("/dev/full").open("wb", 0) as full:
-
-        async def fetch(service: OpenAIBatches) -> None:
-            assert isinstance(service, OpenAIBatches)
-            await service._transport.send(FileRequest("GET", "files/file-1/content", to=full))
-
-        refuses(OSError, "No space left", talk, fetch)
+    monkeypatch.setattr(files, "whole_file", lambda _: Path("/dev/full").open("wb", 0))  # noqa: SIM115
+    to = tmp_path / "out.jsonl"
+    refuses(OSError, "No space left", talk, lambda service: service.download("file-1", to))
 
 
 def test_a_compressed_file_is_not_taken_for_lines(
