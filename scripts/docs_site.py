@@ -151,7 +151,7 @@ def contents() -> dict[str, list[Listed]]:
     for line in (ROOT / "docs" / "README.md").read_text(encoding="utf-8").splitlines():
         if heading := re.fullmatch(r"\*\*(.+?)\??\*\*", line):
             title = heading[1]
-        elif row := re.match(r"\| \[(.+?)\]\((.+?\.md)\) \| (.+?) \|$", line):
+        elif row := re.match(r"- \[(.+?)\]\((.+?\.md)\): (.+)$", line):
             about = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", row[3])
             sections.setdefault(title, []).append((row[1], f"docs/{row[2]}", about))
         elif title == "Start":  # the pages that its first lines name
