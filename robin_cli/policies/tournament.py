@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.policies.base import Number, Policy, Setup, of_arms, pooled_variance
+from robin_cli.policies.base import Columns, Policy, Setup, of_arms, pooled_variance, squares_within
 from robin_cli.policies.bradley_terry import (
     PRIOR,
     fit,
@@ -78,25 +78,17 @@ class Tournament(Policy):
         nothing = np.zeros(len(matches.space))
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 
-    def priority(
-        self, n: Number, pending: Number, _total: Number, _total_sq: Number, arm: IntArray
-    ) -> FloatArray:
+    def priority(self, arms: Columns) -> FloatArray:
         """Return the priority of the last fit, falling with the calls of the arm."""
-        made = n + pending
-        fresh, again = (
-            of_arms(column, arm % column.shape[-1]) for column in (self.fresh, self.again)
-        )
-        return np.where(made < 1, fresh, again / np.maximum(made * (made + 1.0), 1.0))
+        made, arm = arms.made, arms.arm % self.fresh.shape[-1]
+        falling = of_arms(self.again, arm) / np.maximum(made * (made + 1.0), 1.0)
+        return np.where(made < 1, of_arms(self.fresh, arm), falling)
 
-    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Tournament:
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """Return it with the gains by these ratings."""
-        if n.ndim > 1:
-            of_runs = [
-                _gains(self.matches, *columns) for columns in zip(n, total, total_sq, strict=True)
-            ]
-            fresh, again = (np.stack(columns) for columns in zip(*of_runs, strict=True))
-            return replace(self, fresh=fresh, again=again)
-        fresh, again = _gains(self.matches, n, total, total_sq)
+        columns = (each.reshape(-1, n.shape[-1]) for each in (n, total, total_sq))
+        of_runs = [_gains(self.matches, *of_run) for of_run in zip(*columns, strict=True)]
+        fresh, again = (np.stack(gains).reshape(n.shape) for gains in zip(*of_runs, strict=True))
         return replace(self, fresh=fresh, again=again)
 
 
@@ -113,7 +105,8 @@ def _gains(
     preference = points.mean(axis=1)[is_whole]
     gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
     # V/2 of a preference
-    within = pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / arms_of_one
+    freedom, squares = np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq)
+    within = pooled_variance(freedom, squares, scale.even_variance) / width**2 / arms_of_one
     i, j = couples.T
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]

@@ -1,10 +1,9 @@
-"""The base of policies that spend calls on open decisions."""
+"""Policies that spend calls on open decisions: on which side of a threshold each pair is, and which of a group is best."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +11,14 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.policies.base import (
     WARM_UP,
-    Number,
+    Columns,
     Policy,
     Seen,
     Setup,
     flat_variance,
     of_arms,
     per_arm,
-    root,
+    pooled_variance,
     rounded,
     squares_within,
 )
@@ -49,6 +48,48 @@ _FIRST = 0.75 * WARM_UP
 
 _ENOUGH_ARMS = 50
 _LEAST = 0.1
+_TINY = float(np.finfo(float).tiny)
+
+
+class Look(NamedTuple):
+    """The state of contests at the last look: ln of the evidence of each, and the ratings of their arms at that time."""
+
+    log: FloatArray
+    n: FloatArray
+
+
+class Course(NamedTuple):
+    """The state of arms and their contests.
+
+    Attributes:
+        priority: of each arm.
+        log: ln of the evidence of each contest at the last look.
+        pace: its growth per call.
+        since: calls since that look, those under way included.
+        part: share of a call's value for each arm of a contest, 0 for a missing one; empty without contests.
+    """
+
+    priority: FloatArray
+    log: FloatArray = np.empty(0)
+    pace: FloatArray = np.empty(0)
+    since: FloatArray = np.empty(0)
+    part: FloatArray = np.empty(0)
+
+
+class ContestResponses(NamedTuple):
+    """The responses of contests.
+
+    Attributes:
+        there: whether each has a rating, shape (…, responses).
+        mean: the mean rating, or the pooled score of several judges, shape (…, responses).
+        error: its variance, calls under way included, shape (…, responses).
+        gain: the value of one more call of each arm, shape (…, responses, judges): by how much it lowers the variance.
+    """
+
+    there: NDArray[np.bool_]
+    mean: FloatArray
+    error: FloatArray
+    gain: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,33 +157,26 @@ class Deciding(Policy):
         )
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:
-        """Return the priority of arms, and after a look the growth of their contests' evidence."""
+        """Return the priority of arms, numbered within a world, and after a look the growth of their contests' evidence."""
         raise NotImplementedError
 
-    def priority(
-        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
-    ) -> FloatArray:
+    def priority(self, arms: Columns) -> FloatArray:
         """Return the priority of :meth:`course`."""
-        arm_of_world = arm % len(self.low)
-        worth = self.course(Columns(n, pending, total, total_sq, arm_of_world)).priority
+        arms = arms._replace(arm=arms.arm % len(self.low))
+        worth = self.course(arms).priority
         if self.warm_up:
             return worth
-        return np.where(self.task.starts[arm_of_world] & (n + pending < 1), _FIRST, worth)
+        return np.where(self.task.starts[arms.arm] & (arms.made < 1), _FIRST, worth)
 
-    def priorities(
-        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray, seen: Seen
-    ) -> tuple[FloatArray, FloatArray]:
+    def priorities(self, arms: Columns, seen: Seen) -> tuple[FloatArray, FloatArray]:
         """Return the priority, and 1 / calls left until a decision is settled; −inf if by its course it is."""
-        arm_of_world = arm if seen.log.ndim == 1 else arm % len(self.low)
-        is_alone = self.contests is None
-        contest = self.task.contest[arm_of_world if is_alone else arm_of_world[..., 0, 0]]
-        look = Look(of_arms(seen.log, contest), of_arms(seen.n, arm_of_world))
-        course = self.course(Columns(n, pending, total, total_sq, arm_of_world), look)
-        log = course.log + course.pace * course.since
-        near = np.where(
-            log < seen.level, course.pace / np.maximum(seen.level - log, _NEAREST), -np.inf
-        )
-        if not is_alone:
+        if seen.log.ndim > 1:
+            arms = arms._replace(arm=arms.arm % len(self.low))
+        contest = self.task.contest[arms.arm if self.contests is None else arms.arm[..., 0, 0]]
+        course = self.course(arms, Look(of_arms(seen.log, contest), of_arms(seen.n, arms.arm)))
+        missing = seen.level - (course.log + course.pace * course.since)
+        near = np.where(missing > 0, course.pace / np.maximum(missing, _NEAREST), -np.inf)
+        if self.contests is not None:
             near = np.where(course.part > 0, near[..., None, None] * course.part, -np.inf)
         return course.priority, near
 
@@ -150,7 +184,7 @@ class Deciding(Policy):
         self,
         log: FloatArray,
         level: FloatArray,
-        sums: tuple[FloatArray, FloatArray, FloatArray],
+        sums: Sums,
         spent: FloatArray,
         before: Seen | None = None,
     ) -> Seen:
@@ -160,25 +194,21 @@ class Deciding(Policy):
         share = _affordable(*courses, level, np.maximum(self.horizon - spent, 0.0))
         with np.errstate(divide="ignore"):
             level = rounded(np.where(share > 0, level - np.log(share), -np.inf))
-        return Seen(log, sums[0], level, _part(share), self, courses)
+        return Seen(log, sums.n, level, _part(share), self, courses)
 
     def _courses(
-        self, log: FloatArray, sums: tuple[FloatArray, FloatArray, FloatArray], before: Seen | None
+        self, log: FloatArray, sums: Sums, before: Seen | None
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``log`` and ``pace`` of the course of all contests; those unchanged since ``before`` are copied."""
         arms = np.arange(len(self.low)) if self.contests is None else self.contests
+        logs, paces = np.empty((2, *log.shape))
+        is_new = np.ones(len(arms), dtype=np.bool_)
         if before is not None and before.by is self:
-            is_asked, is_new = (
-                column.reshape(-1, column.shape[-1]).any(axis=0)
-                for column in (sums[0] != before.n, log != before.log)
-            )
+            logs, paces = (column.copy() for column in before.courses)
+            is_new = (log != before.log).reshape(-1, len(arms)).any(axis=0)
+            is_asked = (sums.n != before.n).reshape(-1, len(self.low)).any(axis=0)
             is_new[self.task.contest[is_asked]] = True
-            which, (logs, paces) = (
-                np.flatnonzero(is_new),
-                (column.copy() for column in before.courses),
-            )
-        else:
-            which, (logs, paces) = np.arange(len(arms)), (np.empty(log.shape) for _ in range(2))
+        which = np.flatnonzero(is_new)
         for start in range(0, len(which), _AT_ONCE):
             some = which[start : start + _AT_ONCE]
             is_there, arm = arms[some] >= 0, np.maximum(arms[some], 0)
@@ -189,11 +219,15 @@ class Deciding(Policy):
             logs[..., some], paces[..., some] = course.log, course.pace
         return logs, paces
 
-    def variance(
-        self, n: FloatArray, total: FloatArray, total_sq: FloatArray, arm: IntArray
-    ) -> FloatArray:
+    def variance(self, arms: Columns) -> FloatArray:
         """Return V of these arms, n ≥ 1."""
-        low, high, (pooled, *by_mean) = self._known(n, arm)
+        n, _, total, total_sq, arm = arms
+        if self.pooled.shape[-1] > 1:
+            low, high = self.low[arm], self.high[arm]
+            pooled, *by_mean = (of_arms(each, self.task.space.kind[arm]) for each in self.pooled)
+        else:  # all arms share these, and numbers are faster than columns
+            low, high = self.low[:1], self.high[:1]
+            pooled, *by_mean = (per_arm(each, n) for each in self.pooled[..., 0])
         if by_mean:
             slope, bend, least = by_mean
             place = (2.0 * total / n - (low + high)) / (high - low)
@@ -203,77 +237,49 @@ class Deciding(Policy):
         )
         if not self.warm_up:
             return np.asarray(moderated)
-        return root(flat_variance(n, total, total_sq, low, high) * moderated)
-
-    def _known(
-        self, n: FloatArray, arm: IntArray
-    ) -> tuple[float | FloatArray, float | FloatArray, Sequence[Any]]:
-        """Return the ends of the scale, and the parameters of g, for these arms: as numbers if all share them (faster)."""
-        if self.pooled.shape[-1] == 1:
-            pooled = self.pooled[..., 0]
-            of_all = (
-                pooled.tolist()
-                if pooled.ndim == 1
-                else [per_arm(parameter, n) for parameter in pooled]
-            )
-            return self.low.item(0), self.high.item(0), of_all
-        arm_of_world = arm % len(self.low)
-        return (
-            self.low[arm_of_world],
-            self.high[arm_of_world],
-            [of_arms(parameter, self.task.space.kind[arm_of_world]) for parameter in self.pooled],
-        )
+        return np.sqrt(flat_variance(n, total, total_sq, low, high) * moderated)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         """Return it with g from these ratings."""
-        before = _before(self.task, self.warm_up)
-        place = (2.0 * total / np.maximum(n, 1.0) - (self.low + self.high)) / (self.high - self.low)
+        count = np.maximum(n, 1.0)
+        place = (2.0 * total / count - (self.low + self.high)) / (self.high - self.low)
         columns = (np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq), place)
         by_kind = []
-        for kind, first in enumerate(before):
+        for kind, first in enumerate(_before(self.task, self.warm_up)):
             is_of_kind = self.task.space.kind == kind
             # np.compress, as x[..., mine] may have another memory order, and sums in another order differ in their last bits.
             freedom, squares, where = (
                 np.compress(is_of_kind, column, axis=-1) for column in columns
             )
-            if self.warm_up > 1:
-                by_kind.append(
-                    np.asarray((squares.sum(axis=-1) + first) / (freedom.sum(axis=-1) + 1.0))[None]
-                )
-            else:
-                by_kind.append(_by_mean(freedom, squares, where, first))
+            by_kind.append(
+                pooled_variance(freedom, squares, first)[None]
+                if self.warm_up > 1
+                else _by_mean(freedom, squares, where, first)
+            )
         fitted = replace(self, pooled=rounded(np.stack(by_kind, axis=-1)))
         if self.warm_up:
             return fitted
-        count = np.maximum(n, 1.0)
         arm = np.broadcast_to(np.arange(len(self.low)), n.shape)
-        errors = fitted.variance(count, total, total_sq, arm) / count
+        errors = fitted.variance(Columns(count, n, total, total_sq, arm)) / count
         opinions = opinions_of(self.task, Sums(n, total, total_sq), errors)
         return replace(fitted, opinions=Opinions(*map(rounded, opinions)))
 
     def responses(self, arms: Columns) -> ContestResponses:
-        """Return the competing responses: the score of each, and the gain by a call of each of its arms."""
-        n, pending, total, total_sq, arm = arms
-        if n.shape[-1] > 1:
-            return self._pooled(arms)
-        is_rated, count = n > 0, n
-        is_whole = np.count_nonzero(n) == n.size
-        if not is_whole:
-            count = np.maximum(n, 1.0)
-        variance, made = self.variance(count, total, total_sq, arm), count + pending
-        if not is_whole:
-            variance = np.where(is_rated, variance, 0.0)
-        mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
-        return ContestResponses(is_rated[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0])
+        """Return the competing responses: the score of each, and the gain by a call of each of its arms.
 
-    def _pooled(self, arms: Columns) -> ContestResponses:
-        """Return the responses by several judges. One without a rating is taken to vary as its mean by the others says."""
+        One without a rating by some judges is taken to vary as its mean by the others says.
+        """
         n, pending, total, total_sq, arm = arms
         is_rated, count = n > 0, np.maximum(n, 1.0)
+        if n.shape[-1] == 1:
+            made = count + pending
+            variance = self.variance(arms._replace(n=count)) * is_rated
+            mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
+            return ContestResponses(is_rated[..., 0], mean[..., 0], error[..., 0], gain)
         offset, between = (of_arms(column, self.task.space.kind[arm]) for column in self.opinions)
         by_others = total.sum(axis=-1, keepdims=True) / np.maximum(n.sum(axis=-1), 1.0)[..., None]
         usual = np.where(is_rated, total, by_others), np.where(is_rated, total_sq, by_others**2)
-        variance, made = self.variance(count, *usual, arm), n + pending
+        variance, made = self.variance(Columns(count, pending, *usual, arm)), n + pending
         with np.errstate(divide="ignore"):
             errors = np.where(is_rated, variance / made, np.inf)
         scores = pooled(total / count - offset, errors, between)
@@ -281,69 +287,104 @@ class Deciding(Policy):
         has_rating = np.asarray(is_rated.any(axis=-1))
         gain = np.where(has_rating[..., None], gain, 0.0)
         mean, error = (np.where(has_rating, column, 0.0) for column in (scores.score, scores.error))
-        return ContestResponses(has_rating, mean, error, gain, gain.max(axis=-1))
+        return ContestResponses(has_rating, mean, error, gain)
 
 
-class Columns(NamedTuple):
-    """Arms, by the arguments of :meth:`~robin_cli.policies.base.Policy.priority`; ``arm`` counts within one world.
+@dataclass(frozen=True, slots=True)
+class Apt(Deciding):
+    """The arm with the smallest √n (|x̄ − τ| + ε) / √V comes next, τ being its threshold and ε the margin: APT over variances.
 
-    Those of contests have the shape (…, responses, judges), with any number in place of a missing arm; ``n`` is 0 there, as
-    without a rating.
+    With several judges x̄ is the mean of their means and V/n its variance; the next call is of the judge that lowers it most.
+
+    Source: Locatelli, Gutzeit and Carpentier, "An optimal algorithm for the thresholding bandit problem", ICML 2016, with the
+    index √n (|x̄ − τ| + ε) for sub-Gaussian arms of one scale; division by √V makes arms of different noise comparable.
     """
 
-    n: FloatArray
-    pending: FloatArray
-    total: FloatArray
-    total_sq: FloatArray
-    arm: IntArray
+    @property
+    def contests(self) -> IntArray | None:
+        """The arms of each pair, if several judges rate it."""
+        return self.task.contests if self.task.space.raters > 1 else None
+
+    def course(self, arms: Columns, look: Look | None = None) -> Course:
+        """Return V / ((n + pending) (|x̄ − τ| + ε)²), the inverse squared index, and r = (ℓ + 1.2 + 4 o) / (n + 4).
+
+        o = D² / (V + D²), D being |x̄ − τ| + ε: about the evidence that a call brings, which dominates r while n is small.
+        With several judges the index is that of their mean, shared among the judges by the gain of a call.
+        """
+        made, margin = arms.made, self.task.margin[arms.arm]
+        threshold = self.task.threshold[arms.arm]
+        if self.contests is None:
+            square = (np.abs(arms.total / arms.n - threshold) + margin) ** 2
+            variance, calls, part = self.variance(arms), made, np.empty(0)
+            priority = variance / (made * square)
+        else:
+            responses = self.responses(arms)
+            square = (np.abs(responses.mean - threshold[..., 0]) + margin[..., 0]) ** 2
+            part = responses.gain / np.maximum(responses.gain.max(axis=-1, keepdims=True), _TINY)
+            priority = np.asarray((responses.error / square)[..., None] * part)
+            calls, square = made.sum(axis=(-2, -1)), square[..., 0]
+            variance = responses.error[..., 0] * calls
+        if look is None:
+            return Course(priority)
+        then = look.n if self.contests is None else look.n.sum(axis=(-2, -1))
+        odds = square / (variance + square)
+        pace = (np.maximum(look.log, 0.0) + 1.2 + PRIOR_CALLS * odds) / (then + PRIOR_CALLS)
+        return Course(priority, look.log, pace, calls - then, part)
 
 
-class Look(NamedTuple):
-    """The state of contests at the last look.
+@dataclass(frozen=True, slots=True)
+class Lucb(Deciding):
+    """The group with the smallest z = (x̄_lead − x̄_b + ε) / √(V_lead/n_lead + V_b/n_b), over all rivals b, is next.
 
-    Attributes:
-        log: ln of the evidence of each contest, see :attr:`Seen.log`.
-        n: ratings of the arms at that time; 0 for a missing arm.
+    Of the leader and that rival, the next call is of the one whose error variance it lowers most, by V/(n (n + 1)).
+
+    Source: leader and challenger of LUCB, Kalyanakrishnan, Tewari, Auer and Stone, "PAC subset selection in stochastic
+    multi-armed bandits", ICML 2012, with z in place of confidence bounds, over many groups that share one budget.
     """
 
-    log: FloatArray
-    n: FloatArray
+    @property
+    def contests(self) -> IntArray | None:
+        """The arms of each group and attribute."""
+        return self.task.contests
 
+    def course(self, arms: Columns, look: Look | None = None) -> Course:
+        """Return 1/z² of each rival and the leader, and r = (.35 z² + ℓ + 2.5) / 2 (N + 4), N being the calls of both.
 
-class Course(NamedTuple):
-    """The state of arms and their contests.
-
-    Attributes:
-        priority: of each arm.
-        log: ln of the evidence of each contest at the last look.
-        pace: its growth per call.
-        since: calls since that look, those under way included.
-        part: share of a call's value for each arm of a contest, 0 for a missing one; empty without contests.
-    """
-
-    priority: FloatArray
-    log: FloatArray = np.empty(0)
-    pace: FloatArray = np.empty(0)
-    since: FloatArray = np.empty(0)
-    part: FloatArray = np.empty(0)
-
-
-class ContestResponses(NamedTuple):
-    """The responses of contests.
-
-    Attributes:
-        there: whether each has a rating, shape (…, responses).
-        mean: the mean rating, or the pooled score of several judges, shape (…, responses).
-        error: its variance, calls under way included, shape (…, responses).
-        gain: the value of one more call of each arm, shape (…, responses, judges): by how much it lowers the variance.
-        most: the largest gain, shape (…, responses).
-    """
-
-    there: NDArray[np.bool_]
-    mean: FloatArray
-    error: FloatArray
-    gain: FloatArray
-    most: FloatArray
+        Without evidence, .35 z² − 2.5 stands for ℓ. 1/z² is shared among the two responses and their judges by the gain of a
+        call; the leader has the largest of its values with the rivals.
+        """
+        responses = self.responses(arms)
+        mean = np.where(responses.there, responses.mean, -np.inf)
+        most = responses.gain.max(axis=-1)
+        # take and put count through all responses
+        starts = np.arange(0, mean.size, mean.shape[-1]).reshape(mean.shape[:-1])
+        lead = starts + mean.argmax(axis=-1)
+        best, error, gain = (
+            column.take(lead)[..., None] for column in (mean, responses.error, most)
+        )
+        ahead = best - responses.mean + self.task.margin[arms.arm[..., :1, 0]]
+        urgency = responses.there * (error + responses.error) / (ahead * ahead)
+        urgency.put(lead, 0.0)
+        largest = np.maximum(np.maximum(gain, most), _TINY)
+        share = urgency / largest
+        share.put(lead, share.max(axis=-1))
+        priority = np.asarray(share[..., None] * responses.gain)
+        if look is None:
+            return Course(priority)
+        rival = starts + urgency.argmax(axis=-1)
+        has_rival = rival != lead
+        both = np.array((lead, rival))
+        calls, of_look = (column[..., 0].take(both) for column in (arms.made, look.n))
+        made, then = (column[0] + has_rival * column[1] for column in (calls, of_look))
+        by_z = 0.35 / np.maximum(urgency.take(rival), _TINY)
+        log = np.where(look.log > -np.inf, look.log, by_z - 2.5)
+        pace = 0.5 * (
+            by_z / (made + PRIOR_CALLS) + np.maximum(log + 2.5, 0.0) / (then + PRIOR_CALLS)
+        )
+        of_responses = responses.gain.reshape(-1, responses.gain.shape[-1])
+        part = np.zeros(of_responses.shape)
+        part[both] = of_responses[both] / largest.take(rival)[..., None]
+        return Course(priority, log, pace, made - then, part.reshape(responses.gain.shape))
 
 
 def _affordable(
