@@ -92,7 +92,7 @@ ONLY = {
     "rich": {"cli/*", "show/*", "show/*/*"},
     "matplotlib": {"show/drawing.py", "show/simulated.py"},
     "xlsxwriter": {"show/xlsx.py"},
-    "scipy": {"stats/*", "simulate/*"},
+    "scipy": {"policies/bradley_terry.py", "stats/*", "simulate/*"},
 }
 
 
