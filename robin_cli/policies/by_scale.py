@@ -55,7 +55,6 @@ class ByScale(Policy):
 
     @property
     def full_name(self) -> str:
-        """The name, in errors, of the policy of each scale."""
         return self.policies[0].full_name
 
     def priority(self, arms: Columns) -> FloatArray:
@@ -77,7 +76,6 @@ class ByScale(Policy):
         return worth
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> ByScale:
-        """Return it with each policy fitted to the ratings of its own arms."""
         fitted = []
         for number, policy in enumerate(self.policies):
             is_of_group = self.group == number

@@ -105,12 +105,11 @@ class Deciding(Policy):
     1, its slope and curvature shrunk by 4 more, and nowhere below a tenth of Σ SS / Σ (n − 1). It is that usual for the scale
     until 50 arms have been asked twice.
 
-    A share of the calls goes to the decisions nearest to certain. Without them nearly all decisions are certified at one time,
-    near the end, if the budget suffices. Let ℓ be ln of a decision's evidence and r its growth per call. It is settled after
-    max(L − ℓ, .05) / r more calls, L = level − ln f; the fewest come first. f is the share of all decisions that these calls
-    can settle, the nearest first: from f = 1, three times, f = max(.2, settled and affordable / all). If the share is less than
-    .2, no call goes there. They get s = min(13/32 + f/2, 45/32 − f) of the calls left: less if each decision takes many,
-    or if nearly all will be certain in any case. All this is computed anew at every look, from the ratings alone.
+    A share of the calls goes to the decisions nearest to certain, as else nearly all are certified at one time, near the end.
+    Let ℓ be ln of a decision's evidence and r its growth per call. It is settled after max(L − ℓ, .05) / r more calls,
+    L = level − ln f; the fewest come first. f is the share of all decisions that these calls can settle, the nearest first:
+    from f = 1, three times, f = max(.2, settled and affordable / all). If the share is less than .2, no call goes there. They
+    get s = min(13/32 + f/2, 45/32 − f) of the calls left. All this is computed anew at every look, from the ratings alone.
 
     With several judges there is no warm-up: the first judge rates everything once, and all judges a random sample. From then on
     scores are pooled (:mod:`robin_cli.policies.second_opinion`), and a call is of the judge that lowers the variance of the
@@ -139,7 +138,6 @@ class Deciding(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the decision of the run."""
         task = setup.task
         assert task is not None  # noqa: S101  # the goal decides
         judges = len(task.space.judges)
@@ -161,7 +159,6 @@ class Deciding(Policy):
         raise NotImplementedError
 
     def priority(self, arms: Columns) -> FloatArray:
-        """Return the priority of :meth:`course`."""
         arms = arms._replace(arm=arms.arm % len(self.low))
         worth = self.course(arms).priority
         if self.warm_up:
@@ -240,7 +237,6 @@ class Deciding(Policy):
         return np.sqrt(flat_variance(n, total, total_sq, low, high) * moderated)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        """Return it with g from these ratings."""
         count = np.maximum(n, 1.0)
         place = (2.0 * total / count - (self.low + self.high)) / (self.high - self.low)
         columns = (np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq), place)
@@ -344,7 +340,6 @@ class Lucb(Deciding):
 
     @property
     def contests(self) -> IntArray | None:
-        """The arms of each group and attribute."""
         return self.task.contests
 
     def course(self, arms: Columns, look: Look | None = None) -> Course:

@@ -76,7 +76,6 @@ class Duels(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the prompts of the run."""
         matches = setup.matches
         assert matches is not None  # noqa: S101  # the goal compares
         return cls(matches, matches.space.scales[0].even_variance, Rivals(matches), setup.margin)
@@ -105,7 +104,6 @@ class Duels(Policy):
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        """Return it with g from these ratings."""
         squares, even = (
             squares_within(n, total, total_sq),
             self.matches.space.scales[0].even_variance,

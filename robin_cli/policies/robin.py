@@ -27,7 +27,6 @@ class Robin(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for a run; InputError without known variances."""
         if setup.variances is None:
             raise InputError(
                 "--scheduler robin: needs variances known beforehand; name an earlier run with --variances RUN"
@@ -35,5 +34,4 @@ class Robin(Policy):
         return cls(setup.variances)
 
     def priority(self, arms: Columns) -> FloatArray:
-        """Return σ² / (n + pending), whatever the ratings."""
         return self.variances[arms.arm] / arms.made

@@ -49,7 +49,6 @@ class TwoPriors(Estimating):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the ratings of the run's scale."""
         (first, second), even = setup.scale.even_moments, setup.scale.even_variance
         return cls(setup.scale, even, 0.0, first, second, evidence=setup.evidence)
 

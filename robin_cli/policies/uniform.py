@@ -26,10 +26,8 @@ class Uniform(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy with the run's order."""
         order = setup.systems if setup.matches is None else setup.matches
         return cls(turn=None if order is None else order.turn)
 
     def priority(self, arms: Columns) -> FloatArray:
-        """Return 1 / (n + pending), whatever the ratings."""
         return 1.0 / arms.made
