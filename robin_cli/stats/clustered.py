@@ -91,11 +91,11 @@ class Clusters:
 
 
 def clusters_of(values: FloatArray, prompt: IntArray | None = None) -> Clusters:
-    """Group the ``values`` of pairs by ``prompt``, any numbers; shape (K,) each. None: one value a prompt."""
+    """Group the ``values`` of pairs by ``prompt``, numbers from 0; shape (K,) each. None: one value a prompt."""
     sums = values + 1j  # sums and sizes together
     if prompt is not None:
-        _, which = np.unique(prompt, return_inverse=True)
-        sums = np.bincount(which, values) + 1j * np.bincount(which)
+        sums = np.bincount(prompt, values) + 1j * np.bincount(prompt)
+        sums = sums[sums.imag > 0]
     kinds, times = np.unique(sums, return_counts=True)
     return Clusters(kinds.real.copy(), kinds.imag.copy(), times.astype(np.float64))
 

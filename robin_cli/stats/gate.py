@@ -29,7 +29,7 @@ from robin_cli.stats.clustered import Clusters, bounds_over_prompts, clusters_of
 from robin_cli.stats.evidence import log_evidence
 from robin_cli.stats.intervals import Part, log_sum_evidence
 from robin_cli.stats.paired import prompts_needed, times_needed
-from robin_cli.stats.requirement import Requirement
+from robin_cli.stats.requirement import Kind, Requirement
 from robin_cli.stats.run_compare import Compared
 from robin_cli.stats.scores import Scores, rated_parts
 from robin_cli.stats.summaries import PairMeans, pair_means
@@ -43,11 +43,12 @@ class Measured:
 
     Attributes:
         scores, error_variances: nan without a rating.
-        parts: counts of each judge's ratings, and its weight in the score.
+        parts: counts of each judge's ratings, and its weight in the score; for requirements of all pairs.
         is_asked: whether more ratings are possible: not for a pair that was given up.
         low, high: the ends of the scale.
         calls: spent on them.
         first: number of ratings of each pair in the scores, if not all.
+        raters: those whose ratings a score needs.
     """
 
     scores: FloatArray
@@ -59,6 +60,7 @@ class Measured:
     high: float
     calls: int
     first: int | None = None
+    raters: int = 1
 
     @property
     def is_rated(self) -> NDArray[np.bool_]:
@@ -223,7 +225,7 @@ def _settling_share(verdict: Verdict, measured: Measured, error_rate: float) -> 
     clusters = clusters_of(meets, measured.prompt)
     ends = mean_bounds(clusters, 0.0, 1.0, alpha=error_rate)
     if unknown.any() and _state(requirement.relation, bar, *ends) != "inconclusive":
-        return Settling(calls=float(unknown.sum()) * len(measured.parts))
+        return Settling(calls=float(unknown.sum()) * measured.raters)
     _, which, size = np.unique(measured.prompt, return_inverse=True, return_counts=True)
     by_prompt = np.bincount(which, meets) / size - bar
     if len(size) < 2:
@@ -255,17 +257,21 @@ _OF_KIND = {
 }
 
 
-def measured(run: RunReader, scores: Scores, attribute: str, *, for_mean: bool = False) -> Measured:
-    """Return the scores of ``run`` on ``attribute`` with their parts, in the order of the data.
-
-    ``for_mean``: take the scores of :func:`~robin_cli.stats.summaries.pair_means`, not those of the run as they are.
-    """
+def measured(run: RunReader, scores: Scores, attribute: str, kind: Kind) -> Measured:
+    """Return the scores of ``run`` on ``attribute``, in the order of the data, for a requirement of this kind."""
     chosen = np.flatnonzero(scores.of_attribute(run.space, attribute))
     ends = dict(zip(run.manifest.attributes, run.manifest.known_ends, strict=True))[attribute]
-    rows, parts = next(each for each in rated_parts(run) if np.isin(chosen, each[0]).all())
-    parts = [replace(each, counts=each.counts[np.searchsorted(rows, chosen)]) for each in parts]
+    known = (
+        pair_means(run, scores, attribute)
+        if kind == "mean"
+        else PairMeans.of_scores(scores, chosen)
+    )
+    parts: Sequence[Part] = ()
+    if kind == "all":
+        rows, parts = next(each for each in rated_parts(run) if np.isin(chosen, each[0]).all())
+        places = np.searchsorted(rows, chosen)
+        parts = [replace(each, counts=each.counts[places]) for each in parts]
     arms = run.fold.arms
-    known = pair_means(run, scores, attribute) if for_mean else PairMeans.of_scores(scores, chosen)
     return Measured(
         scores=known.scores,
         error_variances=np.zeros_like(known.scores) if known.is_final else known.error_variances,
@@ -276,6 +282,7 @@ def measured(run: RunReader, scores: Scores, attribute: str, *, for_mean: bool =
         high=ends.high,
         calls=int(run.space.by_rater(arms.n + arms.n_unparsed)[chosen].sum()),
         first=known.first,
+        raters=run.space.raters,
     )
 
 

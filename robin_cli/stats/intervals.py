@@ -305,8 +305,11 @@ def distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
     codes = np.zeros(len(counts), np.int64)
     for column, size in zip(counts.T, sizes, strict=True):
         codes = codes * int(size) + column.astype(np.int64)
-    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-    return counts[first], which
+    codes, which = np.unique(codes, return_inverse=True)
+    distinct = np.empty((len(codes), len(sizes)))
+    for column in range(len(sizes) - 1, -1, -1):
+        codes, distinct[:, column] = np.divmod(codes, int(sizes[column]))
+    return distinct, which
 
 
 def _lower_ends(

@@ -287,7 +287,7 @@ def test_asks_for_prompts_where_pairs_are_certain() -> None:
 def test_takes_a_panels_scores_and_the_evidence_of_all_its_judges(tmp_path: Path) -> None:
     run = run_of(tmp_path, RATINGS, prompts={"p0": "same", "p1": "same"})
     scores = score(run)
-    found = measured(run, scores, "style")
+    found = measured(run, scores, "style", "all")
     rows = [0, 2]
     assert found.scores.tolist() == np.asarray(scores.columns["score"])[rows].tolist() == [3.0, 3.0]
     assert found.error_variances == pytest.approx(
@@ -318,7 +318,7 @@ def test_leaves_out_of_more_calls_what_was_given_up(tmp_path: Path) -> None:
         ("p1", "style", "a"): [None] * RETIRE_AFTER,
     }
     run = run_of(tmp_path, ratings)
-    found = measured(run, score(run), "style")
+    found = measured(run, score(run), "style", "all")
     assert found.is_asked.tolist() == [True, False]
     assert found.is_rated.tolist() == [True, False]
     assert found.calls == 2 + RETIRE_AFTER
