@@ -115,7 +115,7 @@ def notes(
 
 
 def _saving(rows: Sequence[Row], row: Row) -> str:
-    saving = saved(rows, row.attribute, row.scheduler, row.budget)
+    saving = saved(rows, row)
     if np.isnan(saving.share):
         return "– (uniform's curve ends before)"
     if not saving.is_significant:

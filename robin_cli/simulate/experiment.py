@@ -22,7 +22,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.milestones import LOOK_GROWTH
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 from robin_cli.settings.table import longest_visit
-from robin_cli.simulate.jobs import jobs_done
+from robin_cli.simulate.jobs import rows_of_jobs
 from robin_cli.simulate.runs import DrawnRatings, simulate
 from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.agreement import CORRELATIONS, correlations
@@ -194,7 +194,9 @@ def conduct(
         (subject, name, settings, reference if name == BASELINE else ())
         for subject, name in checked(subjects, settings)
     ]
-    return jobs_done(jobs, _one, progress, calls=len(jobs) * settings.runs * max(settings.budget))
+    return rows_of_jobs(
+        jobs, _one, progress, calls=len(jobs) * settings.runs * max(settings.budget)
+    )
 
 
 def checked(

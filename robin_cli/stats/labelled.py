@@ -38,7 +38,6 @@ from robin_cli.stats.clustered import (
     mean_bounds,
     student_factor,
 )
-from robin_cli.stats.counting import renumbered
 from robin_cli.stats.intervals import ALPHA
 
 FEWEST_LABELLED = 25
@@ -157,7 +156,7 @@ def corrected(
     if not counts.all():
         scores, labels, drawn, prompt = (each[counts] for each in (scores, labels, drawn, prompt))
         rows = rows[:, counts]
-    _, place = renumbered(prompt)
+    _, place = np.unique(prompt, return_inverse=True)
     parts = [_part(scores, labels, drawn, place, np.abs(row)) for row in rows]
     n_labels, n_prompts = int((~np.isnan(labels)).sum()), min(part.prompts for part in parts)
     if why := _refusal(parts):
