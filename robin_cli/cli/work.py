@@ -46,14 +46,15 @@ def spend(
         typer.Exit: it was interrupted.
     """
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
-    outcome = None
+    outcome, stop = None, Stop()
     try:
         outcome = asyncio.run(
             work(
                 store,
                 resolved,
+                stop=stop,
                 notify=messages.note,
-                around=lambda session, stop: _around(session, stop, messages, quiet=settings.quiet),
+                around=lambda session: _around(session, stop, messages, quiet=settings.quiet),
             )
         )
     except RobinError as error:
