@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.cli.first import check_first
+from robin_cli.cli.checks import check_first
 from robin_cli.cli.work import spend
 from robin_cli.data.pair_table import PairTable
 from robin_cli.data.pairs import Dataset
