@@ -80,6 +80,6 @@ class ByScale(Policy):
         for number, policy in enumerate(self.policies):
             is_of_group = self.group == number
             # np.compress, as n[..., mine] may have another memory order, and sums in another order differ in their last bits.
-            columns = (np.compress(is_of_group, each, axis=-1) for each in (n, total, total_sq))
+            columns = (np.compress(is_of_group, column, axis=-1) for column in (n, total, total_sq))
             fitted.append(policy.fitted(*columns))
         return replace(self, policies=tuple(fitted))

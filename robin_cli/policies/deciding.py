@@ -80,13 +80,13 @@ class ContestResponses(NamedTuple):
     """The responses of contests.
 
     Attributes:
-        there: whether each has a rating, shape (…, responses).
+        is_rated: whether each has a rating, shape (…, responses).
         mean: the mean rating, or the pooled score of several judges, shape (…, responses).
         error: its variance, calls under way included, shape (…, responses).
         gain: the value of one more call of each arm, shape (…, responses, judges): by how much it lowers the variance.
     """
 
-    there: NDArray[np.bool_]
+    is_rated: NDArray[np.bool_]
     mean: FloatArray
     error: FloatArray
     gain: FloatArray
@@ -221,10 +221,10 @@ class Deciding(Policy):
         n, _, total, total_sq, arm = arms
         if self.pooled.shape[-1] > 1:
             low, high = self.low[arm], self.high[arm]
-            pooled, *by_mean = (of_arms(each, self.task.space.kind[arm]) for each in self.pooled)
+            pooled, *by_mean = (of_arms(g, self.task.space.kind[arm]) for g in self.pooled)
         else:  # all arms share these, and numbers are faster than columns
             low, high = self.low[:1], self.high[:1]
-            pooled, *by_mean = (per_arm(each, n) for each in self.pooled[..., 0])
+            pooled, *by_mean = (per_arm(g, n) for g in self.pooled[..., 0])
         if by_mean:
             slope, bend, least = by_mean
             place = (2.0 * total / n - (low + high)) / (high - low)
@@ -349,7 +349,7 @@ class Lucb(Deciding):
         call; the leader has the largest of its values with the rivals.
         """
         responses = self.responses(arms)
-        mean = np.where(responses.there, responses.mean, -np.inf)
+        mean = np.where(responses.is_rated, responses.mean, -np.inf)
         most = responses.gain.max(axis=-1)
         # take and put count through all responses
         starts = np.arange(0, mean.size, mean.shape[-1]).reshape(mean.shape[:-1])
@@ -358,7 +358,7 @@ class Lucb(Deciding):
             column.take(lead)[..., None] for column in (mean, responses.error, most)
         )
         ahead = best - responses.mean + self.task.margin[arms.arm[..., :1, 0]]
-        urgency = responses.there * (error + responses.error) / (ahead * ahead)
+        urgency = responses.is_rated * (error + responses.error) / (ahead * ahead)
         urgency.put(lead, 0.0)
         largest = np.maximum(np.maximum(gain, most), _TINY)
         share = urgency / largest

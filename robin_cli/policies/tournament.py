@@ -81,7 +81,7 @@ class Tournament(Policy):
         return np.where(made < 1, of_arms(self.fresh, arm), falling)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        columns = (each.reshape(-1, n.shape[-1]) for each in (n, total, total_sq))
+        columns = (column.reshape(-1, n.shape[-1]) for column in (n, total, total_sq))
         of_runs = [_gains(self.matches, *of_run) for of_run in zip(*columns, strict=True)]
         fresh, again = (np.stack(gains).reshape(n.shape) for gains in zip(*of_runs, strict=True))
         return replace(self, fresh=fresh, again=again)

@@ -193,10 +193,10 @@ def subject_of(
     Raises:
         InputError: ratings outside the scale; one rating for each pair, so that nothing varies; no groups with a best.
     """
-    judges = [dict(zip(each.pair_ids, each.ratings, strict=True)) for each in (pool, *others)]
-    kept = [at for at, name in enumerate(pool.pair_ids) if all(name in each for each in judges)]
+    judges = [dict(zip(judge.pair_ids, judge.ratings, strict=True)) for judge in (pool, *others)]
+    kept = [at for at, name in enumerate(pool.pair_ids) if all(name in judge for judge in judges)]
     kept = kept[: settings.limit]
-    ratings = tuple(each[pool.pair_ids[at]] for at in kept for each in judges)
+    ratings = tuple(judge[pool.pair_ids[at]] for at in kept for judge in judges)
     if not ratings:
         raise InputError(f"--model: {' and '.join(settings.model)} have no pair in common")
     ids = [str(number) for number in range(len(kept))]
@@ -212,8 +212,8 @@ def subject_of(
             f"{pool.name}: has one rating for each pair, so nothing varies; a pool needs several for each pair"
         )
     short = pool.name.rpartition("/")[2]
-    name = " + ".join(each.name for each in (pool, *others))
-    space = ArmSpace(ids, [short], [each.name for each in (pool, *others)], [scale])
+    names = [judge.name for judge in (pool, *others)]
+    space, name = ArmSpace(ids, [short], names, [scale]), " + ".join(names)
     group_of = None if pool.groups is None else np.unique(pool.groups[kept], return_inverse=True)[1]
     goal = goal_of(_recorded(settings, name, space, group_of=group_of))
     human = None if pool.human is None else pool.human[kept]

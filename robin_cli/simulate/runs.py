@@ -57,10 +57,10 @@ class DrawnRatings:
     @classmethod
     def of(cls, ratings: Sequence[NDArray[np.int64]]) -> DrawnRatings:
         """Lay out one array of ratings for each pair."""
-        sizes = np.array([len(each) for each in ratings], dtype=np.int64)
+        sizes = np.array([len(of_pair) for of_pair in ratings], dtype=np.int64)
         values = np.zeros((len(ratings), int(sizes.max())))
-        for row, each in zip(values, ratings, strict=True):
-            row[: len(each)] = each
+        for row, of_pair in zip(values, ratings, strict=True):
+            row[: len(of_pair)] = of_pair
         return cls(values, sizes)
 
     @property
@@ -259,7 +259,8 @@ class _State:
         self._made += (calls > 0).sum(axis=1)
         self._spent += calls.sum(axis=1)
         run, pair = (
-            np.repeat(each.ravel(), calls.ravel()) for each in np.broadcast_arrays(self._runs, pair)
+            np.repeat(place.ravel(), calls.ravel())
+            for place in np.broadcast_arrays(self._runs, pair)
         )
         rating = self._ratings.draw(self._first_row[run, 0] + pair, self._rng)
         if self._court is not None:
@@ -297,10 +298,10 @@ class _State:
         members = sets if self._contests is None else self._contests[sets]
         is_there, pair = members >= 0, np.maximum(members, 0)
         run, first_row = (
-            np.broadcast_to(each.reshape(-1, *[1] * (pair.ndim - 1)), pair.shape)
-            for each in (self._runs, self._first_row)
+            np.broadcast_to(column.reshape(-1, *[1] * (pair.ndim - 1)), pair.shape)
+            for column in (self._runs, self._first_row)
         )
-        n, total, total_sq = (np.where(is_there, each[run, pair], 0.0) for each in self._sums)
+        n, total, total_sq = (np.where(is_there, column[run, pair], 0.0) for column in self._sums)
         columns = Columns(n, np.zeros(n.shape), total, total_sq, first_row + pair)
         seen = None if self._court is None else self._court.seen
         urgency, nearness = urgency_by(self._policy, seen, columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -43,11 +44,11 @@ def saved(rows: Sequence[Row], row: Row) -> Saving:
     uniform, each with its whole curve, and those of the scheduler; beyond uniform's curve it takes the curve's end.
     """
     evenly = [
-        each for each in rows if (each.attribute, each.scheduler) == (row.attribute, BASELINE)
+        other for other in rows if (other.attribute, other.scheduler) == (row.attribute, BASELINE)
     ]
-    evenly.sort(key=lambda each: each.budget)
-    budgets = np.log([float(each.budget) for each in evenly])
-    curve, errors = np.array([each.measured["wce"] for each in evenly]), row.measured["wce"]
+    evenly.sort(key=attrgetter("budget"))
+    budgets = np.log([float(even.budget) for even in evenly])
+    curve, errors = np.array([even.measured["wce"] for even in evenly]), row.measured["wce"]
 
     def share(curve: FloatArray, errors: FloatArray, *, is_first: bool) -> float:
         # noise may lift a later point; more calls never hurt
@@ -62,6 +63,6 @@ def saved(rows: Sequence[Row], row: Row) -> Saving:
         return Saving(of_all, np.nan, np.nan)
     rng = np.random.default_rng(0)
     picks = (rng.integers(len(errors), size=(2, len(errors))) for _ in range(_RESAMPLES))
-    shares = [share(curve[:, one], errors[other], is_first=False) for one, other in picks]
+    shares = [share(curve[:, a], errors[b], is_first=False) for a, b in picks]
     low, high = np.quantile(shares, [0.025, 0.975])
     return Saving(of_all, float(low), float(high))

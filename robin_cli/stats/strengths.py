@@ -220,8 +220,11 @@ def _errors(
         clustered, own, apart = clustered + change.T @ change, own + of_each, apart + of_two
 
     alone = np.flatnonzero(first == last)  # prompts that compare one couple: many at a time
-    slopes = np.bincount(votes.prompt, np.where(votes.a < votes.b, slope, -slope), count)
-    weights, at_a_time = np.bincount(votes.prompt, weight, count), max(1, _CELLS_AT_A_TIME // m)
+    slopes, weights = (
+        np.bincount(votes.prompt, each, count).astype(np.float64)
+        for each in (np.where(votes.a < votes.b, slope, -slope), weight)
+    )
+    at_a_time = max(1, _CELLS_AT_A_TIME // m)
     for some in np.split(alone, np.arange(at_a_time, len(alone), at_a_time)):
         a, b = np.divmod(first[some], m)
         add(*_of_couples(inverse, a, b, slopes[some], weights[some]))
