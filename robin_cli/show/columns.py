@@ -392,6 +392,7 @@ TABLES = (
         DIFFERENCES,
         SYSTEMS,
         REQUIREMENTS,
+        TRIAL,
         RUNS,
         RESULTS,
         SIMULATED,
