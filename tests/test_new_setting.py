@@ -47,40 +47,41 @@ class Greedy(Estimating):
         return empirical_variance(n, total, total_sq)
 """
 
-GOAL = """from dataclasses import dataclass
-from typing import Any, Self
+GOAL = """from __future__ import annotations
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 import numpy as np
-from robin_cli.goals.rating import Rated, RatingGoal
-from robin_cli.model.space import ArmSpace
+from robin_cli.goals.facts import Fact
+from robin_cli.goals.rated import Rated
+from robin_cli.goals.scores import RatingGoal
+from robin_cli.model.arms import FloatArray
 from robin_cli.run.inquiry import Inquiry
+from robin_cli.stats.court import Snapshot
 
 class Shares(Rated):
-    @property
-    def share(self) -> float:
-        return float((self.scores.numbers("score") > self.goal.above).mean())
-
-    def facts(self) -> dict[str, Any]:
-        return {**super().facts(), "share_above": self.share}
+    goal: Share
 
     @property
-    def answer(self) -> list[str]:
-        return [f"{100 * self.share:.0f} % of the scores are above {self.goal.above:g}"]
+    def headline(self) -> Sequence[Fact]:
+        share = float((self.scores.numbers("score") > self.goal.above).mean())
+        text = f"{100 * share:.0f} % of the scores are above {self.goal.above:g}"
+        return [Fact("share_above", share, text)]
 
 @dataclass(frozen=True)
 class Share(RatingGoal):
-    says = Shares
-    asked_by = "--above"
-    space: ArmSpace
+    result_class = Shares
+    flag = "--above"
     above: float
 
     @classmethod
-    def of(cls, source: Inquiry) -> Self | None:
+    def asked_by(cls, source: Inquiry) -> Self | None:
         above = source.run_settings.get("above")
         return None if above is None else cls(source.space, above)
 
-    def loss(self, found: Any, truth: Any) -> dict[str, Any]:
-        own = [np.nanmean(each > self.above, axis=1) for each in (found.estimates, truth)]
-        return {**super().loss(found, truth), "share": np.abs(own[0] - own[1])}
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        shares = [np.nanmean(means > self.above, axis=1) for means in (found.estimates, truth)]
+        return {**super().loss(found, truth), "share": np.abs(shares[0] - shares[1])}
 """
 
 
@@ -99,7 +100,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "robin_cli" / "policies" / "own" / "very_greedy.py").write_text(
         POLICY, encoding="utf-8"
     )
-    (folder / "robin_cli" / "goals" / "own" / "share.py").write_text(GOAL, encoding="utf-8")
+    (folder / "robin_cli" / "goals" / "share.py").write_text(GOAL, encoding="utf-8")
     return folder
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from robin_cli.api.given import Frame, labels_from, ready
 from robin_cli.api.spending import check_names, check_same, checked_keywords, handed_over, spend
 from robin_cli.goals.found import View
-from robin_cli.goals.making import table_of
+from robin_cli.goals.registry import table_of
 from robin_cli.judges.functions import Function
 from robin_cli.model.errors import InputError
 from robin_cli.session.resuming import reopen_run, resumed

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.data.remote import scheme_of
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.judges.functions import Function, naming
 from robin_cli.model.errors import InputError, did_you_mean, typed
 from robin_cli.run.manifest import FILE, read_manifest

@@ -162,7 +162,7 @@ def export(
 )
 def results(ctx: typer.Context, run: opt.RunOrScores = None) -> None:
     """List what robin export --what can write of a run."""
-    from robin_cli.goals.making import results_of
+    from robin_cli.goals.registry import results_of
     from robin_cli.show.messages import messages_for
 
     given = settings_of_rows(ctx, by_flags_alone=True)
@@ -195,7 +195,7 @@ def _table_of(
 ) -> Table:
     """Return the requested results, with the ``options`` that apply to some of them."""
     from robin_cli.goals.found import View
-    from robin_cli.goals.making import table_of
+    from robin_cli.goals.registry import table_of
 
     for_people = given.format == "table"
     options |= {name: getattr(given, name) for name in OF_SCORES}

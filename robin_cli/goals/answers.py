@@ -1,14 +1,14 @@
-"""Parts of answers, which have at most three lines."""
+"""The winners in an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from robin_cli.model.arms import IntArray
+from robin_cli.model.records import SYSTEM_COLUMN
 from robin_cli.run.reader import RunReader
 from robin_cli.show.fitting import told_apart
 from robin_cli.show.text import one_line
-from robin_cli.show.words import MOST_LINES
 
 SHOWN = 3
 """The number of winners in an answer."""
@@ -16,11 +16,11 @@ _PROMPT = 28
 """The width of a prompt in it, in cells."""
 
 
-def at_most(lines: Sequence[str], more: str) -> list[str]:
-    """Return the lines that fit an answer; ``more`` is the command that has the others."""
-    if len(lines) <= MOST_LINES:
-        return list(lines)
-    return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1:,} more: {more}"]
+def names_of(run: RunReader, pairs: IntArray) -> list[str]:
+    """Return the names of the systems of some responses, or the ids of these without one."""
+    has_systems = SYSTEM_COLUMN in run.column_names
+    systems = run.column(SYSTEM_COLUMN) if has_systems else [None] * len(run.pair_ids)
+    return [systems[pair] or run.pair_ids[pair] for pair in pairs.tolist()]
 
 
 def winners_text(run: RunReader, places: IntArray, names: Sequence[str], column: str) -> str:
@@ -43,8 +43,6 @@ def winners_text(run: RunReader, places: IntArray, names: Sequence[str], column:
         if len(texts) == len({*wanted}):
             break
     shown = told_apart([texts[place] for place in wanted], range(len(wanted)), _PROMPT)
-    more = f"; and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
-    return (
-        "; ".join(f"{prompt} → {one_line(name)}" for prompt, name in zip(shown, names, strict=True))
-        + more
-    )
+    winners = [f"{prompt} → {one_line(name)}" for prompt, name in zip(shown, names, strict=True)]
+    more = [f"and {len(places) - SHOWN:,} more"] if len(places) > SHOWN else []
+    return "; ".join([*winners, *more])

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.goals.found import Found, View
+from robin_cli.goals.labels import LabelsFile, given_labels
 from robin_cli.model.errors import abridged, shown, typed
-from robin_cli.model.records import first_text, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
 from robin_cli.policies.systems import FEWEST_PROMPTS
 from robin_cli.run.reader import RunReader, read_run
-from robin_cli.show.columns import DIFFERENCES
+from robin_cli.show.columns import DIFFERENCES, SYSTEMS
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line, two_digits
-from robin_cli.show.words import about
+from robin_cli.show.words import MOST_LINES, about
 from robin_cli.stats.labelled import Corrected
-from robin_cli.stats.paired import MORE_CALLS, Difference
+from robin_cli.stats.paired import MORE_CALLS, Difference, by_prompt
 from robin_cli.stats.run_compare import Compared, compared
 
 _ONE_LOOK = (
     "The intervals hold for one look. If you look again while prompts come in, and stop once 0 is left out, you are wrong in "
     "about a third of cases"
 )
+_FEW = 3  # the most differences with all their notes
+_MOST_NOTED = 6
+_MOST_PROMPTS = 10_000
+_WORTH_CALLS = 0.2  # the least share by which more calls must shorten an interval to be recommended beside prompts
+_MOST_OF_A_PROMPT = 60
+_UNKNOWN = "the judge's share of the variance is not known, as hardly any response was rated twice"
+_NOT_SETTLED = "not settled"
 
 
 def comparison_of(
@@ -64,11 +73,11 @@ def each_of(found: Compared) -> Iterator[Each]:
 
 def table_of(found: Compared, *, has_details: bool = False) -> Table:
     """Return the difference of every two systems; with people's labels, and Wilcoxon's p, if there are such or it is wanted."""
-    letters, each = letters_of(found.systems), list(each_of(found))
-    has_labels = found.has_labels or any(people is not None for _, _, people in each)
+    letters, all_of = letters_of(found.systems), list(each_of(found))
+    has_labels = found.has_labels or any(people is not None for _, _, people in all_of)
     left_out = ("corrected", "n_labels") * (not has_labels) + ("p_wilcoxon",) * (not has_details)
     names = [name for name in DIFFERENCES.columns if not name.startswith(left_out)]
-    rows = [_row(found, letters, names, *one) for one in each]
+    rows = [_row(found, letters, names, *one) for one in all_of]
     hidden = set() if has_details else {"std_error", "df", "effect_size"}
     hidden |= {"attribute"} if len(found.differences) == 1 else set()
     return DIFFERENCES.of(
@@ -86,6 +95,13 @@ def better_lines(found: Compared) -> list[str]:
         of = f"{one_line(name)}: " if len(found.differences) > 1 else ""
         lines += [of + _better(found, one, first) for one in mine]
     return lines
+
+
+def at_most(lines: Sequence[str], more: str) -> list[str]:
+    """Return the lines that fit an answer; ``more`` is the command that has the others."""
+    if len(lines) <= MOST_LINES:
+        return list(lines)
+    return [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1:,} more: {more}"]
 
 
 def of_leader(found: Compared, listed: Sequence[Difference]) -> tuple[int, list[Difference]]:
@@ -172,37 +188,36 @@ def p_text(p: float) -> str:
 
 def verdict(one: Difference, sides: tuple[str, str]) -> str:
     """Return which of the two ``sides`` is better, or "not settled"."""
-    return sides[one.difference < 0] if one.is_settled else "not settled"
+    return sides[one.difference < 0] if one.is_settled else _NOT_SETTLED
 
 
 def by_people(people: Corrected, sides: tuple[str, str]) -> str:
     """Return the same by people's labels."""
-    return sides[people.estimate < 0] if people.low * people.high > 0 else "not settled"
+    return sides[people.estimate < 0] if people.low * people.high > 0 else _NOT_SETTLED
 
 
 def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     """Return notes on the numbers, a line for each."""
-    known = [each for each in each_of(found) if not math.isnan(each[1].p)]
-    several = len(found.differences) > 1
+    known = [one for one in each_of(found) if not math.isnan(one[1].p)]
+    several, are_many = len(found.differences) > 1, len(known) > _FEW
     lines = []
-    many = len(known) > _FEW
-    for name, one, people in known[:_MOST_TOLD]:
-        about = f"{name}, " if several else ""
-        which = f"{about}{' − '.join(_sides(found, one, letters))}: "
-        said = [
+    for name, one, people in known[:_MOST_NOTED]:
+        sides = _sides(found, one, letters)
+        which = f"{f'{name}, ' * several}{' − '.join(sides)}: "
+        notes = [
             *([] if found.is_same else _settling(found, one)),
-            *([] if many else [_noise(one)]),
+            *([] if are_many else [_noise(one)]),
             *_carried(found, one),
         ]
-        if said:
-            lines.append(which + "; ".join(said))
+        if notes:
+            lines.append(which + "; ".join(notes))
         if people is not None and not people.why:  # else it is said once, where labels were given
-            lines.append(which + _by_people(one, people, _sides(found, one, letters)))
-    if len(known) > _MOST_TOLD:
+            lines.append(which + _by_people(one, people, sides))
+    if len(known) > _MOST_NOTED:
         lines.append(
-            f"{len(known) - _MOST_TOLD} more pairs are in the table; --json and CSV have everything about them"
+            f"{len(known) - _MOST_NOTED} more pairs are in the table; --json and CSV have everything about them"
         )
-    if many:
+    if are_many:
         lines.append(_noise_of_all([one for _, one, _ in known]))
     pairs = max(map(len, found.differences.values()))
     all_of = f"; those of {pairs} differences{' of each attribute' * several} hold together (Bonferroni), and p is Holm's"
@@ -215,22 +230,12 @@ def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
     )
     if any(one.p_adjusted < 0.05 and not one.is_settled for _, one, _ in known):
         lines.append("A p below .05 whose interval holds 0 is not settled: Holm's p is less strict")
-    if some := sorted({each for each in found.by_first if each is not None}):
+    if firsts := sorted({first for first in found.by_first if first is not None}):
         lines.append(
-            f"Scores here are of {' or '.join(map(first_text, some))} of each response: later calls depended on these, and a "
+            f"Scores here are of {' or '.join(map(first_text, firsts))} of each response: later calls depended on these, and a "
             "mean of all would be biased"
         )
-    lines.append(_ONE_LOOK)
-    return lines
-
-
-_FEW = 3
-"""The most differences with all their notes."""
-
-_MOST_TOLD = 6
-_MOST_PROMPTS = 10_000
-_WORTH_CALLS = 0.2
-"""Least share by which more calls must shorten an interval to be recommended beside prompts."""
+    return [*lines, _ONE_LOOK]
 
 
 def next_step(found: Compared) -> str:
@@ -280,51 +285,43 @@ def _carried(found: Compared, one: Difference) -> Iterator[str]:
         yield f"{names} {carry} {_percent(share)} of the variance: read what both answered there"
 
 
-_MOST_OF_A_PROMPT = 60
-_UNKNOWN = "the judge's share of the variance is not known, as hardly any response was rated twice"
-
-
 def _noise(one: Difference) -> str:
     if math.isnan(one.noise_share):
         return _UNKNOWN
+    noise = f"{_percent(one.noise_share)} of the variance is the judge's noise"
     if one.shorter == 0:
-        share = _percent(one.noise_share)
-        return f"{share} of the variance is the judge's noise; later calls cannot reduce it: they do not count"
+        return f"{noise}; later calls cannot reduce it: they do not count"
     helps = "; more prompts are what helps" if one.shorter < _WORTH_CALLS else ""
-    return (
-        f"{_percent(one.noise_share)} of the variance is the judge's noise: {MORE_CALLS} more calls per response would "
-        f"shorten this interval by at most {_percent(one.shorter)}{helps}"
-    )
+    most = f"{_percent(one.shorter)}{helps}"
+    return f"{noise}: {MORE_CALLS} more calls per response would shorten this interval by at most {most}"
 
 
 def _noise_of_all(known: Sequence[Difference]) -> str:
-    told = [one for one in known if not math.isnan(one.noise_share)]
-    if not told:
+    measured = [one for one in known if not math.isnan(one.noise_share)]
+    if not measured:
         return _UNKNOWN[0].upper() + _UNKNOWN[1:]
-    least, most = (_percent(end(one.noise_share for one in told)) for end in (min, max))
+    least, most = (_percent(end(one.noise_share for one in measured)) for end in (min, max))
     return (
         f"{least} to {most} of the variance is the judge's noise: {MORE_CALLS} more calls per response would shorten "
-        f"no interval by more than {_percent(max(one.shorter for one in told))}"
+        f"no interval by more than {_percent(max(one.shorter for one in measured))}"
     )
 
 
 def _by_people(one: Difference, people: Corrected, sides: tuple[str, str]) -> str:
-    labels = number_of(people.n_labels, "label")
-    judge, labelled = verdict(one, sides), by_people(people, sides)
-    bear_out = (
-        "bear that out" if judge == labelled else f"do not bear that out: {labelled} is better"
+    labels, judge, labelled = (
+        *(number_of(people.n_labels, "label"), verdict(one, sides), by_people(people, sides)),
     )
-    if labelled == "not settled":
-        bear_out = (
-            "settle neither"
-            if judge == labelled
-            else "are too few to confirm it: their interval holds 0"
-        )
-    says = (
-        "The judge finds neither better" if judge == "not settled" else f"The judge prefers {judge}"
-    )
+    if labelled == _NOT_SETTLED:
+        few = "are too few to confirm it: their interval holds 0"
+        bear_out = "settle neither" if judge == labelled else few
+    else:
+        other = f"do not bear that out: {labelled} is better"
+        bear_out = "bear that out" if judge == labelled else other
+    prefers = f"The judge prefers {judge}"
+    if judge == _NOT_SETTLED:
+        prefers = "The judge finds neither better"
     return (
-        f"{says}; {labels} of people {bear_out}. They correct the difference to {people.estimate:+.2f} (95 % interval "
+        f"{prefers}; {labels} of people {bear_out}. They correct the difference to {people.estimate:+.2f} (95 % interval "
         f"{people.low:+.2f} to {people.high:+.2f}, for one look): the judge seems {abs(one.difference - people.estimate):.2f} "
         f"too kind to {sides[one.difference < people.estimate]}{people.caution and '; '}{people.caution}"
     )
@@ -339,6 +336,62 @@ def letters_of(names: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, _letters(), strict=False))
 
 
+def legend(found: Compared) -> str:
+    """Return what the letters stand for."""
+    letters = letters_of(found.systems)
+    return "; ".join(f"{letter}: {one_line(name)}" for name, letter in letters.items())
+
+
 def _letters() -> Iterator[str]:
     yield from "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     yield from (f"S{number}" for number in count(27))
+
+
+def systems_table(ran: Found, view: View) -> Table:
+    """Return a row for each attribute and system, the highest mean first, with its difference from that one.
+
+    Raises:
+        InputError: there is no column of systems, or they share too few prompts.
+    """
+    given = given_labels(view.labels, ran.run)
+    found = compared([ran.run], view.notify, by=view.by or SYSTEM_COLUMN, given=given)
+    rows: list[dict[str, Any]] = []
+    for name, of_attribute in groupby(table_of(found).records(), itemgetter("attribute")):
+        means = _means_of(found, name)
+        best, *others = means
+        by_rival = {
+            row["b"] if row["a"] == best else row["a"]: row
+            for row in of_attribute
+            if best in {row["a"], row["b"]}
+        }
+        rows += [{"attribute": name, **means[best]}]
+        rows += [_from_best(by_rival[system], best) | means[system] for system in others]
+    shared = min(one.n_prompts for listed in found.differences.values() for one in listed)
+    if shared < max(row["n_prompts"] for row in rows):
+        view.notify(
+            "a mean is over all prompts of its system, a difference over those that both answered"
+        )
+    return SYSTEMS.of({name: [row.get(name) for row in rows] for name in SYSTEMS.columns})
+
+
+def _means_of(found: Compared, attribute: str) -> dict[str, dict[str, Any]]:
+    """Return the name, mean and prompts of each system that answered any, the highest mean first."""
+    means: dict[str, dict[str, Any]] = {}
+    for number, system in enumerate(found.systems):
+        answers = by_prompt(found.responses[attribute], number)
+        if len(answers.prompt):
+            mean, prompts = float(answers.score.mean()), len(answers.prompt)
+            means[system] = {"system": system, "mean": mean, "n_prompts": prompts}
+    return dict(sorted(means.items(), key=lambda each: -each[1]["mean"]))
+
+
+def _from_best(row: Mapping[str, Any], best: str) -> dict[str, Any]:
+    """Return the row of a system with its difference from the best one; none if they share too few prompts."""
+    sign = -1.0 if row["a"] == best else 1.0
+    value, *ends = (
+        None if row[name] is None else sign * row[name]
+        for name in ("difference", "ci_low", "ci_high")
+    )
+    known = sorted(end for end in ends if end is not None)
+    figures = dict(zip(("difference_low", "difference_high"), known, strict=False))
+    return {**row, "difference": value, **figures}

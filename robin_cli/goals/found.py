@@ -1,4 +1,4 @@
-"""The results of a run: rows, facts for scripts, lines for people."""
+"""What a run says: facts with their sentences, tables and the next step. Every form renders these, and computes nothing."""
 
 from __future__ import annotations
 
@@ -6,29 +6,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals import agreeing
+from robin_cli.goals.base import Goal
+from robin_cli.goals.facts import Fact, in_answer, in_json, in_lines, in_sentences
+from robin_cli.goals.judge_use import JudgeUse, Repeating, repeating_of, uses_of
+from robin_cli.goals.labels import LabelsFile, agreed_text, given_labels, promised
 from robin_cli.goals.people import Means, People, mean_lines, means_of
-from robin_cli.goals.run_judges import JudgeUse, Repeating, repeating_of
-from robin_cli.goals.summary import given_labels
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX
 from robin_cli.run.manifest import Manifest
 from robin_cli.run.reader import RunReader
 from robin_cli.show.tables import Table
-from robin_cli.stats.agreed import Agreed
+from robin_cli.stats.agreed import CONFIDENCE, Agreed
 from robin_cli.stats.run_agreement import all_scores
 from robin_cli.stats.scores import Scores, score
-from robin_cli.stats.stances import Stances
-
-if TYPE_CHECKING:
-    from robin_cli.goals.base import Goal
+from robin_cli.stats.stances import Stances, stances_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class View:
     wide: bool = False
     messages: bool = False
     by: str | None = None
-    labels: str | Path | BytesIO | None = None
+    labels: LabelsFile = None
     agree: float | None = None
     confidence: float | None = None
     threshold: float | None = None
@@ -83,20 +80,21 @@ def larger_budget(manifest: Manifest) -> str:
 
 def judged_by(manifest: Manifest) -> str:
     """Return the judges and settings behind the ratings; it says if they were replayed."""
-    replay = " (recorded ratings, replayed: no model read these responses)"
+    note = " (recorded ratings, replayed: no model read these responses)"
     replays = [judge.startswith(MODEL_PREFIX) for judge in manifest.judges]
     if all(replays):
-        judges = ", ".join(manifest.judges) + replay
+        judges = ", ".join(manifest.judges) + note
     else:
-        judges = ", ".join(
-            judge + replay * is_one for judge, is_one in zip(manifest.judges, replays, strict=True)
-        )
-    settings = manifest.settings
-    return f"{judges}, temperature {settings['temperature']:g}"
+        notes = zip(manifest.judges, replays, strict=True)
+        judges = ", ".join(judge + note * is_replay for judge, is_replay in notes)
+    return f"{judges}, temperature {manifest.settings['temperature']:g}"
 
 
 class Found(ABC):
     """The results of a run as it stands, each computed once, when it is needed.
+
+    Args:
+        given: people's labels, in place of the human ratings of its data; None for those that the run keeps.
 
     Attributes:
         tables: those of ``robin export --what``, by name, beside its judgments.
@@ -105,16 +103,11 @@ class Found(ABC):
     tables: ClassVar[Mapping[str, Builder]]
 
     def __init__(self, run: RunReader, goal: Goal, given: GivenLabels | None = None) -> None:
-        self.run = run
-        self.goal = goal
-        self._given = given
+        self.run, self.goal, self._given = run, goal, given
 
     @cached_property
     def given(self) -> GivenLabels | None:
-        """People's labels, in place of the human ratings of its data; without given ones those that the run keeps.
-
-        They are read on first use, so that a spoiled file of one run does not end a list of runs.
-        """
+        """People's labels, read on first use, so that a spoiled file of one run does not end a list of runs."""
         return given_labels(None, self.run) if self._given is None else self._given
 
     @cached_property
@@ -144,36 +137,7 @@ class Found(ABC):
     @cached_property
     def judges(self) -> Sequence[JudgeUse]:
         """The use of each judge, in the order of the run's judges."""
-        return [JudgeUse.of(self.run, judge) for judge in self.run.space.judges]
-
-    @abstractmethod
-    def stances(self, given: GivenLabels | None) -> Stances:
-        """Return people's decisions beside the run's. InputError if it decides nothing."""
-
-    agreed_in = agreeing.agreed_in
-    agreed_facts = agreeing.agreed_facts
-    agreed_lines = agreeing.agreed_lines
-
-    @cached_property
-    def people_agree(self) -> Agreed | str | None:
-        """The decisions that people agree with, or the reason that these are unknown; None if the run did not ask."""
-        try:
-            return agreeing.agreed_of(self, self.given)
-        except InputError as error:
-            return str(error)
-
-    @property
-    @abstractmethod
-    def is_over(self) -> bool:
-        """Whether the goal is reached, so that the run is finished before its budget is spent."""
-
-    @abstractmethod
-    def facts(self) -> dict[str, Any]:
-        """Return the results in ``robin status --json``."""
-
-    @abstractmethod
-    def lines(self) -> dict[str, str]:
-        """Return the results in words, by name."""
+        return uses_of(self.run)
 
     @cached_property
     def repeating(self) -> Repeating | None:
@@ -181,14 +145,30 @@ class Found(ABC):
         return repeating_of(self.run, self.goal)
 
     @property
-    def is_finished(self) -> bool:
-        """Whether no call is left to make before the budget is spent."""
-        return self.is_over or (self.repeating is not None and self.repeating.has_ended)
+    def repeat_lines(self) -> list[str]:
+        """A line on judges that repeat themselves, if there are any."""
+        return [] if self.repeating is None else self.repeating.lines
+
+    @property
+    def is_panel(self) -> bool:
+        """Whether there are several judges."""
+        return len(self.run.space.judges) > 1
+
+    @property
+    def target(self) -> float:
+        """The share of likely wrong decisions at which the last session ends; 0: never."""
+        return self.run.manifest.target_wrong
+
+    # What a goal says. Its results override what differs.
 
     @property
     @abstractmethod
-    def answer(self) -> list[str]:
-        """The answer to the goal, in at most three lines: for the end of a session, the status and the report."""
+    def headline(self) -> Sequence[Fact]:
+        """The answer to the goal: at most three facts with sentences, the most important first."""
+
+    @abstractmethod
+    def details(self) -> Sequence[Fact]:
+        """Return all other facts, in the order of JSON and of the lines of the status."""
 
     @property
     def asides(self) -> list[str]:
@@ -196,27 +176,68 @@ class Found(ABC):
         return self.repeat_lines
 
     @property
-    def repeat_lines(self) -> list[str]:
-        """A line on judges that repeat themselves, if there are any."""
-        return [] if self.repeating is None else self.repeating.lines
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether the goal is reached, so that the run is finished before its budget is spent."""
 
     @property
     def is_open(self) -> bool:
         """Whether a larger budget would improve the answer."""
         return False
 
+    def stances(self, given: GivenLabels | None) -> Stances:
+        """Return people's decisions beside the run's. InputError if it decides nothing."""
+        if (decided := self.scores.decided) is None:
+            raise InputError(
+                f"{self.run.name}: decides nothing, so there is nothing to agree with; make a run with --decide"
+            )
+        return stances_of(self.run, decided, given)
+
+    def delivered(self, view: View) -> list[Table]:
+        """Return the tables that people see when a run is done, below the first line of its answer."""
+        return [self.table("scores", view)]
+
+    # How it is rendered: in sentences, in JSON, in lines, as tables.
+
+    @cached_property
+    def answer(self) -> list[str]:
+        """The answer in at most three lines: for the end of a session, the status and the report."""
+        return in_answer(self.headline)
+
+    @cached_property
+    def _details(self) -> Sequence[Fact]:
+        return self.details()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the results in ``robin status --json``."""
+        return in_json((*self._details, *self.headline))
+
+    def lines(self) -> dict[str, str]:
+        """Return the results in words, by name, beside the answer."""
+        return in_lines(self._details)
+
+    def table(self, what: str, view: View) -> Table:
+        """Return the table called ``what``, as in ``robin export --what``. InputError if there is none, with the reason."""
+        if (build := self.tables.get(what)) is None:
+            raise InputError(self.goal.has_none(self.run, f"--what {what}"))
+        return build(self, view)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no call is left to make before the budget is spent."""
+        return self.is_over or (self.repeating is not None and self.repeating.has_ended)
+
     def next_step(self) -> str:
         """Return the command that is useful next."""
-        run, manifest = self.run, self.run.manifest
-        is_spent = manifest.is_spent(run.fold.arms.spent)
-        arms, kind = run.fold.arms, run.space.kind
+        run, manifest, arms = self.run, self.run.manifest, self.run.fold.arms
+        is_spent, kind = manifest.is_spent(arms.spent), run.space.kind
         unrated = (arms.n == 0) & (arms.n_unparsed > 0) & ~arms.is_retired
         unrated[run.fold.set_aside] = True
         # what a judge never rates of any pair would be declined again
         again = int((unrated & (np.bincount(kind, weights=arms.n) > 0)[kind]).sum())
         if is_spent and again and manifest.budget_usd is None:
             return f"robin resume {typed(run.name)} --budget {manifest.budget + again}"
-        if self.is_finished or (is_spent and not self.is_open) or run.fold.arms.is_retired.all():
+        if self.is_finished or (is_spent and not self.is_open) or arms.is_retired.all():
             return f"robin report {typed(run.name)} -o report.html"
         more = f" {larger_budget(manifest)}" if is_spent else ""
         if not is_spent and manifest.limit_reached is not None:
@@ -227,12 +248,60 @@ class Found(ABC):
         """Return the last lines of a session: the answer, and the next step."""
         return [*self.answer, f"next: {self.next_step()}"]
 
-    def table(self, what: str, view: View) -> Table:
-        """Return the table called ``what``, as in ``robin export --what``. InputError if there is none, with the reason."""
-        if (build := self.tables.get(what)) is None:
-            raise InputError(self.goal.has_none(self.run, f"--what {what}"))
-        return build(self, view)
+    # The decisions that people agree with, if the run asked for that.
 
-    def delivered(self, view: View) -> list[Table]:
-        """Return the tables that people see when a run is done, below the first line of its answer."""
-        return [self.table("scores", view)]
+    def _agreed(
+        self, given: GivenLabels | None, promise: float | None, confidence: float | None
+    ) -> Agreed | None:
+        """Return them; None if nobody asked. InputError as for :func:`~robin_cli.goals.labels.promised`."""
+        last = self.run.manifest.last_session
+        share = last.get("agree") if promise is None else promise
+        if share is None:
+            return None
+        sure = last.get("confidence", CONFIDENCE) if confidence is None else confidence
+        return promised(self.run, self.stances, given, share, sure)
+
+    @cached_property
+    def agreed(self) -> list[Fact]:
+        """A fact on them, or the reason that these are unknown; empty if the run did not ask."""
+        try:
+            found = self._agreed(self.given, None, None)
+        except InputError as error:
+            return [Fact("agreed", None, str(error))]
+        if found is None:
+            return []
+        figures = {
+            "agreed": int(found.agreed.sum()),
+            "of": len(found.agreed),
+            "promise": found.promise,
+            "confidence": found.confidence,
+            "labels": found.labelled,
+            "labels_disagreed": found.disagreed,
+            "why": found.why or None,
+        }
+        return [Fact("agreed", figures, agreed_text(found))]
+
+    def agreed_lines(self) -> list[str]:
+        """Return the same in words."""
+        return in_sentences(self.agreed)
+
+    def agreed_in(self, view: View) -> NDArray[np.bool_] | None:
+        """Return them by the labels of ``view``, shape (decisions,); None if nobody asked."""
+        try:
+            labels = given_labels(view.labels, self.run)
+            found = self._agreed(labels, view.agree, view.confidence)
+        except InputError as error:
+            if view.agree is not None:
+                raise
+            view.notify(str(error))  # the run asked for it once, and its scores are still there
+            return None
+        if found is None:
+            if view.labels is not None:
+                raise InputError(
+                    "--labels: changes no score; --agree SHARE beside it says which decisions people agree with, and --what "
+                    "summary corrects the mean by it. Add one, or leave it out"
+                )
+            return None
+        if view.agree is not None:
+            view.notify(agreed_text(found))
+        return found.agreed

@@ -20,12 +20,10 @@ class Progress(Protocol):
     """The part of the planner that a stopping rule sees."""
 
     @property
-    def arms(self) -> Arms:
-        """The numbers so far."""
+    def arms(self) -> Arms: ...
 
     @property
-    def budget(self) -> Calls:
-        """The budget of calls."""
+    def budget(self) -> Calls: ...
 
 
 StoppingRule = Callable[[Progress], bool]

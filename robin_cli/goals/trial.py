@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.data.labels import load_labels
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale, number_of
@@ -185,6 +184,8 @@ def truth_of(
     """Return people's rating of each pair, nan for none; None if there is none at all. InputError as :func:`load_labels`."""
     truth = pairs.human(attribute)
     if labels is not None:
+        from robin_cli.data.labels import load_labels  # brings all formats of files
+
         places = {pair_id: place for place, pair_id in enumerate(pairs.ids)}
         given = load_labels(labels, frozenset(places), {attribute: scale}, called="labels")
         truth = np.full(len(places), nan)

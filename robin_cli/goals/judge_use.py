@@ -1,0 +1,116 @@
+"""The judges of a run: their calls and money, and those that repeat themselves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robin_cli.goals.base import Goal
+from robin_cli.goals.watch import repeats_of
+from robin_cli.model.records import number_of
+from robin_cli.run.fold import Spending
+from robin_cli.run.reader import RunReader
+from robin_cli.show.words import cost, significant
+from robin_cli.stats.repeats import Repeats
+
+_CONFIDENCE = 0.95
+
+
+class JudgeUse(NamedTuple):
+    """The use of a judge: its calls, its ratings and its money."""
+
+    judge: str
+    spent: int
+    ratings: int
+    money: Spending
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "judge": self.judge,
+            "spent": self.spent,
+            "ratings": self.ratings,
+            "cost_usd": self.money.exact_usd,
+            "cost_usd_at_least": self.money.cost_usd,
+        }
+
+    def line(self, noun: str, *more: str) -> str:
+        """Return it in words; ``noun``: what an answer holds."""
+        parts = [number_of(self.spent, "call"), number_of(self.ratings, noun), *more]
+        if self.money.cost_usd is not None:
+            parts.append(cost(self.money.cost_usd, complete=self.money.complete))
+        return f"{self.judge}: {', '.join(parts)}"
+
+
+def uses_of(run: RunReader) -> list[JudgeUse]:
+    """Return the use of each judge, in the order of the run's judges."""
+    arms, uses = run.fold.arms, []
+    for place, judge in enumerate(run.space.judges):
+        is_asked = run.space.judge == place
+        ratings, unparsed = (int(n[is_asked].sum()) for n in (arms.n, arms.n_unparsed))
+        uses.append(JudgeUse(judge, ratings + unparsed, ratings, run.fold.spending(place)))
+    return uses
+
+
+def repeating_of(run: RunReader, goal: Goal) -> Repeating | None:
+    """Return the judges that repeat themselves; None for files of scores, which no judge is asked for."""
+    repeats = None if run.manifest.file_of_scores else repeats_of(run.manifest, goal)
+    return None if repeats is None else Repeating(run, goal.noun, repeats)
+
+
+class Repeating:
+    """The judges of a run that repeat themselves, each on some attributes.
+
+    Attributes:
+        has_ended: whether the run may end because of it.
+    """
+
+    def __init__(self, run: RunReader, noun: str, repeats: Repeats) -> None:
+        self._run, self._noun, arms = run, noun, run.fold.arms
+        repeated = repeats.repeated(arms)
+        self._judges = [
+            (attribute, judge, int(repeated.made[attribute, judge]))
+            for attribute, judge in np.argwhere(repeated.is_certain).tolist()
+        ]
+        self.has_ended = not run.manifest.repeat_anyway and repeats.end_the_run(arms)
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Return them as JSON: the repeats, and the upper 95 % limit of the share that would differ."""
+        space = self._run.space
+        return [
+            {
+                "judge": space.judges[judge],
+                "attribute": space.attributes[attribute],
+                "repeats": made,
+                "differ_at_most": _most_that_differ(made),
+            }
+            for attribute, judge, made in self._judges
+        ]
+
+    @property
+    def lines(self) -> list[str]:
+        """A line on them; empty if none repeats itself."""
+        if not self._judges:
+            return []
+        run, manifest, arms = self._run, self._run.manifest, self._run.fold.arms
+        names, judges = run.space.attributes, run.space.judges
+        who = {judge: judges[judge] for _, judge, _ in self._judges}
+        about = {attribute: names[attribute] for attribute, _, _ in self._judges}
+        made = [repeats for _, _, repeats in self._judges]
+        whose = "the judge" if len(judges) == 1 else " and ".join(who.values())
+        verb = "repeats itself" if len(who) == 1 else "repeat themselves"
+        on = "" if len(about) == len(names) else f" on {', '.join(about.values())}"
+        kind = f"second {self._noun}" if arms.n.max() <= 2 else "repeat"
+        parts = [f"{whose} {verb}{on}: {sum(made):,} of {number_of(sum(made), kind)} were the same"]
+        if self.has_ended and not manifest.is_spent(arms.spent):
+            budget = f" of {manifest.budget:,}" if manifest.budget_usd is None else ""
+            parts.append(f"stopped after {arms.spent:,}{budget} calls")
+        limit = significant(100 * _most_that_differ(min(made)), 1)
+        parts.append(f"at most {limit} % of repeats would differ (95 % confidence)")
+        return [f"{'; '.join(parts)}. What is left is not noise: ask another judge, or people"]
+
+
+def _most_that_differ(repeats: int) -> float:
+    """Return the upper limit of the share that differs, if none of ``repeats`` did: 1 − 0.05^(1/n), Clopper and Pearson's."""
+    return float(1.0 - (1.0 - _CONFIDENCE) ** (1.0 / repeats))
