@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -119,6 +120,14 @@ def test_a_new_policy_and_a_new_goal_are_one_file_each_and_a_new_setting_one_ent
     assert python.stdout == "--patience 12: must be minutes, 1 to 9\n"
 
 
+def test_a_new_goal_passes_strict_mypy(tmp_path: Path) -> None:
+    (tmp_path / "share.py").write_text(GOAL, encoding="utf-8")
+    config = ["--config-file", str(ROOT / "pyproject.toml"), "--no-warn-unused-configs"]
+    command = [sys.executable, "-m", "mypy", "--strict", *config, str(tmp_path / "share.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 Robin = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -164,6 +173,7 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     assert summary.returncode == 0, summary.stderr
     assert "has ratings, not comparisons" in robin("export", "r", "--what", "ranking").stderr
     assert robin("report", "r").returncode == 0
+    assert answer.strip() in (folder / "r" / "report.html").read_text(encoding="utf-8")
     simulated = robin("simulate", "r", "--budget", "9", "--runs", "1")
     assert simulated.returncode == 0, simulated.stderr
     resumed = robin("resume", "r", "--budget", "15")

@@ -35,8 +35,6 @@ _ROUNDING = 1e-9
 
 
 class BestResponses(Preferences):
-    """The results of a pairwise run that looks for the best response to each prompt."""
-
     @cached_property
     def best(self) -> Best:
         return run_best(self.run)
@@ -46,7 +44,6 @@ class BestResponses(Preferences):
 
     @property
     def is_over(self) -> bool:
-        """Whether few enough bests are likely wrong, or every one that can be certified is."""
         return self.best.is_over or (self.target > 0 and self.best.share_wrong <= self.target)
 
     @property
@@ -73,7 +70,6 @@ class BestResponses(Preferences):
         return [line("decided", self._decided), *certified, *target, *super().details()]
 
     def _winners(self) -> str:
-        """Return the first leading responses, by their systems if these have names."""
         matches, best, names = self.matches, self.best, []
         prompts, place = np.unique(matches.prompt, return_index=True)
         for at in range(min(SHOWN, len(best.prompt))):
@@ -107,7 +103,6 @@ class Preferred(DecisionGoal, Preferring):
 
     @classmethod
     def asked_by(cls, source: Inquiry) -> Self | None:
-        """Return the goal if the run looks for the best response to each prompt."""
         settings = source.run_settings
         if not source.is_pairwise or settings["decide"] is None:
             return None

@@ -118,7 +118,6 @@ def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
 
 
 def check_answers(settings: Settings, prompts: PromptSet) -> None:
-    """Raise InputError for settings and prompts that do not allow these --answers."""
     body = {"temperature": settings.temperature, "top_p": settings.top_p, **settings.extra_body}
     if "logprobs" in settings.answers and (body["temperature"], body["top_p"]) != (1, 1):
         raise InputError(
@@ -147,7 +146,6 @@ def no_ratings(path: Path, what: str) -> str:
 
 
 def check_view(*, wide: bool) -> None:
-    """Raise InputError for a table that comparisons do not have."""
     if wide:
         raise InputError(
             "--wide: is for several attributes, and comparisons have none; leave it out (each judge in rows of its own: "
@@ -168,7 +166,6 @@ class WantedGoal(Inquiry):
 
     @cached_property
     def decision(self) -> Decision | None:
-        """The decision; None without one."""
         decision, settings = super().decision, self.settings
         if decision is None:
             return None
@@ -192,7 +189,6 @@ class WantedGoal(Inquiry):
 
     @cached_property
     def systems(self) -> Systems:
-        """The system of each pair."""
         settings, compare, pairs = self.settings, f"--decide {SYSTEM}", self.table
         refused = {
             "target_error": ", at which calls go where a score is least certain",
@@ -223,7 +219,6 @@ class WantedGoal(Inquiry):
 
 
 def _without_system(compare: str, pairs: Sequence[Pair], without: Sequence[str]) -> str:
-    """Return the error for pairs that do not say which system answered, some or all."""
     if len(without) < len(pairs):
         return (
             f"{compare}: {len(without):,} of {len(pairs):,} pairs do not say which system answered, the first is "

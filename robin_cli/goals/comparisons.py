@@ -39,17 +39,14 @@ class Comparisons(Found):
 
     @property
     def matches(self) -> Matches:
-        """The comparisons."""
         return self.run.matches
 
     @cached_property
     def scores(self) -> Scores:
-        """The preference of each comparison."""
         return pairwise_scores(self.run)
 
     @cached_property
     def compared(self) -> ComparedPairs:
-        """Numbers of comparisons asked."""
         return self.matches.compared(self.run.fold.arms)
 
     @cached_property
@@ -59,7 +56,6 @@ class Comparisons(Found):
 
     @cached_property
     def ranked(self) -> Ranked:
-        """The systems with their ranking."""
         return ranked_systems(self.run)
 
     @property
@@ -90,7 +86,6 @@ def comparisons_of(
     agreed: NDArray[np.bool_] | None = None,
     view: View,
 ) -> Table:
-    """Return the table of ``scores``, with the options of ``view``."""
     run, matches, best = found.run, found.matches, found.best
     pair, is_named = run.space.pair[scores.arm], bool(matches.names)
     values: dict[str, Any] = {

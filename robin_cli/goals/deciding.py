@@ -60,7 +60,6 @@ class DecisionGoal(ABC):
 def certainty_facts(
     chances: FloatArray, target: float, sure: NDArray[np.bool_] | None, error_rate: float | None
 ) -> dict[str, Any]:
-    """Return how many decisions are likely wrong, and with --certify how many are certified, as JSON."""
     facts = {
         "likely_wrong": float(np.nansum(chances)),
         "likely_wrong_share": finite(share_of(chances)),
@@ -85,14 +84,12 @@ def decision_facts(decided: Decided, target: float) -> dict[str, Any]:
 
 
 def decided_lines(decided: Decided) -> list[str]:
-    """Return what is decided and how much of it is likely wrong; with --certify how much is certified."""
     task, noun = decided.task, "" if decided.task.decision.is_best else "decision"
     head = f"{kept_text(task, decided.tally())}; {wrong_text(decided.likely_wrong, noun)}"
     return [head, *certified_lines(decided.certified, things(task), task.decision.error_rate)]
 
 
 def kept_text(task: Task, tally: Mapping[str, int]) -> str:
-    """Return how many pairs are kept, or of how many groups the best is known."""
     unknown = tally[UNDECIDED]
     if not task.decision.is_best:
         unrated = f", {unknown:,} not rated" if unknown else ""
@@ -132,12 +129,10 @@ def certified_lines(
 
 
 def promise(error_rate: float) -> str:
-    """Return the promise of certified decisions."""
     return f"at most {100 * error_rate:g} % of these wrong on average"
 
 
 def margin_text(task: Task) -> str:
-    """Return the margin, or that of each attribute if they differ."""
     margins = [f"{margin:g}" for margin in task.decision.margins]
     if len({*margins}) == 1:
         return f"margin {margins[0]}"
@@ -175,13 +170,11 @@ def _noun(task: Task) -> str:
 
 
 def best_facts(best: Best, target: float, error_rate: float) -> dict[str, Any]:
-    """Return the best responses of a pairwise run as JSON."""
     sure = certainty_facts(best.likely_wrong, target, best.certified, error_rate)
     return {"of": len(best.prompt), "leading": int((best.leader >= 0).sum()), **sure}
 
 
 def best_text(best: Best) -> str:
-    """Return of how many prompts the best response is found."""
     leading, prompts = int((best.leader >= 0).sum()), number_of(len(best.prompt), "prompt")
     some = "" if leading == len(best.prompt) else f"{leading:,} of "
     return f"found the best of {some}{prompts}"

@@ -65,7 +65,6 @@ Each = tuple[str, Difference, Corrected | None]
 
 
 def each_of(found: Compared) -> Iterator[Each]:
-    """Yield all differences."""
     for name, listed in found.differences.items():
         for one, people in zip(listed, found.corrected[name], strict=True):
             yield name, one, people
@@ -182,12 +181,10 @@ def _sides(found: Compared, one: Difference, letters: Mapping[str, str]) -> tupl
 
 
 def p_text(p: float) -> str:
-    """Return a p value in the style of papers."""
     return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
 
 
 def verdict(one: Difference, sides: tuple[str, str]) -> str:
-    """Return which of the two ``sides`` is better, or "not settled"."""
     return sides[one.difference < 0] if one.is_settled else _NOT_SETTLED
 
 
@@ -197,7 +194,6 @@ def by_people(people: Corrected, sides: tuple[str, str]) -> str:
 
 
 def notes_of(found: Compared, letters: Mapping[str, str]) -> list[str]:
-    """Return notes on the numbers, a line for each."""
     known = [one for one in each_of(found) if not math.isnan(one[1].p)]
     several, are_many = len(found.differences) > 1, len(known) > _FEW
     lines = []
@@ -251,7 +247,6 @@ def next_step(found: Compared) -> str:
 
 
 def _budget(run: RunReader, times: float) -> str:
-    """Return the option for ``times`` as many calls of ``run``."""
     if run.manifest.budget_usd is not None:
         return f"--max-cost {times * run.manifest.budget_usd:.3g}"
     return f"--budget {about(times * run.fold.arms.spent)}"
@@ -332,12 +327,10 @@ def _percent(share: float) -> str:
 
 
 def letters_of(names: Sequence[str]) -> dict[str, str]:
-    """Return a letter for each name."""
     return dict(zip(names, _letters(), strict=False))
 
 
 def legend(found: Compared) -> str:
-    """Return what the letters stand for."""
     letters = letters_of(found.systems)
     return "; ".join(f"{letter}: {one_line(name)}" for name, letter in letters.items())
 

@@ -46,5 +46,4 @@ def in_answer(facts: Iterable[Fact]) -> list[str]:
 
 
 def in_sentences(facts: Iterable[Fact]) -> list[str]:
-    """Return the sentences alone."""
     return [fact.sentence for fact in facts if fact.sentence]

@@ -72,7 +72,6 @@ Builder = Callable[[Any, View], Table]
 
 
 def larger_budget(manifest: Manifest) -> str:
-    """Return the option of robin resume that doubles a budget."""
     if manifest.budget_usd is None:
         return f"--budget {2 * manifest.budget}"
     return f"--max-cost {2 * manifest.budget_usd:g}"
@@ -122,21 +121,17 @@ class Found(ABC):
 
     @cached_property
     def means(self) -> Means:
-        """The mean of each attribute, also as people's labels correct it."""
         return means_of(self.run, self.scores, self.given)
 
     def mean_lines(self, most: int | None = None) -> list[str]:
-        """Return the means in words, as :func:`~robin_cli.goals.people.mean_lines`."""
         return mean_lines(self.means, most)
 
     @cached_property
     def people(self) -> People:
-        """People's labels of the same pairs, and the judge's agreement with them."""
         return People.of(self.run, self.means, self.all_scores, self.given)
 
     @cached_property
     def judges(self) -> Sequence[JudgeUse]:
-        """The use of each judge, in the order of the run's judges."""
         return uses_of(self.run)
 
     @cached_property
@@ -146,12 +141,10 @@ class Found(ABC):
 
     @property
     def repeat_lines(self) -> list[str]:
-        """A line on judges that repeat themselves, if there are any."""
         return [] if self.repeating is None else self.repeating.lines
 
     @property
     def is_panel(self) -> bool:
-        """Whether there are several judges."""
         return len(self.run.space.judges) > 1
 
     @property
@@ -209,7 +202,6 @@ class Found(ABC):
         return self.details()
 
     def facts(self) -> dict[str, Any]:
-        """Return the results in ``robin status --json``."""
         return in_json((*self._details, *self.headline))
 
     def lines(self) -> dict[str, str]:
@@ -245,7 +237,6 @@ class Found(ABC):
         return f"robin resume {typed(run.name)}{more}"
 
     def ends_with(self) -> list[str]:
-        """Return the last lines of a session: the answer, and the next step."""
         return [*self.answer, f"next: {self.next_step()}"]
 
     # The decisions that people agree with, if the run asked for that.
@@ -282,7 +273,6 @@ class Found(ABC):
         return [Fact("agreed", figures, agreed_text(found))]
 
     def agreed_lines(self) -> list[str]:
-        """Return the same in words."""
         return in_sentences(self.agreed)
 
     def agreed_in(self, view: View) -> NDArray[np.bool_] | None:

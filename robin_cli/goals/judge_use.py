@@ -26,7 +26,6 @@ class JudgeUse(NamedTuple):
     money: Spending
 
     def facts(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return {
             "judge": self.judge,
             "spent": self.spent,
@@ -36,7 +35,6 @@ class JudgeUse(NamedTuple):
         }
 
     def line(self, noun: str, *more: str) -> str:
-        """Return it in words; ``noun``: what an answer holds."""
         parts = [number_of(self.spent, "call"), number_of(self.ratings, noun), *more]
         if self.money.cost_usd is not None:
             parts.append(cost(self.money.cost_usd, complete=self.money.complete))
@@ -44,7 +42,6 @@ class JudgeUse(NamedTuple):
 
 
 def uses_of(run: RunReader) -> list[JudgeUse]:
-    """Return the use of each judge, in the order of the run's judges."""
     arms, uses = run.fold.arms, []
     for place, judge in enumerate(run.space.judges):
         is_asked = run.space.judge == place
@@ -76,7 +73,6 @@ class Repeating:
         self.has_ended = not run.manifest.repeat_anyway and repeats.end_the_run(arms)
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return them as JSON: the repeats, and the upper 95 % limit of the share that would differ."""
         space = self._run.space
         return [
             {
@@ -90,7 +86,6 @@ class Repeating:
 
     @property
     def lines(self) -> list[str]:
-        """A line on them; empty if none repeats itself."""
         if not self._judges:
             return []
         run, manifest, arms = self._run, self._run.manifest, self._run.fold.arms

@@ -54,7 +54,6 @@ class Decisions(Rated):
         return [*self.agreed, *(Fact("", None, text) for text in lines)]
 
     def _opinions(self) -> list[str]:
-        """Return the calls of each judge, and how often the others decide otherwise than the first."""
         if not self.is_panel:
             return []
         first, *others = (f"{use.judge} {use.spent:,}" for use in self.judges)
@@ -67,7 +66,6 @@ class Decisions(Rated):
         return [f"calls: {', '.join([first, *differ])}"]
 
     def _winners(self) -> str:
-        """Return the first leading responses."""
         decided, run, rows = self.decided, self.run, self.decided.first
         pairs = run.space.pair[self.scores.arm[rows]].astype(np.int64)
         is_open = decided.decision[rows[:SHOWN]] == UNDECIDED
@@ -81,7 +79,6 @@ class Decisions(Rated):
 
     @property
     def is_over(self) -> bool:
-        """Whether few enough decisions are likely wrong, or every decision that can be certified is."""
         return self.goal.is_reached(self.run.fold.arms, self.target) or self.decided.is_over
 
     @property
@@ -124,7 +121,6 @@ class DecidingGoal(DecisionGoal, RatingGoal):
 
     @property
     def ends(self) -> bool:
-        """Whether a run ends once few decisions are likely wrong, or all are certified."""
         return bool(self.target_wrong) or self.task.decision.error_rate is not None
 
     @property
@@ -173,7 +169,6 @@ class DecidingGoal(DecisionGoal, RatingGoal):
         return DecisionCourt(self.task, runs, self.target_wrong)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        """Return the shares of wrong and of likely wrong decisions, the calls spent, and all decisions."""
         del truth
         return {**found.measured, "decisions": np.full(len(found.n), float(self.task.decisions))}
 

@@ -135,7 +135,6 @@ def judge_quality_table(found: Found, view: View) -> Table:
 
 
 def _criterion(run: RunReader, attribute: str, threshold: float | None) -> Criterion:
-    """Return the judge's criterion. InputError if there is none."""
     if run.manifest.is_pairwise:
         return _WINNER
     if threshold is not None:

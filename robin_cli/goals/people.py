@@ -77,7 +77,6 @@ class People:
         )
 
     def facts(self) -> list[Fact]:
-        """Return the figures of JSON."""
         means = {mean.attribute: _mean(mean) | {"first_ratings": self.first} for mean in self.means}
         levels = {
             name: [_in_json(level) for level in of_attribute.levels]
@@ -181,12 +180,10 @@ def _coefficients_text(listed: Sequence[Agreement], note: str = "") -> str:
 
 
 def range_of(low: float, high: float) -> str:
-    """Return an interval in words."""
     return "[–]" if math.isnan(low) else f"[{low:z.2f}, {high:z.2f}]"
 
 
 def _mean(summary: Summary) -> dict[str, Any]:
-    """Return the mean of one attribute as JSON, the judge's own and as labels correct it; null for none."""
     mean, corrected, labels = summary.mean, summary.corrected, summary.labels
     return {
         "mean": finite(mean.value),
@@ -207,7 +204,6 @@ def _mean(summary: Summary) -> dict[str, Any]:
 
 
 def _coefficients(by_attribute: ByAttribute) -> dict[str, Any]:
-    """Return each coefficient as JSON, by attribute and name."""
     return {
         name: {one.coefficient: _in_json(one) for one in listed}
         for name, listed in by_attribute.items()

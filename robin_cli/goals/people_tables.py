@@ -141,7 +141,6 @@ def _summary_row(summary: Summary) -> dict[str, Any]:
 def _notify_of(
     listed: Sequence[Summary], found: Found, given: GivenLabels | None, view: View
 ) -> None:
-    """Report the means of first ratings only, missing intervals, and missing corrections."""
     run, scores, notify = found.run, found.scores, view.notify
     if scores.decided is not None:
         first = first_text(first_ratings(run), is_panel=found.is_panel)

@@ -47,7 +47,6 @@ class Preferences(Comparisons):
 
     @property
     def headline(self) -> Sequence[Fact]:
-        """The head of the ranking, or the number of comparisons whose responses are told apart."""
         ranked = self.ranked
         if ranked.ranking is not None:
             lines = [self._leaders(ranked.ranking.n_comparisons), ranked.circle_text]
@@ -64,12 +63,10 @@ class Preferences(Comparisons):
 
     @property
     def asides(self) -> list[str]:
-        """The number of comparisons asked, and the order effect on each judge."""
         effects = [f"{name}: {text}" for name, text in self._order_texts().items()]
         return [compared_text(self.compared), *effects, *self.repeat_lines]
 
     def delivered(self, view: View) -> list[Table]:
-        """Return the ranking, if there is one, and the comparisons."""
         is_ranked = self.ranked.ranking is not None and self.best is None
         return [self.table(what, view) for what in (*(["ranking"] * is_ranked), "scores")]
 
@@ -164,7 +161,6 @@ class Preferences(Comparisons):
         return f"{number_of(len(ranked.order), 'system')} by {by} (95 % intervals){prior}"
 
     def _leaders(self, comparisons: int) -> str:
-        """Return the leading system and the next ones, with their certainty."""
         first, *others = ranking_of(self.ranked).records()
         is_first_alone = first["rank_low"] == first["rank_high"]
         if len(others) == 1:
@@ -203,7 +199,6 @@ def _effect_in_json(judge: str, one: OrderEffect) -> dict[str, Any]:
 
 
 def order_effect_text(one: OrderEffect) -> str:
-    """Return the order effect on a judge in words."""
     if math.isnan(one.effect):
         return "not known: no comparison has verdicts in both orders"
     over = f"{number_of(one.n, 'comparison')} of {number_of(one.n_prompts, 'prompt')}"

@@ -63,7 +63,6 @@ class Preferring(Goal):
         return cls(source.space, source.matches)
 
     def standing(self, arms: Arms, target: float) -> list[Fact]:
-        """Return the number of comparisons asked."""
         del target
         return [line("compared", compared_text(self.matches.compared(arms)))]
 
@@ -72,11 +71,9 @@ class Preferring(Goal):
 
     @property
     def fewest(self) -> tuple[int, str]:
-        """The fewest comparisons that give any result, and their names in words."""
         return 1, "one comparison"
 
     def check_reach(self, budget: int) -> None:
-        """Raise InputError if ``budget`` calls do not ask enough comparisons in both orders for any result."""
         comparisons, what = self.fewest
         if budget < (least := self.space.arms_per_pair * comparisons):
             judges = f" by {len(self.space.judges)} judges" if len(self.space.judges) > 1 else ""
@@ -85,7 +82,6 @@ class Preferring(Goal):
             )
 
     def caution(self, budget: int) -> str:
-        """Return the number of comparisons that ``budget`` calls ask, if that is not all."""
         asked = budget // self.space.arms_per_pair
         if asked >= len(self.matches) or not self.asks_each:
             return ""
@@ -144,12 +140,10 @@ class Rank(Preferring):
 
     @property
     def fewest(self) -> tuple[int, str]:
-        """The number of systems less one."""
         count = len(self.matches.names)
         return count - 1, f"a comparison for each of {count} systems but one"
 
     def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
-        """Return the share of couples of systems in the wrong order."""
         i, j = np.triu_indices(len(self.matches.names), 1)
         real, measured = (self._strengths(points) for points in (truth, preference))
         return share_wrong(real[i] - real[j], measured[i] - measured[j])

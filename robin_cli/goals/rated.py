@@ -97,13 +97,11 @@ class Rated(Found):
 
     @cached_property
     def is_noise_equal(self) -> bool:
-        """Whether the scheduler follows noise, and that of all pairs hardly differs."""
         follows = traits_of(self.run.manifest.settings["scheduler"]).adapts
         return follows and is_noise_equal(self.run)
 
     @property
     def headline(self) -> Sequence[Fact]:
-        """The mean of each attribute, the error beside its target, and whether noise hardly differs."""
         others = []
         if self.aim is not None:
             others.append(Fact("target_reached", self.aim.reached, aim_text(self.aim)))
@@ -114,7 +112,6 @@ class Rated(Found):
 
     @property
     def asides(self) -> list[str]:
-        """The number of pairs without a rating of each attribute, if there are any, and judges that repeat themselves."""
         space, lines = self.run.space, []
         unrated = space.by_pair(np.isnan(self.scores.numbers("score"))).sum(axis=0).tolist()
         for name, count in zip(space.attributes, unrated, strict=True):
@@ -150,7 +147,6 @@ class Rated(Found):
         ]
 
     def _judge_facts(self) -> Iterator[Fact]:
-        """Yield the judges in JSON, and of a panel in words."""
         of_each = list(zip(self.judges, self.of_judges, strict=True))
         yield Fact("judges", [_judge_in_json(*both) for both in of_each])
         between = self.scores.between
@@ -187,7 +183,6 @@ class Rated(Found):
         return rated
 
     def error_text(self, error: float) -> str:
-        """Return an error in words with its unit."""
         return error_text(error, as_share=self.run.space.has_several_scales)
 
     def worst_text(self) -> tuple[str, str, str]:
@@ -212,7 +207,6 @@ class Rated(Found):
 
 
 def aim_text(aim: Aim) -> str:
-    """Return the expected error of the worst score beside its target, in words."""
     wanted, now = (target_text(error, as_share=aim.as_share) for error in (aim.error, aim.now))
     if math.isnan(aim.now):
         stands = "not known: some scores have no rating"

@@ -32,7 +32,6 @@ class RatingGoal(Goal):
     result_class = Rated
 
     def check_reach(self, budget: int) -> None:
-        """Raise InputError if ``budget`` calls do not reach every arm once that must be asked."""
         space, fewest = self.space, self.least_calls
         if budget < fewest:
             what = things_rated(fewest, len(space.attributes), len(space.judges))
@@ -42,18 +41,15 @@ class RatingGoal(Goal):
             )
 
     def pairs_within(self, budget: int) -> int:
-        """Return how many pairs ``budget`` calls reach once."""
         return budget // self.space.arms_per_pair
 
     def is_reached(self, arms: Arms, target: float) -> bool:
-        """Return whether the expected error of the worst score is at most ``target``."""
         return target > 0 and self._worst_error(arms) <= target
 
     def stopping(self, target: float) -> StoppingRule | None:
         return reached(lambda arms: self.is_reached(arms, target))
 
     def standing(self, arms: Arms, target: float) -> list[Fact]:
-        """Return the expected error of the worst score."""
         if unrated := int((arms.n[~arms.is_retired] == 0).sum()):
             return [line(WORST, f"not known ({unrated:,} not rated yet)")]
         worst, as_share = self._worst_error(arms), self.space.has_several_scales

@@ -17,8 +17,6 @@ class Calls(Protocol):
 
 
 class Progress(Protocol):
-    """The part of the planner that a stopping rule sees."""
-
     @property
     def arms(self) -> Arms: ...
 

@@ -25,13 +25,10 @@ from robin_cli.stats.run_compare import Compared, compared
 
 
 class Comparison(Rated):
-    """The results of a run that compares systems."""
-
     goal: Compare
 
     @cached_property
     def compared(self) -> Compared:
-        """The systems and their differences."""
         about: dict[str, Any] = {"by": SYSTEM_COLUMN, "given": self.given, "as_they_are": True}
         return compared([self.run], lambda _line: None, **about)
 
@@ -42,13 +39,11 @@ class Comparison(Rated):
 
     @property
     def headline(self) -> Sequence[Fact]:
-        """The better system, and by how much."""
         more = f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}"
         return [Fact("", None, text) for text in at_most(better_lines(self.compared), more)]
 
     @property
     def asides(self) -> list[str]:
-        """Numbers of prompts asked about, in words."""
         asked = self.asked
         partly = f", {asked.partly:,} partly" if asked.partly else ""
         unrated = f"; {number_of(asked.unrated, 'pair')} without a score" if asked.unrated else ""
@@ -67,7 +62,6 @@ class Comparison(Rated):
 
     @property
     def is_over(self) -> bool:
-        """Whether every two systems are told apart at the last look."""
         return self.goal.is_reached(self.run.fold.arms, self.target)
 
     @property
@@ -80,7 +74,6 @@ class Comparison(Rated):
         return next_step(self.compared) or super().next_step()
 
     def delivered(self, view: View) -> list[Table]:
-        """Return the differences, and the scores."""
         table = table_of(self.compared)
         notes = [legend(self.compared), *table.notes]
         return [replace(table, notes=notes), *super().delivered(view)]
@@ -103,11 +96,9 @@ class Compare(RatingGoal):
 
     @property
     def recorded(self) -> Mapping[str, Any]:
-        """The decision, without blanks."""
         return {"decide": SYSTEM}
 
     def check_reach(self, budget: int) -> None:
-        """Raise InputError if ``budget`` calls do not ask about enough prompts to compare on."""
         if budget < (least := self.systems.calls_for(FEWEST_PROMPTS)):
             raise InputError(
                 f"--budget {budget}: does not reach all responses to {FEWEST_PROMPTS} prompts, the fewest that systems are "
@@ -115,7 +106,6 @@ class Compare(RatingGoal):
             )
 
     def caution(self, budget: int) -> str:
-        """Return the number of prompts that ``budget`` calls ask about, if that is not all."""
         if budget >= len(self.space):
             return ""
         within, prompts = self.systems.prompts_within(budget), int(self.systems.is_shared.sum())
@@ -129,7 +119,6 @@ class Compare(RatingGoal):
         return super().standing(arms, 0.0)
 
     def is_reached(self, arms: Arms, target: float) -> bool:
-        """Return whether every two systems are told apart."""
         return are_told_apart(self.systems, arms, target)
 
     def stopping(self, target: float) -> StoppingRule | None:

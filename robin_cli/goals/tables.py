@@ -85,7 +85,6 @@ def filled(
     *,
     of_judges: bool,
 ) -> Table:
-    """Return ``table`` with ``values``, and with all that people see around rows of scores."""
     note = (
         f"95 % intervals hold on average over the {'pairs' if table is SCORES else 'comparisons'}"
     )
@@ -118,7 +117,6 @@ def _with_prompts(table: pa.Table, run: RunReader, pair: NDArray[Any] | None) ->
 
 
 def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return whether each row is part of a decision that people agree with."""
     return np.asarray((decided.number >= 0) & agreed[decided.number])
 
 

@@ -189,7 +189,6 @@ def preferred_table(found: Comparisons, view: View) -> Table:
 
 
 def _filled(columns: dict[str, Any], certified: NDArray[np.bool_] | None, view: View) -> Table:
-    """Return the table of the ``columns``, with texts or whole conversations."""
     if certified is not None:
         columns["certified"] = certified
     if view.messages:

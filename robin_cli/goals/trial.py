@@ -120,7 +120,6 @@ class Trial:
             self.is_kept = kept & ~found.is_worse
 
     def table(self) -> Table:
-        """Return a row for each configuration, the best first."""
         found, (first, second), order = self.found, self._drawn, self.found.order
         answers, unparsed, cost, latency = self._totals
         values = {

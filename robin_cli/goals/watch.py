@@ -56,13 +56,11 @@ class Watch:
         return self.verdicts is not None or self.stop is not None
 
     def is_over(self, arms: Arms) -> bool:
-        """Return whether the goal is reached, so that the run is finished before its budget is spent."""
         if self._goal.is_reached(arms, self._target):
             return True
         return self.verdicts is not None and self._goal.is_certified(arms, self.verdicts)
 
     def standing(self, arms: Arms) -> list[Standing]:
-        """Return how the run stands, for displays; ``arms`` may change meanwhile."""
         lines = []
         for fact in self._goal.standing(arms, self._target):
             is_known = fact.value is not None and not math.isnan(fact.value)
