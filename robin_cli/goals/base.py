@@ -31,46 +31,29 @@ Words = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Goal(ABC):
-    """The aim of a run. A new one is a file in this folder, which :mod:`robin_cli.goals.registry` finds.
+    """The aim of a run. A new one is a file in this folder, which :mod:`robin_cli.goals.registry` finds."""
 
-    Attributes:
-        space: the arms of the run.
-        task, systems, matches: what is decided, compared or preferred, if anything is.
-        target_wrong: the share of likely wrong decisions at which a run ends; 0: never.
-        result_class: what a run says of it.
-        flag: the one that names it.
-        noun: the content of an answer, a rating or a verdict.
-        rows, results: the rows of the data, and the run's result for each, in the plural.
-        asks_all: whether every arm must be asked once.
-        decides: whether it makes decisions, each likely wrong with some chance.
-        first_visit: calls of the first visit of an arm whose ratings are sampled.
-        wants_scores: whether the scores themselves are wanted, so that a scheduler for them serves it best.
-        columns: of ``robin simulate`` for each scheduler and budget: measures of :meth:`loss` with _mean, _std or _sem.
-        figures: of a forecast, by their names in ``robin plan --json``: measures with _mean; ``worst`` is the wce of a run of
-            all arms. Empty for a goal that no plan simulates.
-        what: the kind of error, in words, if ``columns`` name it.
-        simulated: the default schedulers of ``robin simulate``; empty for an even spread and the policy that auto chooses.
-    """
-
-    result_class: ClassVar[type[Found]]
-    flag: ClassVar[str] = ""
-    noun: ClassVar[str] = "rating"
-    rows: ClassVar[str] = "pairs"
-    results: ClassVar[str] = "scores"
-    asks_all: ClassVar[bool] = True
-    decides: ClassVar[bool] = False
-    first_visit: ClassVar[int] = 1
-    wants_scores: ClassVar[bool] = True
+    result_class: ClassVar[type[Found]]  # what a run says of it
+    flag: ClassVar[str] = ""  # names it
+    noun: ClassVar[str] = "rating"  # the content of an answer
+    rows: ClassVar[str] = "pairs"  # of the data
+    results: ClassVar[str] = "scores"  # of a run, one for each row
+    asks_all: ClassVar[bool] = True  # every arm must be asked once
+    decides: ClassVar[bool] = False  # each decision is likely wrong with some chance
+    first_visit: ClassVar[int] = 1  # calls of the first visit of an arm whose ratings are sampled
+    wants_scores: ClassVar[bool] = True  # so that a scheduler for scores serves it best
+    # Of robin simulate, for each scheduler and budget: measures of loss() with _mean, _std or _sem.
     columns: ClassVar[tuple[str, ...]] = ("wce_mean", "wce_std", "wce_sem")
+    what: ClassVar[str] = ""  # the kind of error, if columns name it
+    simulated: ClassVar[tuple[str, ...]] = ()  # schedulers; by default an even spread and auto's
+    # Of a forecast, by their names in robin plan --json: measures with _mean; worst is the wce of a run of all arms.
     figures: ClassVar[Mapping[str, str]] = {}
-    what: ClassVar[str] = ""
-    simulated: ClassVar[tuple[str, ...]] = ()
 
     space: ArmSpace
     task: Task | None = field(default=None, kw_only=True)
     systems: Systems | None = field(default=None, kw_only=True)
     matches: Matches | None = field(default=None, kw_only=True)
-    target_wrong: float = field(default=0.0, kw_only=True)
+    target_wrong: float = field(default=0.0, kw_only=True)  # the share that ends simulated runs
 
     @classmethod
     @abstractmethod

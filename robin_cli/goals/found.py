@@ -30,41 +30,27 @@ from robin_cli.stats.stances import Stances, stances_of
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The options of a table; a table ignores those that do not apply.
+    """The options of a table; a table ignores those that do not apply."""
 
-    Attributes:
-        with_text: whether files have the texts.
-        wide: whether each attribute has columns of its own.
-        messages: whether preferences are conversations.
-        by: a column of the data: means for each value of it, or whole prompts to label.
-        labels: people's, in place of the human ratings of the data.
-        agree, confidence: the least share of decisions that people agree with, and its probability; None for those of the
-            run's last session.
-        threshold: adds the share of scores at it or above.
-        round: whether κ and ordinal α are stated however many values are halves.
-        n: number of pairs to label.
-        show: columns of the data beside each row, for people.
-        guaranteed: whether scores have the intervals that hold for each of them.
-        notify: called with notes for the reader.
-        blind: whether labels wanted of several systems have opaque ids.
-        output: the file that gets the table.
-    """
-
-    with_text: bool = False
-    wide: bool = False
-    messages: bool = False
-    by: str | None = None
-    labels: LabelsFile = None
-    agree: float | None = None
-    confidence: float | None = None
-    threshold: float | None = None
-    round: bool = False
-    n: int | None = None
-    show: Sequence[str] = ()
-    guaranteed: bool = False
-    notify: Callable[[str], None] = lambda _line: None
-    blind: bool = True
-    output: str | None = None
+    with_text: bool = False  # files have the texts
+    wide: bool = False  # each attribute has columns of its own
+    messages: bool = False  # preferences are conversations
+    by: str | None = (
+        None  # a column of the data: means for each value of it, or whole prompts to label
+    )
+    labels: LabelsFile = None  # people's, in place of the human ratings of the data
+    agree: float | None = (
+        None  # the share of decisions that people agree with; None for the last session's
+    )
+    confidence: float | None = None  # its probability; None likewise
+    threshold: float | None = None  # adds the share of scores at it or above
+    round: bool = False  # κ and ordinal α are stated however many values are halves
+    n: int | None = None  # pairs to label, or to show
+    show: Sequence[str] = ()  # columns of the data beside each row, for people
+    guaranteed: bool = False  # scores have the intervals that hold for each of them
+    notify: Callable[[str], None] = lambda _line: None  # called with notes for the reader
+    blind: bool = True  # labels wanted of several systems have opaque ids
+    output: str | None = None  # the file that gets the table
 
 
 Builder = Callable[[Any, View], Table]

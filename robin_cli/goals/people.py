@@ -79,7 +79,7 @@ class People:
     def facts(self) -> list[Fact]:
         means = {mean.attribute: _mean(mean) | {"first_ratings": self.first} for mean in self.means}
         levels = {
-            name: [_in_json(level) for level in of_attribute.levels]
+            name: [_finite(asdict(level)) for level in of_attribute.levels]
             for name, of_attribute in self.calibration.items()
         }
         return [
@@ -183,35 +183,41 @@ def range_of(low: float, high: float) -> str:
     return "[–]" if math.isnan(low) else f"[{low:z.2f}, {high:z.2f}]"
 
 
-def _mean(summary: Summary) -> dict[str, Any]:
-    mean, corrected, labels = summary.mean, summary.corrected, summary.labels
+def mean_row(summary: Summary) -> dict[str, Any]:
+    """Return the mean of one attribute, the judge's own and as labels correct it, by the names of columns."""
+    mean, corrected = summary.mean, summary.corrected
     return {
-        "mean": finite(mean.value),
-        "ci_low": finite(mean.low),
-        "ci_high": finite(mean.high),
+        "mean": mean.value,
+        "ci_low": mean.low,
+        "ci_high": mean.high,
         "n_pairs": summary.pairs,
         "n_prompts": summary.prompts,
-        "corrected_mean": corrected and finite(corrected.estimate),
-        "corrected_low": corrected and finite(corrected.low),
-        "corrected_high": corrected and finite(corrected.high),
+        "corrected_mean": corrected and corrected.estimate,
+        "corrected_low": corrected and corrected.low,
+        "corrected_high": corrected and corrected.high,
         "n_labels": corrected.n_labels if corrected else 0,
+    }
+
+
+def _mean(summary: Summary) -> dict[str, Any]:
+    corrected, labels, source = summary.corrected, summary.labels, None
+    if corrected is not None and labels is not None:
+        source = "of the data" if labels.of_data else "given"
+    return _finite(mean_row(summary)) | {
         "n_labelled_prompts": corrected.n_prompts if corrected else 0,
-        "labels_are": None
-        if corrected is None or labels is None
-        else ("of the data" if labels.of_data else "given"),
+        "labels_are": source,
         "not_corrected_because": _why_not(summary) or None,
     }
 
 
 def _coefficients(by_attribute: ByAttribute) -> dict[str, Any]:
     return {
-        name: {one.coefficient: _in_json(one) for one in listed}
+        name: {one.coefficient: _finite(asdict(one)) for one in listed}
         for name, listed in by_attribute.items()
     }
 
 
-def _in_json(record: Any) -> dict[str, Any]:
-    values = asdict(record)
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: finite(value) if isinstance(value, float) else value for name, value in values.items()
+        name: finite(value) if isinstance(value, float) else value for name, value in row.items()
     }

@@ -17,6 +17,7 @@ from robin_cli.goals.label_tables import (
     labels_wanted_table,
 )
 from robin_cli.goals.labels import given_labels, groups_of
+from robin_cli.goals.people import mean_row
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import first_text
 from robin_cli.show.columns import (
@@ -110,32 +111,22 @@ def summary_table(found: Found, view: View) -> Table:
     if given is None and not any(mean.corrected for mean in listed):
         left_out += ("corrected", "n_labels")
     names = [name for name in table.columns if not name.startswith(left_out)]
-    rows = [_summary_row(mean) for mean in listed]
     values: dict[str, Any] = {} if by is None else {by: [mean.group for mean in listed]}
+    rows = [
+        {
+            "attribute": mean.attribute,
+            **mean_row(mean),
+            "share": mean.share and mean.share.value,
+            "share_low": mean.share and mean.share.low,
+            "share_high": mean.share and mean.share.high,
+        }
+        for mean in listed
+    ]
     values |= {name: [row[name] for row in rows] for name in names}
     kinds = INTERVALS + "; PPI++ for corrected means" * ("corrected_mean" in names)
     first = [] if by is None else [by]
     more = [Column(name, form="name") for name in first]
     return table.of(values, *more, terminal=[*first, *table.terminal], notes=[kinds])
-
-
-def _summary_row(summary: Summary) -> dict[str, Any]:
-    mean, share, corrected = summary.mean, summary.share, summary.corrected
-    return {
-        "attribute": summary.attribute,
-        "n_prompts": summary.prompts,
-        "n_pairs": summary.pairs,
-        "mean": mean.value,
-        "ci_low": mean.low,
-        "ci_high": mean.high,
-        "share": share and share.value,
-        "share_low": share and share.low,
-        "share_high": share and share.high,
-        "corrected_mean": corrected and corrected.estimate,
-        "corrected_low": corrected and corrected.low,
-        "corrected_high": corrected and corrected.high,
-        "n_labels": corrected.n_labels if corrected else 0,
-    }
 
 
 def _notify_of(

@@ -33,28 +33,16 @@ _MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_stri
 
 @dataclass(frozen=True, slots=True)
 class TrainingPreferences:
-    """Rows group by group, within a group attribute by attribute, and there in the order of the data.
+    """Rows group by group, within a group attribute by attribute, and there in the order of the data; shape (rows,) each."""
 
-    Attributes:
-        chosen, rejected: the places of the two pairs in the data, shape (rows,) each.
-        attribute: number of the attribute by which they are compared, shape (rows,).
-        margin: the chosen one's score less the rejected one's, in points, shape (rows,).
-        certified: whether the chosen one is certified as the best of its group, shape (rows,); None without --decide best and
-            --certify.
-        alike: number of rivals of a group's best without a clear difference, or with its very text.
-        unrated: number of responses, for each attribute, without a rating, in groups of several.
-        alone: number of groups with one response only.
-        groups: number of groups.
-    """
-
-    chosen: IntArray
+    chosen: IntArray  # places of the pairs in the data
     rejected: IntArray
-    attribute: IntArray
-    margin: FloatArray
-    certified: NDArray[np.bool_] | None
-    alike: int
-    unrated: int
-    alone: int
+    attribute: IntArray  # number of that by which they are compared
+    margin: FloatArray  # the chosen one's score less the rejected one's, in points
+    certified: NDArray[np.bool_] | None  # the chosen one as the best of its group; None without any
+    alike: int  # rivals of a group's best without a clear difference, or with its very text
+    unrated: int  # responses, for each attribute, without a rating, in groups of several
+    alone: int  # groups with one response only
     groups: int
 
 
