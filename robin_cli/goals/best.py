@@ -10,12 +10,13 @@ from typing import Self
 import numpy as np
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals.answers import SHOWN, winners_text
 from robin_cli.goals.deciding import (
+    SHOWN,
     DecisionGoal,
     best_text,
     certified_lines,
     target_lines,
+    winners_text,
     wrong_text,
 )
 from robin_cli.goals.facts import Fact, line

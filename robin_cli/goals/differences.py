@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count, groupby
+from itertools import chain, count, groupby
 from operator import itemgetter
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -116,21 +117,24 @@ def of_leader(found: Compared, listed: Sequence[Difference]) -> tuple[int, list[
 def _better(found: Compared, one: Difference, first: int) -> str:
     """Return whether the system ``first``, one of the two, is better than the other, and by how much."""
     sign, other = (1, one.b) if one.a == first else (-1, one.a)
-    leader, rival = (shown(abridged(one_line(found.systems[each]))) for each in (first, other))
-    over = f"over {number_of(one.n_prompts, 'prompt')}"
+    leader, rival = (shown(abridged(one_line(found.systems[at]))) for at in (first, other))
+    ahead, prompts = sign * one.difference, number_of(one.n_prompts, "prompt")
+    both, over = f"{leader} and {rival}", f"over {prompts}"
     if math.isnan(one.p):
-        return f"{leader} and {rival} cannot be told apart {over}: {FEWEST_PROMPTS} are needed"
+        return f"{both} cannot be told apart {over}: {FEWEST_PROMPTS} are needed"
     low, high = sorted((sign * one.ci_low, sign * one.ci_high))
     if math.isnan(low):
-        each = f"{sign * one.difference:z.2f} at each of {number_of(one.n_prompts, 'prompt')}"
-        return f"{leader} and {rival} differ by {each}; --scale LOW-HIGH gives an interval"
-    value, *ends = map(two_digits, (sign * one.difference, low, high))
+        step = "--scale LOW-HIGH gives an interval"
+        return f"{both} differ by {ahead:z.2f} at each of {prompts}; {step}"
+    value, *ends = map(two_digits, (ahead, low, high))
     known = f"{value} [{', '.join(ends)}] (95 %, {over}{widened(found, one)})"
     if found.is_same:
-        return f"{leader} and {rival} have the very same responses; by the judge alone they differ by {known}"
+        return f"{both} have the very same responses; by the judge alone they differ by {known}"
     if one.is_settled:
-        return f"{leader} is {'better' if sign * one.difference > 0 else 'worse'} than {rival} by {known}"
-    return f"{leader} and {rival} cannot be told apart: {known}; {next(_settling(found, one)).partition(', if')[0]}"
+        return f"{leader} is {'better' if ahead > 0 else 'worse'} than {rival} by {known}"
+    return (
+        f"{both} cannot be told apart: {known}; {next(_settling(found, one)).partition(', if')[0]}"
+    )
 
 
 def widened(found: Compared, one: Difference) -> str:
@@ -327,17 +331,13 @@ def _percent(share: float) -> str:
 
 
 def letters_of(names: Sequence[str]) -> dict[str, str]:
-    return dict(zip(names, _letters(), strict=False))
+    more = (f"S{number}" for number in count(27))
+    return dict(zip(names, chain(ascii_uppercase, more), strict=False))
 
 
 def legend(found: Compared) -> str:
     letters = letters_of(found.systems)
     return "; ".join(f"{letter}: {one_line(name)}" for name, letter in letters.items())
-
-
-def _letters() -> Iterator[str]:
-    yield from "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    yield from (f"S{number}" for number in count(27))
 
 
 def systems_table(ran: Found, view: View) -> Table:

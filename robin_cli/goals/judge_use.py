@@ -2,51 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isnan, nan
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watch import repeats_of
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.run.fold import Spending
 from robin_cli.run.reader import RunReader
-from robin_cli.show.words import cost, significant
+from robin_cli.show.words import cost, finite, significant
 from robin_cli.stats.repeats import Repeats
 
 _CONFIDENCE = 0.95
 
 
 class JudgeUse(NamedTuple):
-    """The use of a judge: its calls, its ratings and its money."""
+    """The use of a judge: its calls, its ratings and its money; the mean of each attribute, nan without a score."""
 
     judge: str
     spent: int
     ratings: int
     money: Spending
+    means: Mapping[str, float]
+    scores: int
 
     def facts(self) -> dict[str, Any]:
-        return {
+        facts = {
             "judge": self.judge,
             "spent": self.spent,
             "ratings": self.ratings,
             "cost_usd": self.money.exact_usd,
             "cost_usd_at_least": self.money.cost_usd,
         }
+        if not self.means:
+            return facts
+        means = {name: finite(mean) for name, mean in self.means.items()}
+        single = next(iter(means.values())) if len(means) == 1 else None
+        return facts | {"mean_scores": means, "mean_score": single, "scores": self.scores}
 
-    def line(self, noun: str, *more: str) -> str:
-        parts = [number_of(self.spent, "call"), number_of(self.ratings, noun), *more]
+    def line(self, noun: str) -> str:
+        parts = [number_of(self.spent, "call"), number_of(self.ratings, noun)]
+        if self.means:
+            several = len(self.means) > 1
+            means = [
+                f"{'–' if isnan(mean) else f'{mean:.2f}'}{f' {name}' * several}"
+                for name, mean in self.means.items()
+            ]
+            parts.append(f"mean {', '.join(means)} over {number_of(self.scores, 'score')}")
         if self.money.cost_usd is not None:
             parts.append(cost(self.money.cost_usd, complete=self.money.complete))
         return f"{self.judge}: {', '.join(parts)}"
 
 
-def uses_of(run: RunReader) -> list[JudgeUse]:
-    arms, uses = run.fold.arms, []
-    for place, judge in enumerate(run.space.judges):
-        is_asked = run.space.judge == place
+def uses_of(run: RunReader, scores: FloatArray | None = None) -> list[JudgeUse]:
+    """Return the use of each judge, in the order of the run's judges; ``scores``: those of each judge, for their means."""
+    space, arms, uses = run.space, run.fold.arms, []
+    for place, judge in enumerate(space.judges):
+        is_asked, means, count = space.judge == place, dict[str, float](), 0
         ratings, unparsed = (int(n[is_asked].sum()) for n in (arms.n, arms.n_unparsed))
-        uses.append(JudgeUse(judge, ratings + unparsed, ratings, run.fold.spending(place)))
+        if scores is not None:
+            known = is_asked & ~np.isnan(scores)
+            count = int(known.sum())
+            for number, name in enumerate(space.attributes):
+                of_name = scores[known & (space.attribute == number)]
+                means[name] = float(of_name.mean()) if len(of_name) else nan
+        money = run.fold.spending(place)
+        uses.append(JudgeUse(judge, ratings + unparsed, ratings, money, means, count))
     return uses
 
 

@@ -9,15 +9,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.goals.answers import SHOWN, names_of, winners_text
 from robin_cli.goals.base import Words
 from robin_cli.goals.deciding import (
+    SHOWN,
     DecisionGoal,
     decided_lines,
     kept_text,
     margin_text,
+    names_of,
     target_lines,
     things,
+    winners_text,
     wrong_then,
 )
 from robin_cli.goals.facts import Fact, line

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robin_cli.goals.answers import SHOWN
 from robin_cli.goals.comparisons import Comparisons, comparison_table, ranking_of, ranking_table
-from robin_cli.goals.deciding import best_facts
+from robin_cli.goals.deciding import SHOWN, best_facts
 from robin_cli.goals.facts import Fact, line
 from robin_cli.goals.found import Builder, View
 from robin_cli.goals.people_tables import OF_PEOPLE

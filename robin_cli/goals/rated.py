@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from robin_cli.goals.deciding import decision_facts
 from robin_cli.goals.differences import systems_table
 from robin_cli.goals.facts import Fact, line
 from robin_cli.goals.found import Builder, Found
-from robin_cli.goals.judge_use import JudgeUse
+from robin_cli.goals.judge_use import uses_of
 from robin_cli.goals.people_tables import OF_PEOPLE
 from robin_cli.goals.tables import decision_table, scores_as_asked
 from robin_cli.goals.training import preference_table
@@ -34,13 +34,6 @@ from robin_cli.stats.scores import Scores, spread_between
 from robin_cli.stats.worst_error import Aim, worst_error
 
 _UNKNOWN_ERROR = "expected error not known"
-
-
-class OfJudge(NamedTuple):
-    """A judge's ratings: the mean of each attribute, nan without one, and the number of scores behind them."""
-
-    means: Mapping[str, float]
-    scores: int
 
 
 class Rated(Found):
@@ -147,40 +140,20 @@ class Rated(Found):
         ]
 
     def _judge_facts(self) -> Iterator[Fact]:
-        of_each = list(zip(self.judges, self.of_judges, strict=True))
-        yield Fact("judges", [_judge_in_json(*both) for both in of_each])
-        between = self.scores.between
-        spread = math.nan if between is None else spread_between(between)
-        over = 0 if between is None else int((~np.isnan(between)).sum())
-        if not self.is_panel:
-            yield Fact("judge_spread", finite(spread))
-        else:
-            for number, (use, rated) in enumerate(of_each, 1):
-                yield line(f"judge {number}", use.line("rating", _means_text(rated)))
+        uses, between = uses_of(self.run, self.each.numbers("score")), self.scores.between
+        yield Fact("judges", [use.facts() for use in uses])
+        spread, over, text = math.nan, 0, ""
+        if between is not None:
+            spread, over = spread_between(between), int((~np.isnan(between)).sum())
+        if self.is_panel:
+            yield from (line(f"judge {at}", use.line("rating")) for at, use in enumerate(uses, 1))
             known = "not known: a judge has fewer than two ratings of every pair"
             if not math.isnan(spread):
                 known = self.error_text(spread)
-            apart = "standard deviation of their means of one pair, noise taken out; over "
-            text = f"{known} ({apart}{number_of(over, 'score')})"
-            yield Fact("judge_spread", finite(spread), text, "between judges")
+            apart = "standard deviation of their means of one pair, noise taken out; over"
+            text = f"{known} ({apart} {number_of(over, 'score')})"
+        yield Fact("judge_spread", finite(spread), text, "between judges")
         yield Fact("judge_spread_over", over)
-
-    @cached_property
-    def of_judges(self) -> Sequence[OfJudge]:
-        """The means of each judge's ratings, in the order of the run's judges."""
-        space, means, rated = self.run.space, self.each.numbers("score"), []
-        for number in range(len(space.judges)):
-            known = (space.judge == number) & ~np.isnan(means)
-            by_attribute = {
-                name: means[known & (space.attribute == place)]
-                for place, name in enumerate(space.attributes)
-            }
-            averages = {
-                name: float(of_name.mean()) if len(of_name) else math.nan
-                for name, of_name in by_attribute.items()
-            }
-            rated.append(OfJudge(averages, int(known.sum())))
-        return rated
 
     def error_text(self, error: float) -> str:
         return error_text(error, as_share=self.run.space.has_several_scales)
@@ -214,17 +187,3 @@ def aim_text(aim: Aim) -> str:
         stands = f"about {now}, an estimate: {AT_TARGET}" if aim.reached else f"about {now}"
     reached = "reached" if aim.reached else "not reached"
     return f"the target error of {wanted} is {reached} ({stands})"
-
-
-def _judge_in_json(use: JudgeUse, rated: OfJudge) -> dict[str, Any]:
-    means = {name: finite(mean) for name, mean in rated.means.items()}
-    single = next(iter(means.values())) if len(means) == 1 else None
-    return use.facts() | {"mean_scores": means, "mean_score": single, "scores": rated.scores}
-
-
-def _means_text(rated: OfJudge) -> str:
-    parts = []
-    for name, mean in rated.means.items():
-        value = "–" if math.isnan(mean) else f"{mean:.2f}"
-        parts.append(f"{value} {name}" if len(rated.means) > 1 else value)
-    return f"mean {', '.join(parts)} over {number_of(rated.scores, 'score')}"

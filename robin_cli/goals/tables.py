@@ -40,15 +40,10 @@ def score_table(
     Args:
         agreed: the decisions that people agree with.
     """
-    values, hidden = dict(scores.columns), set()
-    if len(run.manifest.attributes) == 1:
-        hidden.add("attribute")
-    if "judge_spread" in values:
-        hidden.add("variance")
-    notes, sort = (
-        list[str](),
-        Sort("widest interval first", lambda: interval_widths(scores, run.space)),
-    )
+    values, notes = dict(scores.columns), list[str]()
+    hidden = {"attribute"} if len(run.manifest.attributes) == 1 else set()
+    hidden |= {"variance"} if "judge_spread" in values else set()
+    sort = Sort("widest interval first", lambda: interval_widths(scores, run.space))
     if (decided := scores.decided) is not None:
         task, rate = decided.task, decided.task.decision.error_rate
         certain = "" if rate is None else f"; certified: {promise(rate)}"
@@ -85,9 +80,8 @@ def filled(
     *,
     of_judges: bool,
 ) -> Table:
-    note = (
-        f"95 % intervals hold on average over the {'pairs' if table is SCORES else 'comparisons'}"
-    )
+    rows = "pairs" if table is SCORES else "comparisons"
+    note = f"95 % intervals hold on average over the {rows}"
     if view.guaranteed:
         note = f"{note}; guaranteed ones for each of them, at any stop"
     else:

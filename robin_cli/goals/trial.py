@@ -122,18 +122,20 @@ class Trial:
     def table(self) -> Table:
         found, (first, second), order = self.found, self._drawn, self.found.order
         answers, unparsed, cost, latency = self._totals
+        around, apart = found.reach * found.error, found.reach * found.difference_error
+        answered = np.maximum(1, answers)
         values = {
             "n_pairs": (~np.isnan(first)).sum(axis=1),
             "agreement": found.value,
-            "agreement_low": found.value - found.reach * found.error,
-            "agreement_high": np.minimum(1.0, found.value + found.reach * found.error),
+            "agreement_low": found.value - around,
+            "agreement_high": np.minimum(1.0, found.value + around),
             "difference": found.difference,
-            "difference_low": found.difference - found.reach * found.difference_error,
-            "difference_high": found.difference + found.reach * found.difference_error,
+            "difference_low": found.difference - apart,
+            "difference_high": found.difference + apart,
             "noise": noise_of(first, second),
-            "unparsed": unparsed / np.maximum(1, answers),
-            "usd_per_1000": 1000 * cost / np.maximum(1, answers),
-            "seconds_per_1000": 1000 * latency / np.maximum(1, answers),
+            "unparsed": unparsed / answered,
+            "usd_per_1000": 1000 * cost / answered,
+            "seconds_per_1000": 1000 * latency / answered,
         }
         if self.truth is not None:
             values["right"] = share_right(first, self.truth, self._prompt)
@@ -145,35 +147,33 @@ class Trial:
     def suggestion(self) -> list[str]:
         """Return which judge to take, and which two for a second opinion, in a line each."""
         found, chosen = self.found, self.configurations
-        whom = "the judges of other families" if self.truth is None else "people"
+        whom, labelled = ("people", "labelled ")
+        if self.truth is None:
+            whom, labelled = ("the judges of other families", "")
         rated = [at for at in found.order if not isnan(found.value[at])]
         if not rated:
             return [f"no judge can be suggested: none has ratings that vary as those of {whom} do"]
         best, *rest = rated
         over = f"{found.value[best]:.2f} over {number_of(found.prompts, 'prompt')}"
-        told = [found.more_prompts(at) for at in rest]
-        close = [(more, at) for more, at in zip(told, rest, strict=True) if more]
+        close = [(more, at) for at in rest if (more := found.more_prompts(at))]
+        first = f"take {chosen[best]}: it agrees best with {whom} ({over})"
         if close:
             more, at = close[0]
-            needed = (
-                f"more than {_MANY:,}"
-                if more > _MANY
-                else f"about {max(1, round(more, 1 - len(str(int(more))))):,.0f}"
-            )
-            prompts = "more prompts" if self.truth is None else "more labelled prompts"
+            needed = f"more than {_MANY:,}"
+            if more <= _MANY:
+                needed = f"about {max(1, round(more, 1 - len(str(int(more))))):,.0f}"
             first = (
                 f"{chosen[best]} agrees most with {whom} ({over}), but {number_of(len(close), 'other')} may be as good: "
-                f"{needed} {prompts} would tell it from {chosen[at]}"
+                f"{needed} more {labelled}prompts would tell it from {chosen[at]}"
             )
-        else:
-            first = f"take {chosen[best]}: it agrees best with {whom} ({over})"
         other = next((at for at in rest if chosen[at].family != chosen[best].family), None)
         if other is None:
             return [first, "for a second opinion, add a judge of another family"]
         judges = f"--model {chosen[best].judge} --model {chosen[other].judge}"
+        both = f"{chosen[best]} and {chosen[other]}"
         return [
             first,
-            f"for a second opinion take {chosen[best]} and {chosen[other]}: robin judge --decide best {judges}",
+            f"for a second opinion take {both}: robin judge --decide best {judges}",
         ]
 
 
