@@ -60,9 +60,9 @@ class Goal(ABC):
     def asked_by(cls, source: Inquiry) -> Self | None:
         """Return the goal if ``source`` names it. InputError if these data do not allow it."""
 
-    def found(self, run: RunReader, given: GivenLabels | None = None) -> Found:
-        """Return the results of ``run``; ``given``: people's labels, in place of the human ratings of its data."""
-        return self.result_class(run, self, given)
+    def found(self, run: RunReader, labels: GivenLabels | None = None) -> Found:
+        """Return the results of ``run``; ``labels``: people's, in place of the human ratings of its data."""
+        return self.result_class(run, self, labels)
 
     def is_reached(self, arms: Arms, target: float) -> bool:
         """Return whether a run is finished before its budget is spent; ``target``: 0 for none."""
@@ -182,7 +182,7 @@ class Goal(ABC):
         del runs
         return None
 
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+    def loss(self, snapshot: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         """Return the errors of simulated runs by measure, shape (runs,) each; other measures may have other shapes.
 
         Here they are the errors of scores, in the unit of the space. A goal that ``ends`` adds the calls spent, ``calls``.
@@ -191,7 +191,7 @@ class Goal(ABC):
             truth: the true means of all arms, shape (runs, K).
         """
         del truth
-        return {"wce": found.wce, "mean": found.mean_error}
+        return {"wce": snapshot.wce, "mean": snapshot.mean_error}
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         """Return what is known when a budget is spent, in words; ``row``: figures of a forecast by name."""

@@ -40,8 +40,8 @@ class BestResponses(Preferences):
     def best(self) -> Best:
         return run_best(self.run)
 
-    def stances(self, given: GivenLabels | None) -> Stances:
-        return stances_of_best(self.run, self.best, given)
+    def stances(self, labels: GivenLabels | None) -> Stances:
+        return stances_of_best(self.run, self.best, labels)
 
     @property
     def is_over(self) -> bool:
@@ -150,9 +150,9 @@ class Preferred(DecisionGoal, Preferring):
     def court(self, runs: int) -> Court:
         return DuelCourt(self._rivals, self.margin, runs, self.target_wrong)
 
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+    def loss(self, snapshot: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         """Return also the share likely wrong, and the calls spent until the run ended."""
-        return {**super().loss(found, truth), **found.measured}
+        return {**super().loss(snapshot, truth), **snapshot.measured}
 
     def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
         """Return the share of prompts with no leader, or with a response preferred to it by more than the margin."""

@@ -240,10 +240,10 @@ TEXTS_SHOWN = ("prompt", "response")
 def check_shown(show: Sequence[str], known: Callable[[], Sequence[str]]) -> None:
     """Raise InputError for a name in ``show`` that is none of the data's columns, which ``known`` returns."""
     for name in show:
-        if name not in (there := [*known(), *TEXTS_SHOWN]):
-            listed = ", ".join(map(shown, there))
+        if name not in (allowed := [*known(), *TEXTS_SHOWN]):
+            listed = ", ".join(map(shown, allowed))
             raise InputError(
-                f"--show {shown(name)}: is no column of the data, which have {listed}{did_you_mean(name, there)}"
+                f"--show {shown(name)}: is no column of the data, which have {listed}{did_you_mean(name, allowed)}"
             )
 
 
@@ -265,11 +265,11 @@ def check_groups(groups: IntArray, column: str | None) -> str:
             if alone
             else ""
         )
-    of = "prompts" if column is None else f"groups by {column}"
+    things = "prompts" if column is None else f"groups by {column}"
     step = "name the column" if column is None else "name another column"
     raise InputError(
-        f"--decide best: {alone:,} of {len(sizes):,} {of} have one response only, so there is nothing to choose; {step} that "
-        "says which responses belong together with --group"
+        f"--decide best: {alone:,} of {len(sizes):,} {things} have one response only, so there is nothing to choose; {step} "
+        "that says which responses belong together with --group"
     )
 
 

@@ -64,13 +64,13 @@ class Comparisons(Found):
         return None
 
 
-def comparison_table(found: Comparisons, view: View, *, by_judge: bool = False) -> Table:
+def comparison_table(result: Comparisons, view: View, *, by_judge: bool = False) -> Table:
     """Return the comparisons of a run; ``by_judge``: a row for each comparison and judge."""
     check_view(wide=view.wide)
-    run = found.run
-    scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
-    agreed = None if by_judge else found.agreed_in(view)
-    table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed, view=view)
+    run = result.run
+    scores = pairwise_scores(run, by_judge=True) if by_judge else result.scores
+    agreed = None if by_judge else result.agreed_in(view)
+    table = comparisons_of(result, scores, by_judge=by_judge, agreed=agreed, view=view)
     rows = run.space.pair[scores.arm] if by_judge else None
     about: dict[str, Any] = {"texts": _TEXTS, "without": SYSTEM_COLUMNS}
     return table.having(
@@ -79,14 +79,14 @@ def comparison_table(found: Comparisons, view: View, *, by_judge: bool = False) 
 
 
 def comparisons_of(
-    found: Comparisons,
+    result: Comparisons,
     scores: Scores,
     *,
     by_judge: bool = False,
     agreed: NDArray[np.bool_] | None = None,
     view: View,
 ) -> Table:
-    run, matches, best = found.run, found.matches, found.best
+    run, matches, best = result.run, result.matches, result.best
     pair, is_named = run.space.pair[scores.arm], bool(matches.names)
     values: dict[str, Any] = {
         name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns
@@ -121,9 +121,9 @@ def comparisons_of(
     return filled(COMPARISONS, values, run, scores, view, hidden, sort, notes, of_judges=by_judge)
 
 
-def ranking_table(found: Comparisons, view: View) -> Table:
+def ranking_table(result: Comparisons, view: View) -> Table:
     """Return the ranking of the systems of a run. InputError if there is none, with the reason and the next step."""
-    run, ranked = found.run, found.ranked
+    run, ranked = result.run, result.ranked
     if ranked.ranking is None:
         step = f": robin resume {typed(run.name)} {larger_budget(run.manifest)}"
         step = f"{ranked.step}{step if ranked.parts else ''}"

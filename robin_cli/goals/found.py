@@ -79,7 +79,7 @@ class Found(ABC):
     """The results of a run as it stands, each computed once, when it is needed.
 
     Args:
-        given: people's labels, in place of the human ratings of its data; None for those that the run keeps.
+        labels: people's, in place of the human ratings of its data; None for those that the run keeps.
 
     Attributes:
         tables: those of ``robin export --what``, by name, beside its judgments.
@@ -87,8 +87,8 @@ class Found(ABC):
 
     tables: ClassVar[Mapping[str, Builder]]
 
-    def __init__(self, run: RunReader, goal: Goal, given: GivenLabels | None = None) -> None:
-        self.run, self.goal, self._given = run, goal, given
+    def __init__(self, run: RunReader, goal: Goal, labels: GivenLabels | None = None) -> None:
+        self.run, self.goal, self._given = run, goal, labels
 
     @cached_property
     def given(self) -> GivenLabels | None:
@@ -164,13 +164,13 @@ class Found(ABC):
         """Whether a larger budget would improve the answer."""
         return False
 
-    def stances(self, given: GivenLabels | None) -> Stances:
+    def stances(self, labels: GivenLabels | None) -> Stances:
         """Return people's decisions beside the run's. InputError if it decides nothing."""
         if (decided := self.scores.decided) is None:
             raise InputError(
                 f"{self.run.name}: decides nothing, so there is nothing to agree with; make a run with --decide"
             )
-        return stances_of(self.run, decided, given)
+        return stances_of(self.run, decided, labels)
 
     def delivered(self, view: View) -> list[Table]:
         """Return the tables that people see when a run is done, below the first line of its answer."""
@@ -228,7 +228,7 @@ class Found(ABC):
     # The decisions that people agree with, if the run asked for that.
 
     def _agreed(
-        self, given: GivenLabels | None, promise: float | None, confidence: float | None
+        self, labels: GivenLabels | None, promise: float | None, confidence: float | None
     ) -> Agreed | None:
         """Return them; None if nobody asked. InputError as for :func:`~robin_cli.goals.labels.promised`."""
         last = self.run.manifest.last_session
@@ -236,27 +236,27 @@ class Found(ABC):
         if share is None:
             return None
         sure = last.get("confidence", CONFIDENCE) if confidence is None else confidence
-        return promised(self.run, self.stances, given, share, sure)
+        return promised(self.run, self.stances, labels, share, sure)
 
     @cached_property
     def agreed(self) -> list[Fact]:
         """A fact on them, or the reason that these are unknown; empty if the run did not ask."""
         try:
-            found = self._agreed(self.given, None, None)
+            agreed = self._agreed(self.given, None, None)
         except InputError as error:
             return [Fact("agreed", None, str(error))]
-        if found is None:
+        if agreed is None:
             return []
         figures = {
-            "agreed": int(found.agreed.sum()),
-            "of": len(found.agreed),
-            "promise": found.promise,
-            "confidence": found.confidence,
-            "labels": found.labelled,
-            "labels_disagreed": found.disagreed,
-            "why": found.why or None,
+            "agreed": int(agreed.agreed.sum()),
+            "of": len(agreed.agreed),
+            "promise": agreed.promise,
+            "confidence": agreed.confidence,
+            "labels": agreed.labelled,
+            "labels_disagreed": agreed.disagreed,
+            "why": agreed.why or None,
         }
-        return [Fact("agreed", figures, agreed_text(found))]
+        return [Fact("agreed", figures, agreed_text(agreed))]
 
     def agreed_lines(self) -> list[str]:
         return in_sentences(self.agreed)
@@ -265,13 +265,13 @@ class Found(ABC):
         """Return them by the labels of ``view``, shape (decisions,); None if nobody asked."""
         try:
             labels = given_labels(view.labels, self.run)
-            found = self._agreed(labels, view.agree, view.confidence)
+            agreed = self._agreed(labels, view.agree, view.confidence)
         except InputError as error:
             if view.agree is not None:
                 raise
             view.notify(str(error))  # the run asked for it once, and its scores are still there
             return None
-        if found is None:
+        if agreed is None:
             if view.labels is not None:
                 raise InputError(
                     "--labels: changes no score; --agree SHARE beside it says which decisions people agree with, and --what "
@@ -279,5 +279,5 @@ class Found(ABC):
                 )
             return None
         if view.agree is not None:
-            view.notify(agreed_text(found))
-        return found.agreed
+            view.notify(agreed_text(agreed))
+        return agreed.agreed

@@ -170,9 +170,12 @@ class DecidingGoal(DecisionGoal, RatingGoal):
     def court(self, runs: int) -> Court:
         return DecisionCourt(self.task, runs, self.target_wrong)
 
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+    def loss(self, snapshot: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         del truth
-        return {**found.measured, "decisions": np.full(len(found.n), float(self.task.decisions))}
+        return {
+            **snapshot.measured,
+            "decisions": np.full(len(snapshot.n), float(self.task.decisions)),
+        }
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         del words

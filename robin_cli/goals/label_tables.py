@@ -33,7 +33,7 @@ _WANTED = 50  # pairs to label, or disagreements to show, by default
 _WINNER = Criterion("preference", ">=", 0.5)
 
 
-def labels_wanted_table(found: Found, view: View) -> Table:
+def labels_wanted_table(result: Found, view: View) -> Table:
     """Return the next pairs to label, in order: a row for each pair and attribute, the labelled ones first.
 
     Human ratings in the data, and given ones, are all included. For differences by a column, and for the best of each group,
@@ -42,14 +42,14 @@ def labels_wanted_table(found: Found, view: View) -> Table:
     Raises:
         InputError: as :func:`~robin_cli.stats.run_labels.wanted_labels`; there is no such column.
     """
-    run, notify, by, n = found.run, view.notify, view.by, _WANTED if view.n is None else view.n
+    run, notify, by, n = result.run, view.notify, view.by, _WANTED if view.n is None else view.n
     systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
     several = len(systems) > 1
     is_blind = several and view.blind
     labels = labels_of(run, given_labels(view.labels, run))
     if n < 1:
         raise InputError(f"--n {n}: at least one pair is needed, such as --n 50")
-    values = {name: pair_means(run, found.scores, name).scores for name in labels}
+    values = {name: pair_means(run, result.scores, name).scores for name in labels}
     if by is not None:
         has_none = np.array([group is None for group in groups_of(run, by, notify)])
         values = {name: np.where(has_none, np.nan, scores) for name, scores in values.items()}
@@ -96,9 +96,9 @@ class _Judged(NamedTuple):
     score: FloatArray
 
 
-def _judged(found: Found, view: View) -> Iterator[_Judged]:
+def _judged(result: Found, view: View) -> Iterator[_Judged]:
     """Yield the scores of each attribute with people's labels. InputError if there is no label at all."""
-    run, scores = found.run, found.scores
+    run, scores = result.run, result.scores
     labels = labels_of(run, given_labels(view.labels, run))
     if not any(of_attribute.known.any() for of_attribute in labels.values()):
         why = next((f": {of_name.why}" for of_name in labels.values() if of_name.why), "")
@@ -109,14 +109,14 @@ def _judged(found: Found, view: View) -> Iterator[_Judged]:
         yield _Judged(name, of_attribute, pair, scores.numbers("score")[rows])
 
 
-def judge_quality_table(found: Found, view: View) -> Table:
+def judge_quality_table(result: Found, view: View) -> Table:
     """Return a row for each attribute: how often the judge decides as people do, by a threshold or between two responses.
 
     Raises:
         InputError: there is no threshold, too few labels, or only labels of one side.
     """
-    run, rows, table = found.run, list[dict[str, Any]](), JUDGE_QUALITY
-    for attribute, labels, all_pairs, scores in _judged(found, view):
+    run, rows, table = result.run, list[dict[str, Any]](), JUDGE_QUALITY
+    for attribute, labels, all_pairs, scores in _judged(result, view):
         criterion = _criterion(run, attribute, view.threshold)
         has_winner = np.array(criterion is not _WINNER) | (scores != criterion.threshold)
         pair, score = all_pairs[has_winner], scores[has_winner]
@@ -177,12 +177,12 @@ def _cells(quality: JudgeQuality) -> dict[str, Any]:
     return {**cells, "corrected_share": right.value, **ends}
 
 
-def disagreements_table(found: Found, view: View) -> Table:
+def disagreements_table(result: Found, view: View) -> Table:
     """Return a row for each labelled pair and attribute, with its texts, in falling order of disagreement."""
-    run, parts, most = found.run, list[Any](), _WANTED if view.n is None else view.n
+    run, parts, most = result.run, list[Any](), _WANTED if view.n is None else view.n
     if most < 1:
         raise InputError(f"--n {most}: at least one disagreement is needed, such as --n 50")
-    for name, labels, pair, score in _judged(found, view):
+    for name, labels, pair, score in _judged(result, view):
         known = labels.known[pair]
         place = np.full(known.sum(), run.space.attributes.index(name))
         parts.append((place, pair[known], score[known], labels.values[pair[known]]))

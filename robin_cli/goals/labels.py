@@ -114,10 +114,10 @@ def decided_together(run: StoredRun) -> IntArray | None:
     return None if run.task is None else run.task.group
 
 
-def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
-    """Return the number of a run's decisions with all the labels they need, or a named best; ``given``: else the data's own."""
+def labelled_decisions(run: StoredRun, by_people: GivenLabels | None) -> int:
+    """Return how many decisions of a run have all the labels they need, or a named best; ``by_people``: else the data's own."""
     decision = decided_together(run)
-    known = np.stack([labels.known for labels in labels_of(run, given).values()], axis=1).all(
+    known = np.stack([labels.known for labels in labels_of(run, by_people).values()], axis=1).all(
         axis=1
     )
     if decision is None:
@@ -125,19 +125,19 @@ def labelled_decisions(run: StoredRun, given: GivenLabels | None) -> int:
     whole = np.bincount(decision, ~known) == 0
     if run.task is not None:
         whole &= np.bincount(decision) >= 2
-    named = set() if given is None else {best.pair_id for best in given.best}
+    named = set() if by_people is None else {best.pair_id for best in by_people.best}
     is_named = np.bincount(decision, [pair_id in named for pair_id in run.space.pair_ids]) > 0
     return int((whole | is_named).sum())
 
 
-def few_text(run: StoredRun, promise: float, labelled: int, given: GivenLabels | None) -> str:
+def few_text(run: StoredRun, promise: float, labelled: int, by_people: GivenLabels | None) -> str:
     """Say that fewer decisions have people's labels than a promise needs, and when one counts."""
     task, counts = run.task, ""
     if task is None:
         counts = "; a prompt counts once all its comparisons have a label"
     elif task.group is not None:
         counts = "; a group counts once all its responses have a label, or its best is named"
-    off = [labels.why for labels in labels_of(run, given).values() if labels.why]
+    off = [labels.why for labels in labels_of(run, by_people).values() if labels.why]
     few = f"{number_of(labelled, 'decision')} with people's labels, at least {FEWEST} are needed"
     return "; ".join([f"--agree {promise:g}: {few}{counts}", *off])
 
@@ -145,7 +145,7 @@ def few_text(run: StoredRun, promise: float, labelled: int, given: GivenLabels |
 def promised(
     run: RunReader,
     stances: Callable[[GivenLabels | None], Stances],
-    given: GivenLabels | None,
+    by_people: GivenLabels | None,
     promise: float,
     confidence: float,
 ) -> Agreed:
@@ -162,9 +162,9 @@ def promised(
             raise InputError(
                 f"{flag} {value:g}: must be a share above 0 and below 1, for example 0.9"
             )
-    theirs, labels = stances(given), labels_of(run, given)
+    theirs, labels = stances(by_people), labels_of(run, by_people)
     if (labelled := int(theirs.labelled.sum())) < FEWEST:
-        raise InputError(f"{few_text(run, promise, labelled, given)}; {HOW_TO_LABEL}")
+        raise InputError(f"{few_text(run, promise, labelled, by_people)}; {HOW_TO_LABEL}")
     if theirs.one_side:
         raise InputError(
             f"--agree {promise:g}: people {theirs.one_side} all {labelled:,} labelled pairs, and {run.name} does not. Labels "
@@ -179,15 +179,15 @@ def promised(
     return agreed(theirs, promise, confidence)
 
 
-def agreed_text(found: Agreed) -> str:
+def agreed_text(outcome: Agreed) -> str:
     """Return a sentence on how many decisions people agree with, and how many are left to a person."""
-    decisions, sure = len(found.agreed), int(found.agreed.sum())
-    if found.why:
-        return f"agreed: none of {number_of(decisions, 'decision')}: {found.why}"
-    by = f"{100 * found.confidence:g} % confidence, {found.labelled:,} labelled"
+    decisions, sure = len(outcome.agreed), int(outcome.agreed.sum())
+    if outcome.why:
+        return f"agreed: none of {number_of(decisions, 'decision')}: {outcome.why}"
+    by = f"{100 * outcome.confidence:g} % confidence, {outcome.labelled:,} labelled"
     rest = decisions - sure
     left = f"; the other {rest:,} are for a person, or a dearer judge" if rest else ""
     return (
-        f"agreed: {sure:,} of {number_of(decisions, 'decision')}. People agree with at least {100 * found.promise:g} % of them "
-        f"({by}){left}"
+        f"agreed: {sure:,} of {number_of(decisions, 'decision')}. People agree with at least {100 * outcome.promise:g} % of "
+        f"them ({by}){left}"
     )

@@ -60,19 +60,19 @@ class People:
 
     @classmethod
     def of(
-        cls, run: RunReader, means: Means, tables: Sequence[Scores], given: GivenLabels | None
+        cls, run: RunReader, means: Means, tables: Sequence[Scores], labels: GivenLabels | None
     ) -> Self:
         """Return it for a run with these means and scores, those of all judges together first.
 
         Args:
-            given: people's labels, in place of the human ratings of its data.
+            labels: people's, in place of the human ratings of its data.
         """
         return cls(
             means,
-            agreements(run, *tables, given=given),
-            agreements_among(run, *tables, given=given),
+            agreements(run, *tables, given=labels),
+            agreements_among(run, *tables, given=labels),
             reliabilities(run, *tables),
-            calibrations(run, *tables, given=given),
+            calibrations(run, *tables, given=labels),
             None if tables[0].decided is None else first_ratings(run),
         )
 
@@ -111,13 +111,15 @@ class People:
             yield line("calibration", f"human ratings by score: {export}")
         for name, listed in self.reliability.items():
             if not math.isnan(listed[0].value):
-                in_order = sorted(listed, key=lambda one: [*_WORDS].index(one.coefficient))
+                in_order = sorted(
+                    listed, key=lambda coefficient: [*_WORDS].index(coefficient.coefficient)
+                )
                 yield line(f"reliability of {name}", _coefficients_text(in_order))
 
 
-def means_of(run: RunReader, scores: Scores, given: GivenLabels | None) -> Means:
-    """Return the mean of each attribute; ``given``: people's labels, in place of the human ratings of the data."""
-    return summaries(run, scores, labels_of(run, given))
+def means_of(run: RunReader, scores: Scores, labels: GivenLabels | None) -> Means:
+    """Return the mean of each attribute; ``labels``: people's, in place of the human ratings of the data."""
+    return summaries(run, scores, labels_of(run, labels))
 
 
 def mean_lines(means: Means, most: int | None = None) -> list[str]:
@@ -163,17 +165,24 @@ def agreement_line(listed: Sequence[Agreement]) -> str:
     """Return the agreement of one attribute in words, or the reason that there is none."""
     if math.isnan(listed[0].value):
         return f"agreement not computed: {listed[0].why}"
-    rounding = next((one.rounding for one in listed if one.rounding), "")
+    rounding = next((coefficient.rounding for coefficient in listed if coefficient.rounding), "")
     return _coefficients_text(listed, f"; κ and ordinal α rounded {rounding}" if rounding else "")
 
 
 def _coefficients_text(listed: Sequence[Agreement], note: str = "") -> str:
     parts = []
-    for one in listed:
-        value = "–" if math.isnan(one.value) else f"{one.value:z.2f}"
-        ends = "" if math.isnan(one.ci_low) else f" {range_of(one.ci_low, one.ci_high)}"
-        parts.append(f"{_WORDS[one.coefficient]} {value}{ends}")
-    first, whys = listed[0], dict.fromkeys(f"; {one.why}" for one in listed if one.why)
+    for coefficient in listed:
+        value = "–" if math.isnan(coefficient.value) else f"{coefficient.value:z.2f}"
+        ends = (
+            ""
+            if math.isnan(coefficient.ci_low)
+            else f" {range_of(coefficient.ci_low, coefficient.ci_high)}"
+        )
+        parts.append(f"{_WORDS[coefficient.coefficient]} {value}{ends}")
+    first, whys = (
+        listed[0],
+        dict.fromkeys(f"; {coefficient.why}" for coefficient in listed if coefficient.why),
+    )
     by = "95 % bootstrap " * (first.resamples > 0)
     over = f"over {number_of(first.n_prompts, 'prompt')}, {number_of(first.n, 'pair')}"
     return f"{', '.join(parts)} ({by}{over}{note}{''.join(whys)})"
@@ -212,7 +221,7 @@ def _mean(summary: Summary) -> dict[str, Any]:
 
 def _coefficients(by_attribute: ByAttribute) -> dict[str, Any]:
     return {
-        name: {one.coefficient: _finite(asdict(one)) for one in listed}
+        name: {coefficient.coefficient: _finite(asdict(coefficient)) for coefficient in listed}
         for name, listed in by_attribute.items()
     }
 

@@ -47,9 +47,9 @@ from robin_cli.stats.summaries import (
 _NAMED = 3
 
 
-def agreement_table(found: Found, view: View) -> Table:
+def agreement_table(result: Found, view: View) -> Table:
     """Return a row for each attribute and coefficient: of judge and people, of each among themselves, of the judge alone."""
-    run, tables = found.run, found.all_scores
+    run, tables = result.run, result.all_scores
     about: dict[str, Any] = {"given": given_labels(view.labels, run), "rounds": view.round}
     with_people = agreements(run, *tables, **about)
     for name, (alpha, *_) in with_people.items():
@@ -63,11 +63,11 @@ def agreement_table(found: Found, view: View) -> Table:
     return _by_attribute(AGREEMENT, rows)
 
 
-def calibration_table(found: Found, view: View) -> Table:
+def calibration_table(result: Found, view: View) -> Table:
     """Return a row for each attribute and level: people's ratings of the pairs with such a score. InputError if none is."""
-    run, table = found.run, CALIBRATION
-    given = given_labels(view.labels, run)
-    known = calibrations(run, *found.all_scores, given=given)
+    run, table = result.run, CALIBRATION
+    by_people = given_labels(view.labels, run)
+    known = calibrations(run, *result.all_scores, given=by_people)
     whys = {name: of_attribute.why for name, of_attribute in known.items()}
     check_comparable(whys, run, view.notify)
     quarters = [replace(table.columns[name], form="number") for name in ("level", "to_level")]
@@ -85,14 +85,14 @@ def _by_attribute(table: Table, listed: Mapping[str, Sequence[Any]], *more: Colu
     return table.of(values, *more)
 
 
-def summary_table(found: Found, view: View) -> Table:
+def summary_table(result: Found, view: View) -> Table:
     """Return a row for each attribute, or attribute and group: the mean of its scores with an interval over prompts.
 
     Raises:
         InputError: there is no such column, or the threshold is off a scale.
     """
-    run, by, threshold, table = found.run, view.by, view.threshold, SUMMARY
-    given = given_labels(view.labels, run)
+    run, by, threshold, table = result.run, view.by, view.threshold, SUMMARY
+    by_people = given_labels(view.labels, run)
     if by in table.columns:
         raise InputError(
             f"--by {by}: the table has a column of its own with that name; judge with the data's under another name: "
@@ -104,11 +104,11 @@ def summary_table(found: Found, view: View) -> Table:
                 f"--threshold {threshold:g}: is off the scale of {name}, {scale}; name a number on it"
             )
     groups = None if by is None else groups_of(run, by, view.notify)
-    labels = labels_of(run, given)
-    listed = summaries(run, found.scores, labels, groups=groups, threshold=threshold)
-    _notify_of(listed, found, given, view)
+    labels = labels_of(run, by_people)
+    listed = summaries(run, result.scores, labels, groups=groups, threshold=threshold)
+    _notify_of(listed, result, by_people, view)
     left_out: tuple[str, ...] = () if threshold is not None else ("share",)
-    if given is None and not any(mean.corrected for mean in listed):
+    if by_people is None and not any(mean.corrected for mean in listed):
         left_out += ("corrected", "n_labels")
     names = [name for name in table.columns if not name.startswith(left_out)]
     values: dict[str, Any] = {} if by is None else {by: [mean.group for mean in listed]}
@@ -130,11 +130,11 @@ def summary_table(found: Found, view: View) -> Table:
 
 
 def _notify_of(
-    listed: Sequence[Summary], found: Found, given: GivenLabels | None, view: View
+    listed: Sequence[Summary], result: Found, by_people: GivenLabels | None, view: View
 ) -> None:
-    run, scores, notify = found.run, found.scores, view.notify
+    run, scores, notify = result.run, result.scores, view.notify
     if scores.decided is not None:
-        first = first_text(first_ratings(run), is_panel=found.is_panel)
+        first = first_text(first_ratings(run), is_panel=result.is_panel)
         notify(
             f"means are of {first} of each pair: a run that decides asks later ones because of these"
         )
@@ -158,8 +158,8 @@ def _notify_of(
             reasons.setdefault((what, people.why or people.caution), []).append(_name(mean))
     for (what, why), names in reasons.items():
         notify(f"{what}{_some(names)}: {why}")
-    if given is not None and not given:
-        notify(f"{given.source}: holds no label yet, so no mean is corrected")
+    if by_people is not None and not by_people:
+        notify(f"{by_people.source}: holds no label yet, so no mean is corrected")
 
 
 def _name(mean: Summary) -> str:

@@ -94,7 +94,7 @@ class Preferences(Comparisons):
             *(Fact(fact.name, fact.value) for fact in self.agreed),
             Fact("ties", ties, f"{ties:,}", "ties"),
             Fact("criterion", manifest.criteria[0] if manifest.criteria else None),
-            Fact("order_effects", [_effect_in_json(judge, one) for judge, one in effects]),
+            Fact("order_effects", [_effect_in_json(judge, effect) for judge, effect in effects]),
             *(line(name, text) for name, text in self._order_texts().items()),
             Fact("systems", list(ranked.names)),
             Fact("ranking", ranking_of(ranked).records(), self._ranking_text(), "ranking"),
@@ -119,8 +119,8 @@ class Preferences(Comparisons):
     def _order_texts(self) -> dict[str, str]:
         effects = zip(self.run.space.judges, self.order_effects, strict=True)
         return {
-            f"order effect{f' of {judge}' * self.is_panel}": order_effect_text(one)
-            for judge, one in effects
+            f"order effect{f' of {judge}' * self.is_panel}": order_effect_text(effect)
+            for judge, effect in effects
         }
 
     def _circle(self) -> dict[str, Any] | None:
@@ -186,25 +186,27 @@ def _rank_text(row: Mapping[str, Any]) -> str:
     return f"{row['rank']} {one_line(row['system'])}{ranks}"
 
 
-def _effect_in_json(judge: str, one: OrderEffect) -> dict[str, Any]:
+def _effect_in_json(judge: str, effect: OrderEffect) -> dict[str, Any]:
     return {
         "judge": judge,
-        "effect": finite(one.effect),
-        "ci_low": finite(one.ci_low),
-        "ci_high": finite(one.ci_high),
-        "n": one.n,
-        "n_prompts": one.n_prompts,
+        "effect": finite(effect.effect),
+        "ci_low": finite(effect.ci_low),
+        "ci_high": finite(effect.ci_high),
+        "n": effect.n,
+        "n_prompts": effect.n_prompts,
     }
 
 
-def order_effect_text(one: OrderEffect) -> str:
-    if math.isnan(one.effect):
+def order_effect_text(effect: OrderEffect) -> str:
+    if math.isnan(effect.effect):
         return "not known: no comparison has verdicts in both orders"
-    over = f"{number_of(one.n, 'comparison')} of {number_of(one.n_prompts, 'prompt')}"
-    place = "the first" if one.effect >= 0 else "the second"
-    between = f"{place} response is preferred in {100 * (0.5 + abs(one.effect)):.0f} %"
-    if one.ci_low <= 0.0 <= one.ci_high:
-        is_none = f"{one.effect:.2f}" in {"0.00", "-0.00"}
+    over = f"{number_of(effect.n, 'comparison')} of {number_of(effect.n_prompts, 'prompt')}"
+    place = "the first" if effect.effect >= 0 else "the second"
+    between = f"{place} response is preferred in {100 * (0.5 + abs(effect.effect)):.0f} %"
+    if effect.ci_low <= 0.0 <= effect.ci_high:
+        is_none = f"{effect.effect:.2f}" in {"0.00", "-0.00"}
         between = "there may be none" if is_none else f"there may be none; {between}"
-    ends = f"[{one.ci_low:+.2f}, {one.ci_high:+.2f}]"
-    return f"{one.effect:+.2f} {ends} (95 %, over {over}): {between}; taken out of all preferences"
+    ends = f"[{effect.ci_low:+.2f}, {effect.ci_high:+.2f}]"
+    return (
+        f"{effect.effect:+.2f} {ends} (95 %, over {over}): {between}; taken out of all preferences"
+    )

@@ -156,10 +156,10 @@ class Rank(Preferring):
         return fit(wins).values
 
 
-def share_wrong(truth: FloatArray, found: FloatArray) -> float:
-    """Return the share of sides, of those that truth has, that differ from those found; a tie found is half wrong."""
+def share_wrong(truth: FloatArray, measured: FloatArray) -> float:
+    """Return the share of sides, of those that truth has, that differ from the measured ones; a measured tie is half wrong."""
     real, other = (
-        np.where(np.abs(ahead) <= _EQUAL, 0.0, np.sign(ahead)) for ahead in (truth, found)
+        np.where(np.abs(ahead) <= _EQUAL, 0.0, np.sign(ahead)) for ahead in (truth, measured)
     )
     differs = real != 0
     if not differs.any():

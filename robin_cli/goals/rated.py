@@ -108,10 +108,10 @@ class Rated(Found):
         space, lines = self.run.space, []
         unrated = space.by_pair(np.isnan(self.scores.numbers("score"))).sum(axis=0).tolist()
         for name, count in zip(space.attributes, unrated, strict=True):
-            of = f" of {name}" if len(space.attributes) > 1 else ""
+            about = f" of {name}" if len(space.attributes) > 1 else ""
             if count:
                 have = "has" if count == 1 else "have"
-                lines.append(f"{number_of(count, 'pair')} {have} no rating{of}")
+                lines.append(f"{number_of(count, 'pair')} {have} no rating{about}")
         return [*lines, *self.repeat_lines]
 
     def details(self) -> Sequence[Fact]:

@@ -88,12 +88,12 @@ def table_of(path: Path, what: str, view: View) -> Table:
 def results_of(path: Path, names: Iterable[str]) -> Table:
     """Return which tables, among ``names``, the run at ``path`` has. RunError, StorageError: as :func:`table_of`."""
     run = read_run(path)
-    found, rows = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
+    result, rows = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
     for what in names:
-        if what == "judge-scores" and not found.is_panel:  # the same as its scores
+        if what == "judge-scores" and not result.is_panel:  # the same as its scores
             continue
         with suppress(InputError):  # the run has none
-            table = JUDGMENTS if what == "judgments" else found.table(what, View())
+            table = JUDGMENTS if what == "judgments" else result.table(what, View())
             count = run.fold.judgments if what == "judgments" else len(table)
             if count:
                 rows.append((what, count, table.says.partition(":")[0], table.row.replace("`", "")))

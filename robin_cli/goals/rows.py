@@ -61,7 +61,7 @@ def beside(run: RunReader, pair: NDArray[np.integer[Any]], show: Sequence[str] =
         for name in dict.fromkeys(names):
             if name in TEXTS_SHOWN:
                 both = zip(run.pairs.at(pairs), pairs, strict=True)
-                texts = [_text(one, name, run, at) for one, at in both]
+                texts = [_text(stored, name, run, at) for stored, at in both]
             else:
                 values = run.column(name)
                 texts = [values[at] or "" for at in pairs.tolist()]
@@ -143,11 +143,11 @@ def _with_texts(
     """Yield ``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
     start, wanted = 0, set(texts.values())
     batches = read_pair_batches(run.path, lambda name: name in wanted)
-    for found in gathered(
+    for part in gathered(
         (pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES
     ):
-        first, last = np.searchsorted(pairs, [start, start + len(found)]).tolist()
+        first, last = np.searchsorted(pairs, [start, start + len(part)]).tolist()
         rows = pa.array(pairs[first:last] - start)
-        columns = [found[of_data].take(rows) for of_data in texts.values()]
-        start += len(found)
+        columns = [part[of_data].take(rows) for of_data in texts.values()]
+        start += len(part)
         yield pa.table([*table.slice(first, last - first).columns, *columns], schema=schema)

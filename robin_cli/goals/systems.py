@@ -67,7 +67,7 @@ class Comparison(Rated):
     @property
     def is_open(self) -> bool:
         """Whether systems that are not settled have prompts that were not asked about."""
-        is_settled = all(one.is_settled for _, one, _ in each_of(self.compared))
+        is_settled = all(difference.is_settled for _, difference, _ in each_of(self.compared))
         return not is_settled and self.asked.whole < self.asked.prompts
 
     def next_step(self) -> str:

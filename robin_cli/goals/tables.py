@@ -23,10 +23,10 @@ from robin_cli.stats.decided import Decided
 from robin_cli.stats.scores import DECISION_COLUMNS, Scores, interval_widths, score
 
 
-def scores_as_asked(found: Found, view: View, *, by_judge: bool = False) -> Table:
+def scores_as_asked(result: Found, view: View, *, by_judge: bool = False) -> Table:
     """Return the scores with the options of ``view``, of all judges together or of each."""
-    scores = score(found.run, by_judge=True) if by_judge else found.scores
-    return score_table(scores, found.run, view, None if by_judge else found.agreed_in(view))
+    scores = score(result.run, by_judge=True) if by_judge else result.scores
+    return score_table(scores, result.run, view, None if by_judge else result.agreed_in(view))
 
 
 def score_table(
@@ -114,13 +114,13 @@ def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray((decided.number >= 0) & agreed[decided.number])
 
 
-def decision_table(found: Found, view: View) -> Table:
+def decision_table(result: Found, view: View) -> Table:
     """Return the decisions: a row for each pair with the scores of all attributes, or for the best a row for each score.
 
     Raises:
         InputError: the run decides nothing.
     """
-    scores, run, agreed = found.scores, found.run, found.agreed_in(view)
+    scores, run, agreed = result.scores, result.run, result.agreed_in(view)
     space, columns = run.space, dict(scores.columns)
     if (decided := scores.decided) is None:
         raise InputError(

@@ -46,9 +46,9 @@ class TrainingPreferences:
     groups: int
 
 
-def preferences(found: Found) -> TrainingPreferences:
+def preferences(result: Found) -> TrainingPreferences:
     """Return the preferences in the scores of a run."""
-    run, space, scores = found.run, found.run.space, found.scores
+    run, space, scores = result.run, result.run.space, result.scores
     moderated, score = row_scores(space, run.task, run.fold.arms.sums), scores.numbers("score")
     pair, attribute = (
         axis[space.judge == 0].astype(np.int64) for axis in (space.pair, space.attribute)
@@ -87,7 +87,7 @@ def preferences(found: Found) -> TrainingPreferences:
     )
 
 
-def preference_table(found: Found, view: View) -> Table:
+def preference_table(result: Found, view: View) -> Table:
     """Return a row for each response that differs clearly from its group's best: prompt, chosen, rejected, margin, certified.
 
     Several attributes have rows of their own, and a column names them. As ``messages`` chosen and rejected are conversations
@@ -97,7 +97,7 @@ def preference_table(found: Found, view: View) -> Table:
     Raises:
         InputError: no group has two responses, or no two differ clearly.
     """
-    run, rows = found.run, preferences(found)
+    run, rows = result.run, preferences(result)
     unrated = number_of(rows.unrated, "response")
     if rows.alone == rows.groups:
         raise InputError(
@@ -136,12 +136,12 @@ def preference_table(found: Found, view: View) -> Table:
     return _filled(columns, rows.certified, view)
 
 
-def preferred_table(found: Comparisons, view: View) -> Table:
+def preferred_table(result: Comparisons, view: View) -> Table:
     """Return a row for each comparison whose responses differ clearly, in the order of the data.
 
     ``margin`` is the preference less a half. Raises: as for :func:`preference_table`.
     """
-    run, matches, best = found.run, found.matches, found.best
+    run, matches, best = result.run, result.matches, result.best
     scores = pairwise_scores(run, alpha=run.manifest.error_rate)
     preference, low, high = map(scores.numbers, ("preference", "ci_low", "ci_high"))
     is_clear, sure = (low > _EVEN) | (high < _EVEN), None

@@ -66,11 +66,11 @@ class Trial:
         prompt: the number of each pair's prompt.
 
     Attributes:
-        found: the agreement of each configuration.
+        standing: the agreement of each configuration.
         is_kept: whether each is still asked.
     """
 
-    found: JudgeAgreement
+    standing: JudgeAgreement
 
     def __init__(
         self,
@@ -90,7 +90,9 @@ class Trial:
         """Add the run at ``path``; ``judges`` are the numbers of its judges' configurations."""
         run = read_run(path, ["status", "draw", "cost_usd", "latency_s"])
         answers = {name: run.judgments[name].to_numpy() for name in run.judgments.column_names}
-        pair = np.array([self._places[each] for each in run.pair_ids])[run.space.pair[run.arm]]
+        pair = np.array([self._places[pair_id] for pair_id in run.pair_ids])[
+            run.space.pair[run.arm]
+        ]
         judge = np.array(judges)[run.space.judge[run.arm].astype(int)]
         mean = answers["expected_rating"]
         rating = np.where(np.isnan(mean), answers["rating"], mean)
@@ -107,31 +109,31 @@ class Trial:
         """Compute the agreement; drop what is worse from FEWEST_PROMPTS labelled prompts on; yield a line for each."""
         truth, kept, first = self.truth, self.is_kept, self._drawn[0]
         if truth is None:
-            families = [each.family for each in self.configurations]
+            families = [configuration.family for configuration in self.configurations]
             truth = consensus_of_others(first, families, self._prompt)
         is_asked = ~np.isnan(first).all(axis=0)
         asked = np.where(kept[:, None], first, nan)
-        found = agreement(asked, np.where(is_asked, truth, nan), self._prompt)
-        self.found = found if kept.all() else found.with_earlier(self.found, ~kept)
-        if self.truth is not None and found.prompts >= FEWEST_PROMPTS:
-            for place in np.flatnonzero(found.is_worse & kept).tolist():
-                dropped, best = (self.configurations[at] for at in (place, found.order[0]))
+        standing = agreement(asked, np.where(is_asked, truth, nan), self._prompt)
+        self.standing = standing if kept.all() else standing.with_earlier(self.standing, ~kept)
+        if self.truth is not None and standing.prompts >= FEWEST_PROMPTS:
+            for place in np.flatnonzero(standing.is_worse & kept).tolist():
+                dropped, best = (self.configurations[at] for at in (place, standing.order[0]))
                 yield f"dropped: {dropped} agrees less with people than {best}"
-            self.is_kept = kept & ~found.is_worse
+            self.is_kept = kept & ~standing.is_worse
 
     def table(self) -> Table:
-        found, (first, second), order = self.found, self._drawn, self.found.order
+        standing, (first, second), order = self.standing, self._drawn, self.standing.order
         answers, unparsed, cost, latency = self._totals
-        around, apart = found.reach * found.error, found.reach * found.difference_error
+        around, apart = standing.reach * standing.error, standing.reach * standing.difference_error
         answered = np.maximum(1, answers)
         values = {
             "n_pairs": (~np.isnan(first)).sum(axis=1),
-            "agreement": found.value,
-            "agreement_low": found.value - around,
-            "agreement_high": np.minimum(1.0, found.value + around),
-            "difference": found.difference,
-            "difference_low": found.difference - apart,
-            "difference_high": found.difference + apart,
+            "agreement": standing.value,
+            "agreement_low": standing.value - around,
+            "agreement_high": np.minimum(1.0, standing.value + around),
+            "difference": standing.difference,
+            "difference_low": standing.difference - apart,
+            "difference_high": standing.difference + apart,
             "noise": noise_of(first, second),
             "unparsed": unparsed / answered,
             "usd_per_1000": 1000 * cost / answered,
@@ -146,16 +148,16 @@ class Trial:
 
     def suggestion(self) -> list[str]:
         """Return which judge to take, and which two for a second opinion, in a line each."""
-        found, chosen = self.found, self.configurations
+        standing, chosen = self.standing, self.configurations
         whom, labelled = ("people", "labelled ")
         if self.truth is None:
             whom, labelled = ("the judges of other families", "")
-        rated = [at for at in found.order if not isnan(found.value[at])]
+        rated = [at for at in standing.order if not isnan(standing.value[at])]
         if not rated:
             return [f"no judge can be suggested: none has ratings that vary as those of {whom} do"]
         best, *rest = rated
-        over = f"{found.value[best]:.2f} over {number_of(found.prompts, 'prompt')}"
-        close = [(more, at) for at in rest if (more := found.more_prompts(at))]
+        over = f"{standing.value[best]:.2f} over {number_of(standing.prompts, 'prompt')}"
+        close = [(more, at) for at in rest if (more := standing.more_prompts(at))]
         first = f"take {chosen[best]}: it agrees best with {whom} ({over})"
         if close:
             more, at = close[0]
@@ -186,11 +188,11 @@ def truth_of(
         from robin_cli.data.labels import load_labels  # brings all formats of files
 
         places = {pair_id: place for place, pair_id in enumerate(pairs.ids)}
-        given = load_labels(labels, frozenset(places), {attribute: scale}, called="labels")
+        by_people = load_labels(labels, frozenset(places), {attribute: scale}, called="labels")
         truth = np.full(len(places), nan)
-        for pair_id, label in given.by_attribute[attribute].items():
+        for pair_id, label in by_people.by_attribute[attribute].items():
             truth[places[pair_id]] = label.value
-        for named in given.best:
+        for named in by_people.best:
             groups, place = pairs.groups, places[named.pair_id]
             truth[groups == groups[place]] = 0.0
             truth[place] = 1.0
