@@ -12,8 +12,8 @@ from robin_cli.goals.stopping import StoppingRule
 from robin_cli.model.arms import Arms, FloatArray, IntArray
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.matches import Matches
+from robin_cli.policies.registry import make_policy
 from robin_cli.policies.systems import Systems
 from robin_cli.policies.task import Task
 from robin_cli.run.inquiry import Inquiry
@@ -149,6 +149,7 @@ class Goal(ABC):
             matches=self.matches,
             prices=prices,
             margin=settings["margin"] or DEFAULT_MARGIN,
+            by_scale=self.space.by_scale(),
         )
 
     def policy(
@@ -160,7 +161,7 @@ class Goal(ABC):
     ) -> Policy:
         """Return the policy of a run: which arm is worth one more call. InputError as it refuses settings."""
         setup = self.setup(settings, budget, variances, prices)
-        return policy_by_scale(settings["scheduler"], setup, self.space.by_scale())
+        return make_policy(settings["scheduler"], setup)
 
     @abstractmethod
     def has_none(self, run: RunReader, what: str) -> str:

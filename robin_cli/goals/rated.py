@@ -19,17 +19,14 @@ from robin_cli.goals.people_tables import OF_PEOPLE
 from robin_cli.goals.tables import decision_table, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.model.records import first_text, number_of
-from robin_cli.policies.registry import traits_of
 from robin_cli.show.words import (
     AT_TARGET,
-    EQUALLY_NOISY,
     MOST_LINES,
     WORST,
     error_text,
     finite,
     target_text,
 )
-from robin_cli.stats.equal_noise import is_noise_equal
 from robin_cli.stats.scores import Scores, spread_between
 from robin_cli.stats.worst_error import Aim, worst_error
 
@@ -88,18 +85,11 @@ class Rated(Found):
     def is_open(self) -> bool:
         return self.aim is not None and not self.aim.reached
 
-    @cached_property
-    def is_noise_equal(self) -> bool:
-        follows = traits_of(self.run.manifest.settings["scheduler"]).adapts
-        return follows and is_noise_equal(self.run)
-
     @property
     def headline(self) -> Sequence[Fact]:
         others = []
         if self.aim is not None:
             others.append(Fact("target_reached", self.aim.reached, aim_text(self.aim)))
-        if self.is_noise_equal:
-            others.append(Fact("", None, EQUALLY_NOISY))
         means = self.mean_lines(MOST_LINES - len(others))
         return [*(Fact("", None, mean) for mean in means), *others]
 

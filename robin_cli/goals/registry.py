@@ -85,8 +85,10 @@ def table_of(path: Path, what: str, view: View) -> Table:
     return goal_of_run(run).found(run).table(what, view)
 
 
-def results_of(path: Path, names: Iterable[str]) -> Table:
-    """Return which tables, among ``names``, the run at ``path`` has. RunError, StorageError: as :func:`table_of`."""
+def results_of(
+    path: Path, names: Iterable[str], more: Iterable[tuple[str, int, str, str]] = ()
+) -> Table:
+    """Return which tables, among ``names``, the run at ``path`` has, and ``more`` rows; errors as :func:`table_of`."""
     run = read_run(path)
     result, rows = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
     for what in names:
@@ -97,7 +99,8 @@ def results_of(path: Path, names: Iterable[str]) -> Table:
             count = run.fold.judgments if what == "judgments" else len(table)
             if count:
                 rows.append((what, count, table.says.partition(":")[0], table.row.replace("`", "")))
-    return RESULTS.of(dict(zip(RESULTS.columns, zip(*rows, strict=True), strict=False)))
+    columns = zip(*rows, *more, strict=True)
+    return RESULTS.of(dict(zip(RESULTS.columns, columns, strict=False)))
 
 
 def judgment_table(path: Path) -> Table:

@@ -8,8 +8,7 @@ from robin_cli.goals.base import Goal
 from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, RunError, typed
-from robin_cli.policies.base import Choice
-from robin_cli.policies.registry import chosen, policy_named
+from robin_cli.policies.registry import Choice, chosen, policy_named
 from robin_cli.run.fold import Fold
 from robin_cli.run.manifest import FILE
 from robin_cli.run.writer import RunWriter
