@@ -54,7 +54,7 @@ class BestResponses(Preferences):
     @property
     def headline(self) -> Sequence[Fact]:
         lines = [self._decided, self._winners(), *self._certified]
-        return [*self.agreed, *(Fact("", None, text) for text in lines)]
+        return [*self.agreed, *(line("", text) for text in lines)]
 
     @property
     def _decided(self) -> str:

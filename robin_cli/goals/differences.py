@@ -306,9 +306,8 @@ def _noise_of_all(known: Sequence[Difference]) -> str:
 
 
 def _by_people(diff: Difference, people: Corrected, sides: tuple[str, str]) -> str:
-    labels, judge, labelled = (
-        *(number_of(people.n_labels, "label"), verdict(diff, sides), by_people(people, sides)),
-    )
+    labels = number_of(people.n_labels, "label")
+    judge, labelled = verdict(diff, sides), by_people(people, sides)
     if labelled == _NOT_SETTLED:
         few = "are too few to confirm it: their interval holds 0"
         bear_out = "settle neither" if judge == labelled else few

@@ -26,7 +26,7 @@ class Fact:
 
 
 def line(label: str, sentence: str) -> Fact:
-    """Return a line of the status and the report whose figures other facts have in JSON."""
+    """Return a line whose figures other facts have in JSON; ``label``: "" in an answer."""
     return Fact("", None, sentence, label)
 
 

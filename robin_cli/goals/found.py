@@ -155,9 +155,9 @@ class Found(ABC):
         return self.repeat_lines
 
     @property
-    @abstractmethod
     def is_over(self) -> bool:
         """Whether the goal is reached, so that the run is finished before its budget is spent."""
+        return False
 
     @property
     def is_open(self) -> bool:

@@ -32,7 +32,7 @@ from robin_cli.run.inquiry import Inquiry
 from robin_cli.stats.court import Court, DecisionCourt, Snapshot
 from robin_cli.stats.decided import Decided, decide, decisions_by, differing, tally_of
 from robin_cli.stats.decisions import Evidence, RunVerdicts
-from robin_cli.stats.likely_wrong import likely_wrong, share_to_test
+from robin_cli.stats.likely_wrong import is_enough_asked, likely_wrong, share_to_test
 from robin_cli.stats.row_scores import row_scores
 
 
@@ -53,7 +53,7 @@ class Decisions(Rated):
         head, *sure = decided_lines(self.decided)
         winners = [self._winners()] if self.decided.task.decision.is_best else []
         lines = [head, *self._opinions(), *winners, *sure]
-        return [*self.agreed, *(Fact("", None, text) for text in lines)]
+        return [*self.agreed, *(line("", text) for text in lines)]
 
     def _opinions(self) -> list[str]:
         if not self.is_panel:
@@ -81,7 +81,10 @@ class Decisions(Rated):
 
     @property
     def is_over(self) -> bool:
-        return self.goal.is_reached(self.run.fold.arms, self.target) or self.decided.is_over
+        decided, arms = self.decided, self.run.fold.arms
+        if self.target and decided.share_wrong <= self.target:
+            return is_enough_asked(decided.task, arms.n, arms.is_retired)
+        return decided.is_over
 
     @property
     def is_open(self) -> bool:

@@ -34,10 +34,6 @@ class Preferences(Comparisons):
     }
 
     @property
-    def is_over(self) -> bool:
-        return False
-
-    @property
     def is_open(self) -> bool:
         """Whether anything is left to ask that may settle more."""
         first = ranking_of(self.ranked).records()[:1]
@@ -53,12 +49,10 @@ class Preferences(Comparisons):
             lines = [f"no ranking of systems: {self._not_ranked}"]
         else:
             low, high = (self.scores.numbers(name) for name in ("ci_low", "ci_high"))
-            clear, count = (
-                int(((low > 0.5) | (high < 0.5)).sum()),
-                number_of(len(low), "comparison"),
-            )
-            lines = [f"in {clear:,} of {count} a response is clearly preferred (95 %)"]
-        return [Fact("", None, text) for text in lines]
+            clear = int(((low > 0.5) | (high < 0.5)).sum())
+            comparisons = number_of(len(low), "comparison")
+            lines = [f"in {clear:,} of {comparisons} a response is clearly preferred (95 %)"]
+        return [line("", text) for text in lines]
 
     @property
     def asides(self) -> list[str]:
@@ -70,10 +64,9 @@ class Preferences(Comparisons):
         return [self.table(what, view) for what in (*(["ranking"] * is_ranked), "scores")]
 
     def details(self) -> Sequence[Fact]:
-        run, compared, ranked, best, people = (
-            *(self.run, self.compared, self.ranked, self.best, self.people),
-        )
-        manifest, ranking, why = run.manifest, ranked.ranking, self._why_none()
+        run, compared, people, best = self.run, self.compared, self.people, self.best
+        manifest, ranked, why = run.manifest, self.ranked, self._why_none()
+        ranking = ranked.ranking
         without = int(np.isnan(self.scores.numbers("preference")).sum())
         ties = int(np.asarray(self.scores.columns["n_ties"]).sum())
         target, rate = self.target, manifest.error_rate

@@ -91,7 +91,7 @@ class Rated(Found):
         if self.aim is not None:
             others.append(Fact("target_reached", self.aim.reached, aim_text(self.aim)))
         means = self.mean_lines(MOST_LINES - len(others))
-        return [*(Fact("", None, mean) for mean in means), *others]
+        return [*(line("", mean) for mean in means), *others]
 
     @property
     def asides(self) -> list[str]:

@@ -40,7 +40,7 @@ class Comparison(Rated):
     @property
     def headline(self) -> Sequence[Fact]:
         more = f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}"
-        return [Fact("", None, text) for text in at_most(better_lines(self.compared), more)]
+        return [line("", text) for text in at_most(better_lines(self.compared), more)]
 
     @property
     def asides(self) -> list[str]:
