@@ -66,7 +66,6 @@ from robin_cli.stats.court import Snapshot
 class Shares(Rated):
     goal: Share
 
-    @property
     def headline(self) -> Sequence[Fact]:
         share = float((self.scores.numbers("score") > self.goal.above).mean())
         text = f"{100 * share:.0f} % of the scores are above {self.goal.above:g}"

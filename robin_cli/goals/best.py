@@ -51,7 +51,6 @@ class BestResponses(Preferences):
     def is_open(self) -> bool:
         return not self.is_over
 
-    @property
     def headline(self) -> Sequence[Fact]:
         lines = [self._decided, self._winners(), *self._certified]
         return [*self.agreed, *(line("", text) for text in lines)]

@@ -140,10 +140,9 @@ class Found(ABC):
 
     # What a goal says. Its results override what differs.
 
-    @property
     @abstractmethod
     def headline(self) -> Sequence[Fact]:
-        """The answer to the goal: at most three facts with sentences, the most important first."""
+        """Return the answer to the goal: at most three facts with sentences, the most important first."""
 
     @abstractmethod
     def details(self) -> Sequence[Fact]:
@@ -179,16 +178,20 @@ class Found(ABC):
     # How it is rendered: in sentences, in JSON, in lines, as tables.
 
     @cached_property
-    def answer(self) -> list[str]:
-        """The answer in at most three lines: for the end of a session, the status and the report."""
-        return in_answer(self.headline)
+    def _headline(self) -> Sequence[Fact]:
+        return self.headline()
 
     @cached_property
     def _details(self) -> Sequence[Fact]:
         return self.details()
 
+    @property
+    def answer(self) -> list[str]:
+        """The answer in at most three lines: for the end of a session, the status and the report."""
+        return in_answer(self._headline)
+
     def facts(self) -> dict[str, Any]:
-        return in_json((*self._details, *self.headline))
+        return in_json((*self._details, *self._headline))
 
     def lines(self) -> dict[str, str]:
         """Return the results in words, by name, beside the answer."""

@@ -44,9 +44,8 @@ class Decisions(Rated):
         assert self.scores.decided is not None  # noqa: S101  # for the types
         return self.scores.decided
 
-    @property
     def headline(self) -> Sequence[Fact]:
-        """What is decided and how much of it is likely wrong; the calls of several judges; the winners; how much is certified.
+        """Return what is decided and how much is likely wrong; the calls of several judges; the winners; how much is certified.
 
         If the run asked whether people agree, that comes first.
         """

@@ -40,7 +40,6 @@ class Preferences(Comparisons):
         is_settled = bool(first) and first[0]["rank_low"] == first[0]["rank_high"]
         return not is_settled and self.compared.whole < self.compared.comparisons
 
-    @property
     def headline(self) -> Sequence[Fact]:
         ranked = self.ranked
         if ranked.ranking is not None:

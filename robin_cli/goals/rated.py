@@ -85,7 +85,6 @@ class Rated(Found):
     def is_open(self) -> bool:
         return self.aim is not None and not self.aim.reached
 
-    @property
     def headline(self) -> Sequence[Fact]:
         others = []
         if self.aim is not None:

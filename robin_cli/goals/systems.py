@@ -37,7 +37,6 @@ class Comparison(Rated):
         """Numbers of prompts asked about."""
         return self.goal.systems.asked(self.run.fold.arms)
 
-    @property
     def headline(self) -> Sequence[Fact]:
         more = f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}"
         return [line("", text) for text in at_most(better_lines(self.compared), more)]
