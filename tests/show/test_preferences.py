@@ -17,7 +17,7 @@ from scipy import stats
 
 import robin_cli
 from robin_cli.data.chats import named_turns, turns_in
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.goals.training import preferences
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
