@@ -85,12 +85,9 @@ class JudgeQuality:
 
     Attributes:
         both, judge_alone, people_alone, neither: labelled things with a yes of both, of one of them, or of none.
-        accuracy: the share with the same answer.
-        tpr, tnr: the share of people's yes (no) that is the judge's, too.
-        precision: the share of the judge's yes that is people's, too.
+        tpr, tnr: the share of people's yes (no) that is the judge's, too; ``precision``: that of the judge's yes.
         f1: the harmonic mean of precision and tpr; from the share of ``both`` among all with a yes of either.
-        kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, "A coefficient of agreement
-            for nominal scales", 1960).
+        kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, 1960).
         said: the share of all things, labelled or not, with the judge's yes.
         corrected: the share of all things with people's yes: of labels alone if all have one, else of the judge's yes corrected
             by them (:func:`~robin_cli.stats.labelled.corrected`); nan below 50 labels.
