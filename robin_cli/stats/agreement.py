@@ -319,7 +319,7 @@ def krippendorff(labels: FloatArray) -> float:
     """Return Krippendorff's α of the interval metric, of two or more people with gaps; nan if all labels are equal.
 
     1 − D_o/D_e: D_o is the mean squared difference within a unit, its pairs of values with the weight 1/(m − 1), and D_e that
-    of any two values ("Computing Krippendorff's alpha-reliability", 2011). ``labels``: a row a unit, a column a person, nan for none.
+    of any two values ("Computing Krippendorff's alpha-reliability", 2011). ``labels``: a row a unit, a column a person.
     """
     m = (~np.isnan(labels)).sum(axis=1)
     values = labels[m >= 2]
