@@ -35,6 +35,7 @@ _CARRY = 0.5
 """The largest share of one prompt, and skewness, at which t holds: less costs power at 20 prompts, see docs/evidence."""
 
 _BISECTIONS = 14
+_SPARSE = 8
 _ALIKE = 1e-18
 """A smaller variance over the square of the scale's width is rounding."""
 
@@ -90,6 +91,8 @@ def clusters_of(values: FloatArray, prompt: IntArray | None = None) -> Clusters:
     """Group the ``values`` of pairs by ``prompt``, numbers from 0; shape (K,) each. None: one value a prompt."""
     sums = values + 1j  # sums and sizes together
     if prompt is not None:
+        if prompt.max(initial=0) >= _SPARSE * len(prompt):  # a few pairs of many prompts
+            prompt = np.unique(prompt, return_inverse=True)[1]
         sums = np.bincount(prompt, values) + 1j * np.bincount(prompt)
         sums = sums[sums.imag > 0]
     kinds, times = np.unique(sums, return_counts=True)
