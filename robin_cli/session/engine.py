@@ -44,12 +44,13 @@ class Engine(Carrier):
         self._ledger, self._judges = ledger, judges
         self._calls: set[asyncio.Task[None]] = set()
         self._thinking: set[asyncio.Task[None]] = set()  # the planner's work in threads
-        self._held: set[int] = set()  # judges for whose permit a chosen call waits
+        self._held: list[int] = []  # the judge of each chosen call that waits for its permit
         self._prompts = 0  # bytes of the prompts of calls without an outcome
         self._is_stopping = self._is_closed = False
         limiters = [limiter for judge in judges for limiter in judge.limiters]
         ledger.judges, ledger.stats.limiters = judges, limiters
         ledger.stats.under_way = lambda: sum(judge.under_way for judge in judges)
+        self._is_at_one = len(limiters) == 1
         places = {limiter.together[0]: limiter for limiter in limiters}.values()
         ceiling = sum(limiter.ceiling for limiter in places)
         planner = ledger.planner
@@ -132,7 +133,7 @@ class Engine(Carrier):
         return (
             unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
-            or len(self._held) == len(self._judges)
+            or len({*self._held}) == len(self._judges)
             or (self._in_turn and bool(self._calls or unwritten or self._thinking))
         )
 
@@ -146,9 +147,7 @@ class Engine(Carrier):
             call = ledger.choose(ledger.longest, self._held)
             if isinstance(call, Call):
                 call.permit, permit = permit or self._take(call.judge), None
-                if call.permit is None:
-                    self._held.add(call.judge)
-                self._prompts += _count_bytes(call)
+                self._line_up(call)
             elif isinstance(call, Unpaid):
                 # A call under way may cost less than the money set aside for it.
                 is_open = ledger.planner.budget.reserved > 0
@@ -160,6 +159,16 @@ class Engine(Carrier):
             if permit is not None:
                 permit.release()
         return call
+
+    def _line_up(self, call: Call) -> None:
+        """Count a call that begins. While it waits for a permit, no other call of its judge is chosen."""
+        self._prompts += _count_bytes(call)
+        if call.permit is None and self._holds(call):
+            self._held.append(call.judge)
+
+    def _holds(self, call: Call) -> bool:
+        """Return whether others wait for a call. The rest of a visit may leave new calls to other addresses."""
+        return call.at is None or self._is_at_one
 
     def _take(self, judge: int) -> Permit | None:
         taken = self._judges[judge].take()
@@ -218,8 +227,8 @@ class Engine(Carrier):
         try:
             call.permit = await self._judges[call.judge].acquire(call.at)
         finally:
-            if call.at is None:
-                self._held.discard(call.judge)
+            if self._holds(call):
+                self._held.remove(call.judge)
                 self._ledger.changed.set()
         if self._is_over:
             call.permit.release()
@@ -269,7 +278,7 @@ class Engine(Carrier):
                     call.tickets = [ticket._replace(calls=answered)]
                     call.rest = [ticket._replace(draw=ticket.draw + answered, calls=left)]
                 for other in ledger.others(call):
-                    self._prompts += _count_bytes(other)
+                    self._line_up(other)
                     self._spawn(self._make_calls(other), self._calls)
             ledger.drop_rest(call)
         except Exception as error:  # noqa: BLE001  # it ends the run; the answer is kept
