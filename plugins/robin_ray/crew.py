@@ -65,7 +65,7 @@ class Remote(Protocol):
     """A :class:`~robin_ray.worker.Worker` elsewhere."""
 
     def take(self, requests: Sequence[RemoteRequest]) -> None:
-        """Send it requests; :meth:`results` raises if they are lost."""
+        """Send it requests. Lost if it is gone; if it ends later, :meth:`results` raises."""
 
     async def results(self) -> tuple[list[RemoteResult], list[str]]:
         """Wait for results. Raises Lost."""
@@ -289,7 +289,12 @@ class Crew:
                 groups[worker].append(request)
         self._queue.clear()
         for worker, requests in groups.items():
-            worker.remote.take(requests)
+            try:
+                worker.remote.take(requests)
+            except Lost as error:
+                self._lose(worker, str(error))
+            except Exception as error:  # noqa: BLE001  # it ends the run
+                self._end(error)
 
     async def _listen(self, worker: _Worker) -> None:
         """Take the results of a worker as long as it is there."""

@@ -288,15 +288,12 @@ class _Actor:
         self._take = actor.take.options(num_returns=0).remote
 
     def take(self, requests: Sequence[RemoteRequest]) -> None:
-        self._take(requests)
+        with _losing():
+            self._take(requests)
 
     async def results(self) -> tuple[list[RemoteResult], list[str]]:
-        from ray.exceptions import RayError
-
-        try:
+        with _losing():
             came: tuple[list[RemoteResult], list[str]] = await self._actor.results.remote()
-        except (RayError, RuntimeError) as error:
-            raise Lost(_one_line(error)) from error
         return came
 
     def dismiss(self) -> None:
@@ -308,6 +305,17 @@ class _Actor:
                     ray.kill(self._actor)
 
         threading.Thread(target=kill, daemon=True).start()
+
+
+@contextmanager
+def _losing() -> Iterator[None]:
+    """Raise Lost for errors of Ray."""
+    from ray.exceptions import RayError
+
+    try:
+        yield
+    except (RayError, RuntimeError) as error:
+        raise Lost(_one_line(error)) from error
 
 
 def _job_without_folders() -> Any:
