@@ -35,14 +35,11 @@ MOST_REQUESTS = 50_000
 PATIENCE_S = 12 * 3600.0
 """How long to try again: a night without network must not end a run."""
 
-FIRST_S = 120.0
+FIRST_S = 5.0
 """How long to try again before the first answer: the address may be wrong."""
 
-UNREACHED_S = 2.0
-"""How long to try again before the first connection, if no batch was made there."""
-
 SHORTLY_S = 300.0
-"""How long the service may not know a new file or batch, or refuse a creation with 429."""
+"""How long the service may not know a new file or batch."""
 
 AT_ONCE_S = 30.0
 """How long to try requests while the user waits after Ctrl-C, and requests that may fail."""
@@ -249,12 +246,9 @@ class OpenAIBatches:
                 raise self._give_up(refused.detail, step) from None
             except _MayPass as failure:
                 error = failure
-            is_throttled = error.status == 429
-            if creates and error.sent and not is_throttled:
+            if creates and error.sent and error.status != 429:
                 raise Unknown(error.detail)
             most_s = min(patience_s, PATIENCE_S if self._was_there else FIRST_S, error.patience_s)
-            if creates and is_throttled:
-                most_s = min(most_s, SHORTLY_S)
             if max(slept, time.monotonic() - started) >= most_s:
                 break
             self._notices.once(f"{error.detail}; trying again", key=f"{error.status}")
@@ -263,8 +257,6 @@ class OpenAIBatches:
                 pause_s = min(error.after_s, _MOST_HOLD_S) + min(pause_s, 1.0)
             await self._sleep(pause_s)
             slept, wait_s = slept + pause_s, min(2 * wait_s, _LONGEST_WAIT_S)
-        if is_throttled and request.method != "GET":
-            raise BatchRefused(error.detail, is_full=True)
         step = "tried again in vain; go on later with robin resume"
         if not self._was_there:
             step = "it never answered: is the service running, and --base-url right?"
@@ -278,9 +270,7 @@ class OpenAIBatches:
         try:
             response = await self._transport.send(request)
         except Unreachable as error:
-            is_nobody_there = not (exists or error.sent or self._was_there)
-            patience_s = UNREACHED_S if is_nobody_there else PATIENCE_S
-            raise _MayPass(str(error), sent=error.sent, patience_s=patience_s) from None
+            raise _MayPass(str(error), sent=error.sent) from None
         except Unreadable as error:
             raise _MayPass(f"an answer that is not read: {error}", patience_s=0.0) from None
         # a 200 may be another server's page

@@ -235,16 +235,6 @@ def test_a_creation_that_was_one_request_too_many_is_sent_again(
     assert [20 <= each <= 21 for each in talk.slept] == [True, True]
 
 
-def test_too_many_requests_without_end_are_no_room_for_a_batch(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
-    server.fail("POST", BATCHES, 429, times=1000)
-    with pytest.raises(BatchRefused) as refused:
-        talk(made(asked))
-    assert refused.value.is_full
-    assert sum(talk.slept) >= openai_batches.SHORTLY_S
-
-
 @pytest.mark.parametrize("keeps_metadata", [True, False])
 def test_finds_a_batch_by_metadata_or_file(
     server: BatchServer, talk: Talk, asked: Path, keeps_metadata: bool
@@ -462,24 +452,12 @@ def test_a_night_without_network_is_waited_out_and_told_once(
 def test_an_address_that_never_answered_is_not_tried_for_long(
     server: BatchServer, talk: Talk, asked: Path
 ) -> None:
-    batch = talk(made(asked))
-    with (
-        server.away(),
-        pytest.raises(EndpointError, match=r"Connection refused.*it never answered"),
-    ):
-        talk(lambda service: service.get(batch.id))
-    assert sum(talk.slept) >= openai_batches.FIRST_S
-
-
-def test_an_address_with_nobody_there_is_reported_at_once(
-    server: BatchServer, talk: Talk, asked: Path
-) -> None:
     with (
         server.away(),
         pytest.raises(EndpointError, match=r"Connection refused.*it never answered"),
     ):
         talk(made(asked))
-    assert sum(talk.slept) <= 10
+    assert openai_batches.FIRST_S <= sum(talk.slept) <= 2 * openai_batches.FIRST_S + 4
 
 
 def test_a_batch_under_way_is_cancelled_and_one_over_is_left(
