@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.session.urgency import NEVER, by_turns, most_urgent
+from robin_cli.session.asking import NEVER, by_turns, most_urgent
 
 
 def most_urgent_of_runs(urgency: FloatArray, count: int) -> IntArray:

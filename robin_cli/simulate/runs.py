@@ -28,8 +28,14 @@ from robin_cli.policies.milestones import (
     looks_at,
 )
 from robin_cli.policies.task import contest_of
-from robin_cli.session.asking import RATINGS_FOR_EACH_CALL, visit_of
-from robin_cli.session.urgency import IN_WARM_UP, NEVER, block_of, urgency_by
+from robin_cli.session.asking import (
+    IN_WARM_UP,
+    NEVER,
+    RATINGS_FOR_EACH_CALL,
+    block_of,
+    urgency_by,
+    visit_of,
+)
 from robin_cli.simulate.choices import most_urgent_of_runs, turns_of_runs
 from robin_cli.stats.court import Court, Snapshot
 

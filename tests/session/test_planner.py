@@ -27,8 +27,8 @@ from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.registry import make_policy
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.session import planner as planner_module
+from robin_cli.session.asking import block_of
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.urgency import block_of
 from robin_cli.simulate.runs import DrawnRatings, simulate
 from tests.session.played import SCALE, by_turns, next_of, plans, play, rated, work
 
