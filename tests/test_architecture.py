@@ -375,7 +375,7 @@ STILL_SEES_SETTINGS = {
     "goals/making.py",
     "session/inputs.py",
     "session/prompts.py",
-    "session/recorded.py",
+    "run/recorded.py",
     "session/resuming.py",
     "session/scheduling.py",
     "show/plan.py",

@@ -22,10 +22,10 @@ from robin_cli.data.pairs import Dataset
 from robin_cli.data.parquet_tables import written_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, Pair
+from robin_cli.run.recorded import as_runs
 from robin_cli.session.checking import check_judges
 from robin_cli.session.inputs import pairs_of
 from robin_cli.session.prompts import prompts_of
-from robin_cli.session.recorded import as_runs
 from robin_cli.settings.resolve import Resolved, resolve
 from robin_cli.settings.table import Settings
 from robin_cli.show.parsing import read_scale

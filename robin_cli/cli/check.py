@@ -34,9 +34,10 @@ def check(
 
     from msgspec import to_builtins
 
+    from robin_cli.judges.capabilities import look_at
     from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
-    from robin_cli.session.capabilities import look_at
+    from robin_cli.session.connection import endpoint_alone, endpoint_at
     from robin_cli.session.prompts import prompts_of_check
     from robin_cli.settings.reading import load_settings
     from robin_cli.settings.resolve import resolve
@@ -58,7 +59,9 @@ def check(
         )
     resolved, prompts = resolve(settings), prompts_of_check(settings)
     for judge, url in ((each, url) for each in resolved.judges for url in each.base_urls):
-        found = asyncio.run(look_at(resolved, judge, url, prompts, notify))
+        asked = endpoint_alone(resolved, judge, url, notify)
+        endpoint = endpoint_at(url, judge, resolved)
+        found = asyncio.run(look_at(*asked, endpoint, prompts, notify))
         if isinstance(found, Failure):
             step = "; is the server running, and --base-url right?" if found.transient else ""
             raise EndpointError(

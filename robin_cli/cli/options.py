@@ -239,7 +239,7 @@ def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> l
     shared = " ".join(words)
     if all(run.is_dir() for run in runs):
         return list(runs)
-    from robin_cli.session.recorded import as_runs  # brings all formats of files
+    from robin_cli.run.recorded import as_runs  # brings all formats of files
 
     READ_WITH.update({str(run): shared for run in runs if not run.is_dir()})
     scale = read_scale(given.pop("scale")) if "scale" in given else None

@@ -12,13 +12,13 @@ from pathlib import Path
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.making import wanted_goal
+from robin_cli.run.variances import earlier_variances
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.inputs import checked_data, manifest_of, pairs_of, space_of
 from robin_cli.session.money import calls_paid_for, prices_of
 from robin_cli.session.prompts import prompts_of
 from robin_cli.session.resuming import continued
 from robin_cli.session.scheduling import with_scheduler
-from robin_cli.session.variances import earlier_variances
 from robin_cli.settings.made_here import keep_sendings
 from robin_cli.settings.reading import check_budget
 from robin_cli.settings.resolve import Resolved
