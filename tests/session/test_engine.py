@@ -115,7 +115,7 @@ class Desk(RunDesk):
     def pair_of(self, arm: int) -> int:
         return arm
 
-    def question(self, ticket: Ticket) -> Question:
+    def question(self, ticket: Ticket, *others: Ticket) -> Question:
         return Question([], ticket.calls, ticket.arm)
 
     def write(self, judgments: Sequence[Judgment]) -> None:
@@ -251,7 +251,7 @@ def test_passes_on_that_answers_cannot_be_kept() -> None:
 
 def test_keeps_an_answer_also_if_the_next_call_of_its_visit_cannot_be_asked() -> None:
     class Strange(Desk):
-        def question(self, ticket: Ticket) -> Question:
+        def question(self, ticket: Ticket, *others: Ticket) -> Question:
             if ticket.draw:
                 raise RunError("no such pair")
             return super().question(ticket)
@@ -384,7 +384,7 @@ def test_stops_in_time_where_an_endpoint_charges_more_than_its_price(price: floa
 
 def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
     class Untold(Desk):
-        def question(self, ticket: Ticket) -> Question:
+        def question(self, ticket: Ticket, *others: Ticket) -> Question:
             if ticket.draw == 3:
                 raise ValueError("no such field")
             return super().question(ticket)

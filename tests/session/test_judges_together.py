@@ -77,7 +77,7 @@ class Room(RunDesk):
     def pair_of(self, arm: int) -> int:
         return arm
 
-    def question(self, ticket: Ticket) -> Question:
+    def question(self, ticket: Ticket, *others: Ticket) -> Question:
         return Question([], ticket.calls, ticket.arm)
 
     def write(self, judgments: Sequence[Judgment]) -> None:
