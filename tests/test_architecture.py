@@ -377,7 +377,6 @@ STILL_SEES_SETTINGS = {
     "session/prompts.py",
     "run/recorded.py",
     "session/resuming.py",
-    "session/scheduling.py",
     "show/plan.py",
     "show/plan_calls.py",
     "show/status.py",

@@ -125,18 +125,7 @@ class Session:
     @property
     def total(self) -> Spending:
         """The run's tokens and money over all sessions."""
-        before, stats = self._before, self.stats
-        return Spending(
-            before.prompt_tokens + stats.prompt_tokens,
-            before.completion_tokens + stats.completion_tokens,
-            (before.cost_usd or 0.0) + stats.cost_usd
-            if stats.priced or before.cost_usd is not None
-            else None,
-            before.complete and not stats.unpriced,
-            before.cached_tokens + stats.cached_tokens,
-            before.prompt_tokens_told + stats.prompt_tokens_told,
-            before.reasoning_tokens + stats.reasoning_tokens,
-        )
+        return self._before + self.stats.spent
 
     async def work(self) -> Outcome:
         """Spend the budget. Raises EndpointError, LimitReached, StorageError; received answers are always kept."""

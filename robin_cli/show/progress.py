@@ -13,6 +13,7 @@ from rich.progress import Progress
 
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
+from robin_cli.run.fold import Spending
 from robin_cli.session.session import Outcome, Session
 from robin_cli.show.live import LiveView, Pace, progress_line
 from robin_cli.show.messages import LINE_EVERY_S, Messages, lines_now_and_then
@@ -121,37 +122,23 @@ def _money(outcome: Outcome) -> str:
 def _tokens_line(outcome: Outcome) -> str:
     """Return tokens and money of a session, and of all sessions of the run if there were others."""
     stats, total = outcome.stats, outcome.total
-    counted_tokens = stats.prompt_tokens_told
-    line = _taken(
-        stats.prompt_tokens,
-        stats.completion_tokens,
-        stats.cached_tokens / counted_tokens if counted_tokens else None,
-        stats.reasoning_tokens,
-        stats.cost_usd,
-        complete=not stats.unpriced,
-    )
+    line = _spending_text(stats.spent)
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
-    tokens = (total.prompt_tokens, total.completion_tokens)
-    if tokens == (stats.prompt_tokens, stats.completion_tokens):
+    if (total.prompt_tokens, total.completion_tokens) == (
+        stats.spent.prompt_tokens,
+        stats.spent.completion_tokens,
+    ):
         return line + marked
-    of_all = _taken(
-        *tokens,
-        total.cached_share,
-        total.reasoning_tokens,
-        total.cost_usd,
-        complete=total.complete,
+    return f"{line} in this session{marked}; {_spending_text(total)} in all sessions of this run"
+
+
+def _spending_text(spent: Spending) -> str:
+    tokens = tokens_text(
+        spent.prompt_tokens,
+        spent.completion_tokens,
+        spent.cached_share,
+        reasoning=spent.reasoning_tokens,
     )
-    return f"{line} in this session{marked}; {of_all} in all sessions of this run"
-
-
-def _taken(
-    prompt: int,
-    completion: int,
-    cached_share: float | None,
-    reasoning: int,
-    cost_usd: float | None,
-    *,
-    complete: bool,
-) -> str:
-    tokens = tokens_text(prompt, completion, cached_share, reasoning=reasoning)
-    return f"{tokens}, {cost(cost_usd, complete=complete)}" if cost_usd else tokens
+    return (
+        f"{tokens}, {cost(spent.cost_usd, complete=spent.complete)}" if spent.cost_usd else tokens
+    )
