@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,8 @@ _ARMS_AT_ONCE = 2**15
 """Arms whose urgency is computed together: the temporary columns of a policy then fit into a cache."""
 
 
-class Elsewhere(Protocol):
-    """The place of long work."""
-
-    def __call__(self, work: Callable[[], Found], then: Callable[[Found], None]) -> None:
-        """Do ``work``, perhaps in a thread, and pass its result to ``then`` in the planner's own thread."""
+Elsewhere = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""Does long work, perhaps in a thread, and passes its result to the second argument in the planner's own thread."""
 
 
 def _here(work: Callable[[], Found], then: Callable[[Found], None]) -> None:
@@ -155,11 +152,13 @@ class Planner:
         self._room = asking.NO_END  # calls left for arms past their warm-up
 
         self._rated = int(arms.columns.n.sum())
-        self._rated_before = -1  # ratings at the begin of the last round
         self._fits = fits_from(count if first_fit is None else first_fit)
         self._looks = looks_at(count)
-        learns = policy.refits and not self._in_rounds
-        self._refit_at = self._fits.after(self._rated) if learns else np.inf
+        self._refit_at = (
+            np.inf
+        )  # ratings at which the policy is fitted, in rounds at the begin of one
+        if policy.refits:
+            self._refit_at = self._fits.first if self._in_rounds else self._fits.after(self._rated)
         self._looks_at = np.inf if verdicts is None else self._looks.after(looked)
         self._has_news = 0 < looked < self.budget.spent  # answers after the last look
 
@@ -238,7 +237,7 @@ class Planner:
         if failed:
             self._deferred.add(arm)
         self._rated += arms.n[arm] - rated
-        if self._rated >= self._refit_at:
+        if self._rated >= self._refit_at and not self._in_rounds:
             self._refit()  # before the look: a resumed run looks with the same fit
         if self._verdicts is not None and (not failed or arms.retired(arm)):
             self._verdicts.add(arm, () if isinstance(outcome, Unanswered) else outcome)
@@ -385,7 +384,7 @@ class Planner:
         self._asked.clear()
 
     def _block(
-        self, policy: Policy, changed: IntArray, deferred: Sequence[int], count: int
+        self, policy: Policy, changed: IntArray, deferred: list[int], count: int
     ) -> list[IntArray]:
         """Choose up to ``count`` arms of each queue. Outcomes may come meanwhile."""
         if not self._is_warmed_up and self._share_out():
@@ -394,8 +393,10 @@ class Planner:
         if seen is not None and self._nearness is None:
             self._nearness = np.full(len(self._arms), NEVER)
         for members in self._in_parts(changed):
-            self._refresh(policy, members, deferred)
+            self._refresh(policy, members)
         columns = [self._urgency, *([] if self._nearness is None else [self._nearness])]
+        for column in columns:
+            column[deferred] = NEVER
         if self._repeats is not None:
             self._limits = self._repeats.limits(self.arms)
             if self._limits is None:  # the repeats of every judge differ
@@ -454,10 +455,11 @@ class Planner:
             arms, step = np.flatnonzero(is_changed), max(1, step // self._sets[0].size)
         for start in range(0, len(arms), step):
             some = arms[start : start + step]
-            yield some if self._sets is None else self._sets[some]
+            members = some if self._sets is None else self._sets[some]
+            yield members if self._policy.contests is not None else members.ravel()
 
-    def _refresh(self, policy: Policy, members: IntArray, deferred: Sequence[int]) -> None:
-        """Compute the urgency of ``members`` anew: arms, shape (N,), or whole sets of them, with −1 for none."""
+    def _refresh(self, policy: Policy, members: IntArray) -> None:
+        """Compute the urgency of ``members`` anew: arms, shape (N,), or whole contests of the policy, with −1 for none."""
         is_arm = members >= 0
         some = members[is_arm]
         n, pending, streak = self.arms.n[some], self.arms.pending[some], self.arms.streak[some]
@@ -483,8 +485,6 @@ class Planner:
                 worth[completes.ravel() & is_known] = FIRST
             is_lost = (streak >= RETIRE_AFTER).reshape(of_set.shape).any(axis=1, keepdims=True)
             may_ask &= ~((of_set > of_set.min(axis=1, keepdims=True)) | is_lost).ravel()
-        if deferred:
-            may_ask &= ~np.isin(some, deferred)
         if self._nearness is not None:
             is_near = may_ask & is_known
             self._nearness[some] = NEVER if nearness is None else np.where(is_near, nearness, NEVER)
@@ -496,8 +496,6 @@ class Planner:
         self, policy: Policy, members: IntArray, is_arm: NDArray[np.bool_]
     ) -> tuple[FloatArray, FloatArray | None]:
         """Return the urgency and the nearness of the arms of ``members``; any number for those in their warm-up."""
-        if policy.contests is None:
-            members, is_arm = members.ravel(), is_arm.ravel()
         columns = (self.arms.n, self.arms.pending, self.arms.total, self.arms.total_sq)
         n, pending, total, total_sq = (np.where(is_arm, column[members], 0.0) for column in columns)
         seen, arm = None if self._verdicts is None else self._verdicts.seen, np.maximum(members, 0)
@@ -521,8 +519,7 @@ class Planner:
     def _begin_round(self) -> None:
         """Decide and fit by all answers so far, so that their order has no effect on the next choice."""
         self._drop_block()
-        if self._policy.refits and self._rated >= max(self._fits.first, self._rated_before + 1):
-            self._rated_before = self._rated
+        if self._rated >= self._refit_at:
             self._refit()
         if self._has_news:
             self._look()
@@ -558,5 +555,4 @@ class Planner:
         self._policy = policy
         self._is_changed[:] = True
         self._drop_block()
-        if not self._in_rounds:
-            self._refit_at = self._fits.after(self._rated)
+        self._refit_at = self._rated + 1 if self._in_rounds else self._fits.after(self._rated)
