@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,15 +73,15 @@ def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
 
 def _check_goal_and_judge(run: Path, of_run: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise InputError for a target that the run's goal has not, or for another judge."""
-    if wanted.get("target_error") is not None and is_of_systems(of_run["decide"]):
-        raise InputError(
-            "--target-error: this run compares systems, and ends with its budget, not at an error; leave it out, or start a "
-            "new run"
+    if wanted.get("target_error") is not None and (decide := of_run["decide"]) is not None:
+        does, step = (
+            f"decides {decide}, and ends when few decisions are likely wrong",
+            "give --target-wrong X",
         )
-    if wanted.get("target_error") is not None and of_run["decide"] is not None:
+        if is_of_systems(decide):
+            does, step = "compares systems, and ends with its budget", "leave it out"
         raise InputError(
-            f"--target-error: this run decides {of_run['decide']}, and ends when few decisions are likely wrong, not at an "
-            "error; give --target-wrong X, or start a new run"
+            f"--target-error: this run {does}, not at an error; {step}, or start a new run"
         )
     if (judge := wanted.get("judge", of_run["judge"])) != of_run["judge"]:
         raise InputError(
@@ -127,6 +127,18 @@ def _of_judges(before: tuple[str, ...], wanted: Mapping[str, Any]) -> dict[str, 
 # ── an existing run is opened ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[RunWriter]:
+    """Open the run at ``path``; after an error, close it again."""
+    store = RunWriter.open(path)
+    try:
+        yield store
+    except BaseException:
+        with suppress(StorageError):  # the first error says more
+            store.close()
+        raise
+
+
 def reopen_run(path: Path, settings: Settings) -> RunWriter:
     """Open the run at ``path`` to go on with it, with a larger budget if ``settings`` name one.
 
@@ -134,18 +146,13 @@ def reopen_run(path: Path, settings: Settings) -> RunWriter:
         InputError: the budget is smaller, or in calls for a run with a budget of money, or the other way round.
         RunError, StorageError: data or prompts have changed, or the directory cannot be used.
     """
-    store = RunWriter.open(path)
-    try:
+    with _opened(path) as store:
         _check_template(path, store.manifest, settings.template)
         _check_unchanged(store.manifest)
         budget_usd = None if store.manifest.budget_usd is None else settings.max_cost
         if settings.budget is not None or budget_usd is not None:
             _set_budget(store, settings.budget, budget_usd, recorded(settings, SESSION))
-    except BaseException:
-        with suppress(StorageError):  # the first error says more
-            store.close()
-        raise
-    return store
+        return store
 
 
 def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunWriter | None:
@@ -159,26 +166,20 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunWr
     """
     if not (path / FILE).exists():
         return None
-    store = RunWriter.open(path)
     budget = wanted.budget if wanted.budget_usd is None else None
-    try:
-        if store.has_answers:
-            check_unit(store.manifest, budget, wanted.budget_usd)
+    with _opened(path) as store:
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
             store.make_way()
             return None
+        check_unit(store.manifest, budget, wanted.budget_usd)
         if differing:
             raise InputError(
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
                 f"Go on with its own settings, robin resume {typed(path)}, or name another --run"
             )
         _set_budget(store, budget, wanted.budget_usd, session)
-    except BaseException:
-        with suppress(StorageError):  # the first error says more
-            store.close()
-        raise
-    return store
+        return store
 
 
 def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
