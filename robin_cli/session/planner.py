@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.goals.stopping import StoppingRule
+from robin_cli.goals.watching import Watch
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
@@ -27,8 +27,6 @@ from robin_cli.policies.task import contest_of
 from robin_cli.session import asking
 from robin_cli.session.asking import FIRST, IN_WARM_UP, NEVER, most_urgent
 from robin_cli.session.budget import CallBudget
-from robin_cli.stats.decisions import RunVerdicts
-from robin_cli.stats.repeats import Repeats
 
 Found = TypeVar("Found")
 
@@ -45,6 +43,9 @@ Elsewhere = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 def _here(work: Callable[[], Found], then: Callable[[Found], None]) -> None:
     then(work())
+
+
+_NOTHING = Watch()
 
 
 class Ticket(NamedTuple):
@@ -68,17 +69,14 @@ class Planner:
         budget: calls of all arms together; None for no limit.
         judge: number of each arm's judge, shape (K,); None for a single judge. Judges take turns, unless the policy chooses
             among them or their arms are asked together.
-        stop: while it returns True nothing is asked; with nothing under way the run is then over.
-        verdicts: the decisions by the ratings so far; None if nothing is certified.
-        may_end_early: whether the run may end before its budget is spent, so that no arm may be far ahead of others.
+        watch: knows when nothing more is to be asked, the decisions so far, and judges that repeat themselves.
+        may_end_early: whether the money may end the run before its budget is spent, so that no arm may be far ahead of others.
         first_visit: calls of the first visit of an arm.
         round_depth: calls of each arm in the first round, if calls go out in rounds; None if answers come meanwhile.
         together: number of consecutive arms that are asked equally often. None is asked again before all of them have as many
             calls, or after one was given up.
-        decides: whether the run decides, so that a round at most triples the ratings of an arm.
-        looked: calls spent at the look with which ``verdicts`` begin; 0 if they begin without one.
+        looked: calls spent at the look with which the decisions begin; 0 if they begin without one.
         first_fit: ratings at which a pooled policy is fitted first; None for the number of arms.
-        repeats: finds judges that repeat themselves; None to ask them all the same.
 
     Attributes:
         arms: the numbers, read-only.
@@ -98,27 +96,24 @@ class Planner:
         *,
         budget: int | None = None,
         judge: Coordinates | None = None,
-        stop: StoppingRule | None = None,
-        verdicts: RunVerdicts | None = None,
-        decides: bool = False,
+        watch: Watch = _NOTHING,
         may_end_early: bool = False,
         first_visit: int = 1,
         round_depth: int | None = None,
         first_fit: int | None = None,
         together: int = 1,
         looked: int = 0,
-        repeats: Repeats | None = None,
     ) -> None:
         count = len(arms)
         self._arms, self.arms = arms, arms.read_only()
         self.budget = CallBudget(budget, arms.columns.spent)
         self.block, self.enough = asking.block_of(count), max(count, LONGEST_VISIT)
         self.elsewhere: Elsewhere = _here
-        self.is_even = policy.evenly and not may_end_early and stop is None and verdicts is None
-        self._policy, self._stop, self._verdicts = policy, stop, verdicts
-        self._decides, self._first_visit = decides or verdicts is not None, first_visit
-        self._repeats = repeats
-        self._limits = None if repeats is None else repeats.limits(self.arms)
+        self.is_even = policy.evenly and not (may_end_early or watch.may_end_early)
+        self._policy, self._first_visit = policy, first_visit
+        self._stop, self._verdicts, self._decides = watch.stop, watch.verdicts, watch.decides
+        self._repeats = watch.repeats
+        self._limits = None if self._repeats is None else self._repeats.limits(self.arms)
         self._in_rounds, self.round_depth = round_depth is not None, round_depth or 0
 
         self._changed = bytearray(b"\1" * count)  # numpy takes longer to write single entries
@@ -159,7 +154,7 @@ class Planner:
         )  # ratings at which the policy is fitted, in rounds at the begin of one
         if policy.refits:
             self._refit_at = self._fits.first if self._in_rounds else self._fits.after(self._rated)
-        self._looks_at = np.inf if verdicts is None else self._looks.after(looked)
+        self._looks_at = np.inf if self._verdicts is None else self._looks.after(looked)
         self._has_news = 0 < looked < self.budget.spent  # answers after the last look
 
     @property

@@ -68,16 +68,13 @@ def planner_of(
         policy,
         budget=budget,
         judge=space.judge,
-        stop=watch.stop,
-        verdicts=watch.verdicts,
-        decides=watch.decides,
+        watch=watch,
         round_depth=depth,
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,
         may_end_early=may_end_early,
         first_visit=1 if any(manifest.expected) else goal.first_visit,
-        repeats=repeats,
     )
 
 

@@ -15,7 +15,7 @@ from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner
 from robin_cli.stats.decisions import RunVerdicts
-from tests.session.played import work
+from tests.session.played import Watching, work
 
 VOTES = Scale(0, 2)
 POLICIES = {"ranking": ("auto", False), "best": ("auto", True), "even": ("uniform", False)}
@@ -55,7 +55,7 @@ def planner_of(
         budget=budget,
         judge=space.judge,
         first_fit=space.first_fit,
-        verdicts=verdicts,
+        watch=Watching(verdicts),
         together=space.together,
     )
 
