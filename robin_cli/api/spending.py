@@ -17,7 +17,7 @@ from robin_cli.model.errors import InputError, did_you_mean, typed
 from robin_cli.run.manifest import FILE, read_manifest
 from robin_cli.run.reader import count_answers, read_run
 from robin_cli.run.writer import RunWriter
-from robin_cli.session.session import Outcome, Session
+from robin_cli.session.session import Session
 from robin_cli.session.stop import Stop
 from robin_cli.session.working import check_rated, work
 from robin_cli.settings.reading import checked, from_home
@@ -64,7 +64,7 @@ class _Stopper:
             with self._lock:
                 self._loop = None
 
-    def wait_for(self, future: Future[Outcome], messages: Messages) -> tuple[Outcome, bool]:
+    def wait_for(self, future: Future[Session], messages: Messages) -> tuple[Session, bool]:
         """Return the work's result, and whether it was interrupted."""
         interrupted = False
         while True:
@@ -132,17 +132,17 @@ def spend(
 
     working = work(store, resolved, notify=messages.note, around=around, function=function)
     with ThreadPoolExecutor(1, thread_name_prefix="robin") as pool:
-        outcome, interrupted = stopper.wait_for(pool.submit(asyncio.run, working), messages)
-    if outcome.worked:
-        for line in conclusion(outcome):
+        session, interrupted = stopper.wait_for(pool.submit(asyncio.run, working), messages)
+    if session.worked:
+        for line in conclusion(session):
             messages.note(line)
     if interrupted:
         messages.note(f"everything received is kept; to go on: robin resume {typed(store.path)}")
         raise KeyboardInterrupt
-    if outcome.worked:
-        check_rated(outcome, store.path)
+    if session.worked:
+        check_rated(session, store.path)
     else:
-        messages.note(nothing_sent(outcome, store.path))
+        messages.note(nothing_sent(session, store.path))
     found = goal_of_run(run := read_run(store.path)).found(run)
     for line in (*found.asides, *found.ends_with()):
         messages.note(line)

@@ -25,7 +25,7 @@ from robin_cli.model.errors import (
 from robin_cli.model.records import number_of
 from robin_cli.run.reader import count_answers
 from robin_cli.run.writer import RunWriter
-from robin_cli.session.session import Outcome, Session
+from robin_cli.session.session import Session
 from robin_cli.session.stop import GRACE_S, Left, Stop
 from robin_cli.session.working import check_rated, work
 from robin_cli.settings.resolve import Resolved
@@ -46,9 +46,9 @@ def spend(
         typer.Exit: it was interrupted.
     """
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
-    outcome = None
+    session = None
     try:
-        outcome = asyncio.run(
+        session = asyncio.run(
             work(
                 store,
                 resolved,
@@ -76,12 +76,12 @@ def spend(
         raise
     finally:
         # after an interrupt, another one must not disturb the last writes
-        interrupted = outcome is not None and outcome.interrupted
+        interrupted = session is not None and session.interrupted
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
-    if not outcome.worked:
-        return [nothing_sent(outcome, store.path)]
-    return _concluded(store, outcome, settings, messages)
+    if not session.worked:
+        return [nothing_sent(session, store.path)]
+    return _concluded(store, session, settings, messages)
 
 
 @contextmanager
@@ -188,19 +188,19 @@ def _not_waited_for(calls: int) -> str:
 
 
 def _concluded(
-    store: RunWriter, outcome: Outcome, settings: Settings, messages: Messages
+    store: RunWriter, session: Session, settings: Settings, messages: Messages
 ) -> list[str]:
-    lines = conclusion(outcome)
-    if not outcome.interrupted and outcome.stats.ratings:
+    lines = conclusion(session)
+    if not session.interrupted and session.stats.ratings:
         return lines
     for line in lines:
         messages.note(line)
-    if outcome.interrupted:
-        lost = _not_waited_for(outcome.stats.dropped)
+    if session.interrupted:
+        lost = _not_waited_for(session.stats.dropped)
         print(
             f"robin: interrupted; everything received is kept{lost}. To go on: {again(store, settings)}",
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
-    check_rated(outcome, store.path)
+    check_rated(session, store.path)
     return []
