@@ -121,7 +121,7 @@ def export(
     CSV on standard output is the default.
     """
     from robin_cli.model.errors import InputError
-    from robin_cli.session.inputs import files_read_by
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.show.messages import messages_for
     from robin_cli.show.outputs import FORMATS, PAGES
 

@@ -62,8 +62,8 @@ def ready_to_resume(run: Path, settings: Settings) -> Resolved:
         InputError: the output cannot be written, or is the run's data; or no key is there.
     """
     from robin_cli.goals.checks import check_shown
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.run.pair_files import read_column_names
-    from robin_cli.session.inputs import files_read_by
     from robin_cli.settings.resolve import resolve
     from robin_cli.show.outputs import check_output
 

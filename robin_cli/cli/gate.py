@@ -71,7 +71,7 @@ def gate(
     import math
 
     from robin_cli.model.errors import InputError
-    from robin_cli.session.inputs import files_read_by
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.show import gate as views
     from robin_cli.show.files import write_text
     from robin_cli.show.json import print_json

@@ -16,9 +16,9 @@ from robin_cli.goals.run_judges import repeats_of
 from robin_cli.judges.metering import batch_share
 from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
-from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
+from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest, sources_of
 from robin_cli.run.writer import RunWriter
-from robin_cli.session.inputs import recorded_prompts, sources_of
+from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.made_here import is_made_here, kept_sendings
 from robin_cli.settings.reading import checked
@@ -44,7 +44,6 @@ def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
     of_run = manifest.own_settings
-    check_unit(manifest, wanted.get("budget"), None)
     _check_goal_and_judge(run, of_run, wanted)
     settings = {"max_cost": manifest.budget_usd, **of_run, **before, **wanted}
     settings |= _of_judges(tuple(before["model"]), wanted)
@@ -172,7 +171,7 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunWr
         if differing and not store.has_answers:
             store.make_way()
             return None
-        check_unit(store.manifest, budget, wanted.budget_usd)
+        _check_unit(store.manifest, budget, wanted.budget_usd)
         if differing:
             raise InputError(
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
@@ -182,7 +181,7 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunWr
         return store
 
 
-def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
+def _check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
     """Raise InputError for a budget of calls if the run has one of money, or the other way round."""
     recorded_usd = manifest.budget_usd
     if recorded_usd is not None and budget is not None:
@@ -200,7 +199,7 @@ def _set_budget(
     store: RunWriter, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]
 ) -> None:
     """Raise the budget of the run, if it is larger. InputError if it is smaller, or would go to judges that repeat."""
-    check_unit(store.manifest, budget, budget_usd)
+    _check_unit(store.manifest, budget, budget_usd)
     calls, usd = store.manifest.budget, store.manifest.budget_usd
     if budget is not None and budget < calls:
         raise InputError(

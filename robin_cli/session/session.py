@@ -12,7 +12,7 @@ from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.carriers import Carrying, Under
 from robin_cli.session.desk import RunDesk
 from robin_cli.session.ledger import Ledger
-from robin_cli.session.money import lost_before, relative_prices, spent_before
+from robin_cli.session.money import lost_before, relative_prices, usd_before
 from robin_cli.session.scheduling import planner_of
 from robin_cli.session.stop import Stop
 from robin_cli.settings.resolve import Resolved
@@ -45,7 +45,7 @@ class Session:
         self.budget_usd, self.expected_calls = manifest.budget_usd, manifest.budget
         self.by_money = manifest.budget_usd is not None
         self.worked = self.interrupted = False
-        spent_usd = spent_before(fold, carrying.prices).cost_usd or 0.0
+        spent_usd = usd_before(fold, carrying.prices)
         longest_answer = resolved.request["max_tokens"]
         self.lost_usd = lost_before(store, fold, spent_usd, carrying.prices, longest_answer)
         in_rounds = carrying.rounds is not None
