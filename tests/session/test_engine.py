@@ -84,6 +84,7 @@ class Desk(RunDesk):
         self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8
     ) -> None:
         self.judge = judge
+        self.judges: Sequence[MemoryJudge] = [judge]
         self.names = [""]
         self.arms = WritableArms(arms)
         self.planner = Planner(self.arms, Uniform(), budget=budget)
@@ -95,12 +96,12 @@ class Desk(RunDesk):
         self.stop: Stop | None = None
 
     def run(self, during: Callable[[Desk], None] | None = None) -> None:
-        asyncio.run(self._run(during))
+        asyncio.run(asyncio.wait_for(self._run(during), 60))
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
         ledger = Ledger(self, self.planner, self.money, self.stop, longest=self.samples)
-        working = Engine(ledger, [limited(self.judge, self._concurrency)])
+        working = Engine(ledger, [limited(judge, self._concurrency) for judge in self.judges])
         self.stats = ledger.stats
         if during is not None:
             asyncio.get_running_loop().call_later(0.05, during, self)
