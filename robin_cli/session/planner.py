@@ -197,9 +197,7 @@ class Planner:
         for arm in arms:
             other: Ticket | None = ticket
             if arm != ticket.arm:
-                is_wanted = self._urgency.item(arm) > NEVER or (
-                    self._nearness is not None and self._nearness.item(arm) > NEVER
-                )
+                is_wanted = self._urgency.item(arm) > NEVER or self._is_near(arm)
                 has_room = self._room > 0 or self._arms.n[arm] < self._warm_up
                 may_ask = is_wanted and has_room and self.budget.available and self._is_open(arm)
                 other = self._ticket(arm, ticket.calls) if may_ask else None
@@ -305,8 +303,14 @@ class Planner:
         arms = self._arms
         if arms.streak[arm] >= RETIRE_AFTER or arm in self._deferred or arm in self._asked:
             return False
+        is_settled = self._verdicts is not None and self._verdicts.settled.item(arm)
+        if is_settled and arms.n[arm] >= self._warm_up and not self._is_near(arm):
+            return False  # its warm-up ended since
         made = arms.n[arm] + arms.pending[arm]
         return self._limits is None or self._limits.at_once(arm, made) > 0
+
+    def _is_near(self, arm: int) -> bool:
+        return self._nearness is not None and self._nearness.item(arm) > NEVER
 
     def _ticket(self, arm: int, longest: int) -> Ticket | None:
         """Reserve a visit of ``arm``; None if all calls left belong to warm-ups."""
