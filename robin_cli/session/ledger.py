@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from itertools import chain, starmap
 from typing import Any
 
 from robin_cli.judges.judge import Judge
@@ -215,13 +216,13 @@ class Ledger:
             parts = outcome.split(len(call.tickets))
         of_tickets = list(zip(call.tickets, parts, strict=True))
         try:
-            return [each for ticket in of_tickets for each in self.desk.judgments(*ticket)]
+            return list(chain.from_iterable(starmap(self.desk.judgments, of_tickets)))
         except Exception as error:
             if isinstance(outcome, Failure):
                 raise
             # A bug of robin's may hit every reply; keep this one, which is paid for.
             self.end(error)
-            return [each for ticket in of_tickets for each in self.desk.unread(*ticket)]
+            return list(chain.from_iterable(starmap(self.desk.unread, of_tickets)))
 
     def append(self, came: Sequence[tuple[Call, list[Judgment]]]) -> None:
         """Write judgments; once they are on disk, planner, money and goal learn of them."""

@@ -93,3 +93,12 @@ def play(
     planner = planner_of(matches, policy, arms, budget, verdicts)
     planner.block = 1
     yield from (ticket.arm for ticket in work(planner, lambda ticket: (rating(ticket.arm),)))
+
+
+def played(
+    matches: Matches, name: str, rating: Callable[[int], float], budget: int
+) -> WritableArms:
+    """The arms after a run by the policy called ``name``."""
+    arms = WritableArms(len(matches.space))
+    list(play(matches, policy_for(matches, name), arms, rating, budget))
+    return arms
