@@ -33,7 +33,8 @@ except robin_cli.RobinError as error:
 
 POLICY = """from dataclasses import dataclass
 from typing import Self
-from robin_cli.policies.base import Estimating, Number, Setup, empirical_variance
+from robin_cli.model.arms import FloatArray
+from robin_cli.policies.base import Estimating, Setup
 
 @dataclass(frozen=True, slots=True)
 class Greedy(Estimating):
@@ -43,9 +44,11 @@ class Greedy(Estimating):
     def of(cls, setup: Setup) -> Self:
         return cls()
 
-    def estimate(self, n: Number, total: Number, total_sq: Number) -> Number:
-        return empirical_variance(n, total, total_sq)
+    def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
+        return (n * total_sq - total * total) / (n * n)
 """
+
+PLACE = '    BASELINE: "uniform:Uniform",\n'
 
 GOAL = """from dataclasses import dataclass
 from typing import Any, Self
@@ -96,14 +99,17 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = table.read_text(encoding="utf-8")
     assert text.count(AFTER) == 1
     table.write_text(text.replace(AFTER, ENTRY + AFTER), encoding="utf-8")
-    (folder / "robin_cli" / "policies" / "own" / "very_greedy.py").write_text(
-        POLICY, encoding="utf-8"
-    )
+    policies = folder / "robin_cli" / "policies"
+    (policies / "very_greedy.py").write_text(POLICY, encoding="utf-8")
+    registry = (policies / "registry.py").read_text(encoding="utf-8")
+    assert registry.count(PLACE) == 1
+    registry = registry.replace(PLACE, f'{PLACE}    "very-greedy": "very_greedy:Greedy",\n')
+    (policies / "registry.py").write_text(registry, encoding="utf-8")
     (folder / "robin_cli" / "goals" / "own" / "share.py").write_text(GOAL, encoding="utf-8")
     return folder
 
 
-def test_a_new_policy_and_a_new_goal_are_one_file_each_and_a_new_setting_one_entry(
+def test_a_new_goal_is_one_file_and_a_new_policy_has_one_more_entry_as_a_new_setting(
     source: Path, tmp_path: Path, replay_url: str
 ) -> None:
     with starts(source, path=source) as changed:

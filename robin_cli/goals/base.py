@@ -15,8 +15,8 @@ from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.matches import Matches
+from robin_cli.policies.registry import make_policy
 from robin_cli.policies.systems import Systems
 from robin_cli.policies.task import Task
 from robin_cli.run.inquiry import Inquiry
@@ -128,6 +128,7 @@ class Goal(ABC):
             matches=self.matches,
             prices=prices,
             margin=own["margin"] or DEFAULT_MARGIN,
+            by_scale=self.space.by_scale(),
         )
 
     def policy(
@@ -135,8 +136,7 @@ class Goal(ABC):
     ) -> Policy:
         """Return the policy of a run by its manifest. InputError for settings that it refuses."""
         own = manifest.own_settings
-        setup = self.setup(own, manifest.budget, variances, prices)
-        return policy_by_scale(own["scheduler"], setup, self.space.by_scale())
+        return make_policy(own["scheduler"], self.setup(own, manifest.budget, variances, prices))
 
     @abstractmethod
     def check_reach(self, budget: int) -> None:

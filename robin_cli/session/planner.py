@@ -21,7 +21,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.model.space import Coordinates
-from robin_cli.policies.base import WARM_UP, Policy, exited
+from robin_cli.policies.base import WARM_UP, Columns, Policy
 from robin_cli.policies.milestones import fits_from, looks_at
 from robin_cli.policies.task import contest_of
 from robin_cli.session import asking
@@ -497,8 +497,9 @@ class Planner:
         """Return the urgency and the nearness of the arms of ``members``; any number for those in their warm-up."""
         columns = (self.arms.n, self.arms.pending, self.arms.total, self.arms.total_sq)
         n, pending, total, total_sq = (np.where(is_arm, column[members], 0.0) for column in columns)
-        seen, arm = None if self._verdicts is None else self._verdicts.seen, np.maximum(members, 0)
-        worth, nearness = asking.urgency_by(policy, seen, n, pending, total, total_sq, arm)
+        arms = Columns(n, pending, total, total_sq, np.maximum(members, 0))
+        seen = None if self._verdicts is None else self._verdicts.seen
+        worth, nearness = asking.urgency_by(policy, seen, arms)
         return worth[is_arm], None if nearness is None else nearness[is_arm]
 
     def _check(self, policy: Policy, some: IntArray, priorities: FloatArray) -> None:
@@ -545,10 +546,7 @@ class Planner:
 
     def _fitted(self, policy: Policy) -> Policy:
         columns = (self.arms.n, self.arms.total, self.arms.total_sq)
-        try:
-            return policy.fitted(*(column.astype(np.float64) for column in columns))
-        except SystemExit as error:
-            raise exited(policy, error) from error
+        return policy.fitted(*(column.astype(np.float64) for column in columns))
 
     def _take_fit(self, policy: Policy) -> None:
         self._policy = policy

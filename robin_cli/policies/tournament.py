@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.policies.base import Number, Policy, Setup, of_arms, pooled_variance
+from robin_cli.policies.base import Columns, Policy, Setup, of_arms, pooled_variance, squares_within
 from robin_cli.policies.bradley_terry import (
     PRIOR,
     fit,
@@ -39,21 +39,18 @@ class Tournament(Policy):
     φ p (1 − p) ((e_i − e_j)ᵀ I⁻¹ (e_k − e_l))². The gain is the sum of that over every two systems i and j, with weights
     h = 1 / (s² (1 + |Δ|/s)³).
 
-    This h falls as a power of |Δ|/s, while the chance of a wrong order of the two falls like a normal tail. So systems that
-    look decided are still asked about. With a higher power, a system that is unlucky at first is left behind more often. h is
-    largest at Δ = 0, where the slope of that chance in s² is 0: looking one call ahead, equal systems would never be asked
-    again. benchmarks/tournaments.py compares other choices.
+    The chance of a wrong order falls like a normal tail, but this h only as a power of |Δ|/s: a system that is unlucky at
+    first is still asked about. benchmarks/tournaments.py compares other choices.
 
-    If no strengths explain the preferences (:mod:`robin_cli.policies.circles`), they depend on which couples were asked most.
-    While that lasts, the couple with the fewest comparisons is next.
+    While no strengths explain the preferences (:mod:`robin_cli.policies.circles`), they depend on which couples were asked
+    most, and the couple with the fewest comparisons is next.
 
     Between two fits the t-th further comparison of k and l has the share 1 / (1 + t p (1 − p) s²/φ)² of the gain, the rest
     after the t before it. So couples are filled up evenly, in a random order of the prompts. Repeats come when the prompts are
     used up: of the variance φ p (1 − p) of a preference, they lower only the chance part within each order, V/2.
 
-    Source of the scheme: Chen, Bennett, Collins-Thompson and Horvitz, "Pairwise ranking aggregation in a crowdsourced
-    setting", WSDM 2013, with the expected gain of each comparison; here the information matrix is in its place, as in the
-    optimal design of paired comparisons.
+    Source: Chen, Bennett, Collins-Thompson and Horvitz, "Pairwise ranking aggregation in a crowdsourced setting", WSDM 2013,
+    with the information matrix, as in the optimal design of paired comparisons, in place of their expected gain.
 
     Attributes:
         fresh: the priority of an arm without a call, shape (K,), in simulation (runs, K).
@@ -72,31 +69,21 @@ class Tournament(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the systems of the run."""
         matches = setup.matches
         assert matches is not None  # noqa: S101  # the goal ranks systems
         nothing = np.zeros(len(matches.space))
         return cls(matches, *_gains(matches, nothing, nothing, nothing))
 
-    def priority(
-        self, n: Number, pending: Number, _total: Number, _total_sq: Number, arm: IntArray
-    ) -> FloatArray:
+    def priority(self, arms: Columns) -> FloatArray:
         """Return the priority of the last fit, falling with the calls of the arm."""
-        made = n + pending
-        fresh, again = (
-            of_arms(column, arm % column.shape[-1]) for column in (self.fresh, self.again)
-        )
-        return np.where(made < 1, fresh, again / np.maximum(made * (made + 1.0), 1.0))
+        made, arm = arms.made, arms.arm % self.fresh.shape[-1]
+        falling = of_arms(self.again, arm) / np.maximum(made * (made + 1.0), 1.0)
+        return np.where(made < 1, of_arms(self.fresh, arm), falling)
 
-    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Tournament:
-        """Return it with the gains by these ratings."""
-        if n.ndim > 1:
-            of_runs = [
-                _gains(self.matches, *columns) for columns in zip(n, total, total_sq, strict=True)
-            ]
-            fresh, again = (np.stack(columns) for columns in zip(*of_runs, strict=True))
-            return replace(self, fresh=fresh, again=again)
-        fresh, again = _gains(self.matches, n, total, total_sq)
+    def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
+        columns = (column.reshape(-1, n.shape[-1]) for column in (n, total, total_sq))
+        of_runs = [_gains(self.matches, *of_run) for of_run in zip(*columns, strict=True)]
+        fresh, again = (np.stack(gains).reshape(n.shape) for gains in zip(*of_runs, strict=True))
         return replace(self, fresh=fresh, again=again)
 
 
@@ -113,7 +100,8 @@ def _gains(
     preference = points.mean(axis=1)[is_whole]
     gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
     # V/2 of a preference
-    within = pooled_variance(n, total, total_sq, scale.even_variance) / width**2 / arms_of_one
+    freedom, squares = np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq)
+    within = pooled_variance(freedom, squares, scale.even_variance) / width**2 / arms_of_one
     i, j = couples.T
     noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
     gain, falls = gain[i, j][couple], falls[i, j][couple]

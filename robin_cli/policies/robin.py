@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.policies.base import Number, Policy, Setup
+from robin_cli.policies.base import Columns, Policy, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,11 @@ class Robin(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for a run; InputError without known variances."""
         if setup.variances is None:
             raise InputError(
                 "--scheduler robin: needs variances known beforehand; name an earlier run with --variances RUN"
             )
         return cls(setup.variances)
 
-    def priority(
-        self, n: Number, pending: Number, _total: Number, _total_sq: Number, arm: IntArray
-    ) -> FloatArray:
-        """Return σ² / (n + pending), whatever the ratings."""
-        return self.variances[arm] / (n + pending)
+    def priority(self, arms: Columns) -> FloatArray:
+        return self.variances[arms.arm] / arms.made

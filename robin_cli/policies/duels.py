@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.base import (
-    Number,
+    Columns,
     Policy,
     Setup,
     flat_variance,
@@ -31,8 +31,8 @@ _NEAREST = 1e-3
 """A leader's least lead, in shares of the scale."""
 
 
-class _Seen(NamedTuple):
-    """The preferences of comparisons by the verdicts so far, shape (…, comparisons) each.
+class _Preferences(NamedTuple):
+    """Those of comparisons by the verdicts so far, shape (…, comparisons) each.
 
     ``mean``: the preference for A less ½; ``error``: its variance; ``whole``: whether each order and judge has a verdict.
     """
@@ -76,7 +76,6 @@ class Duels(Policy):
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the policy for the prompts of the run."""
         matches = setup.matches
         assert matches is not None  # noqa: S101  # the goal compares
         return cls(matches, matches.space.scales[0].even_variance, Rivals(matches), setup.margin)
@@ -86,15 +85,15 @@ class Duels(Policy):
         """The comparisons of each prompt, and the arms of each of these."""
         return self.rivals.members
 
-    def priority(
-        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
-    ) -> FloatArray:
+    def priority(self, arms: Columns) -> FloatArray:
         """Return error / ahead² of the leader's comparisons, shared among arms by the gain of a call."""
-        made = n + pending
-        prompt = self.rivals.of[self.matches.space.pair[arm[..., 0, 0] % len(self.matches.space)]]
+        made = arms.made
+        prompt = self.rivals.of[
+            self.matches.space.pair[arms.arm[..., 0, 0] % len(self.matches.space)]
+        ]
         side = self.rivals.side[prompt]
         is_there = side[..., 0] >= 0
-        seen = self._seen(n, made, total, total_sq)
+        seen = self._preferences(arms)
         lead = self._leader(prompt, side, seen)[..., None]
         ahead = np.where(side[..., 0] == lead, seen.mean, -seen.mean) + self.margin
         uncertainty = seen.error / np.maximum(ahead, _NEAREST) ** 2
@@ -104,54 +103,41 @@ class Duels(Policy):
         most = 1.0 / (4.0 * _NEAREST**2)  # more than any other
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
 
-    def variance(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-        """Return V of comparisons, shape (…); ``n`` is 0 if an arm has no verdict, shape (…, arms of one)."""
-        scale = self.matches.space.scales[0]
-        rated, count = n > 0, np.maximum(n, 1.0)
-        flat = np.where(
-            rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0
-        ).sum(axis=-1)
-        flat = np.where(
-            rated.any(axis=-1), flat / np.maximum(rated.sum(axis=-1), 1), scale.even_variance
-        )
-        squares, freedom = (
-            squares_within(n, total, total_sq).sum(axis=-1),
-            (count - 1.0).sum(axis=-1),
-        )
-        return np.asarray(
-            np.sqrt(
-                flat
-                * (squares + _PRIOR_WEIGHT * per_arm(self.pooled, flat))
-                / (freedom + _PRIOR_WEIGHT)
-            )
-        )
-
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        """Return it with g from these ratings."""
-        pooled = pooled_variance(n, total, total_sq, self.matches.space.scales[0].even_variance)
-        return replace(self, pooled=pooled)
+        squares, even = (
+            squares_within(n, total, total_sq),
+            self.matches.space.scales[0].even_variance,
+        )
+        return replace(self, pooled=pooled_variance(np.maximum(n - 1.0, 0.0), squares, even))
 
-    def _seen(
-        self, n: FloatArray, made: FloatArray, total: FloatArray, total_sq: FloatArray
-    ) -> _Seen:
-        scale, calls = self.matches.space.scales[0], n.shape[-1]
-        width, rated = float(scale.high - scale.low), n > 0
-        points = np.where(rated, (total / np.maximum(n, 1.0) - scale.low) / width, 0.5)
-        variance = self.variance(n, total, total_sq) / width**2
-        whole = np.asarray(rated.all(axis=-1))
+    def _preferences(self, arms: Columns) -> _Preferences:
+        n, _, total, total_sq, _ = arms
+        scale, rated, count = self.matches.space.scales[0], n > 0, np.maximum(n, 1.0)
+        width = float(scale.high - scale.low)
+        flat = np.where(rated, flat_variance(count, total, total_sq, scale.low, scale.high), 0.0)
+        flat = np.where(
+            rated.any(axis=-1),
+            flat.sum(axis=-1) / np.maximum(rated.sum(axis=-1), 1),
+            scale.even_variance,
+        )
+        squares = squares_within(n, total, total_sq).sum(axis=-1)
+        squares = squares + _PRIOR_WEIGHT * per_arm(self.pooled, flat)
+        freedom = (count - 1.0).sum(axis=-1) + _PRIOR_WEIGHT
+        variance = np.sqrt(flat * squares / freedom) / width**2
+        points = np.where(rated, (total / count - scale.low) / width, 0.5)
+        whole, made = np.asarray(rated.all(axis=-1)), arms.made
         mean = np.where(whole, points.mean(axis=-1) - 0.5, 0.0)
-        error = (variance[..., None] / np.maximum(made, 1.0)).sum(axis=-1) / calls**2
-        return _Seen(mean, np.where((made > 0).any(axis=-1), error, variance), whole)
+        error = (variance[..., None] / np.maximum(made, 1.0)).sum(axis=-1) / n.shape[-1] ** 2
+        return _Preferences(mean, np.where((made > 0).any(axis=-1), error, variance), whole)
 
-    def _leader(self, prompt: IntArray, side: IntArray, seen: _Seen) -> IntArray:
+    def _leader(self, prompt: IntArray, side: IntArray, seen: _Preferences) -> IntArray:
         """Return the likeliest best response of each prompt, the first among equals."""
         z = _LOGISTIC * seen.mean / np.sqrt(seen.error)
         is_there = side[..., 0] >= 0
-        chances = (np.where(is_there, -np.logaddexp(0.0, -sign * z), 0.0) for sign in (1.0, -1.0))
         responses = np.arange(self.rivals.missing.shape[-1])
         log_chance = -np.log(2.0) * self.rivals.missing[prompt]
-        for which, chance in enumerate(chances):
-            log_chance = log_chance + np.where(
-                side[..., which, None] == responses, chance[..., None], 0.0
-            ).sum(axis=-2)
+        for which, sign in enumerate((1.0, -1.0)):
+            chance = np.where(is_there, -np.logaddexp(0.0, -sign * z), 0.0)
+            is_its = side[..., which, None] == responses
+            log_chance = log_chance + np.where(is_its, chance[..., None], 0.0).sum(axis=-2)
         return np.asarray(rounded(log_chance).argmax(axis=-1))

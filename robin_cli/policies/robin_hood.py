@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
-from robin_cli.policies.base import MODES, Estimating, Setup, empirical_variance, root
+from robin_cli.policies.base import MODES, Estimating, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,8 @@ class RobinHood(Estimating):
     def of(cls, setup: Setup) -> Self:
         """Return the policy for a run.
 
-        ``practice``: c = 4 ln(1/δ), and whole rounds until every arm has more than c ratings, t0 = ⌊c⌋ + 1 (20 at δ = 0.007).
-        ``theory``: c = 4 ln(4KB/δ) and t0 = ⌈16 ln(4KB/δ)⌉.
+        ``practice``: c = 4 ln(1/δ) ("t0 is defined to be 4 ln(1/δ)"), and whole rounds until every arm has more than c
+        ratings, t0 = ⌊c⌋ + 1 (20 at δ = 0.007). ``theory``: c = 4 ln(4KB/δ) and t0 = ⌈16 ln(4KB/δ)⌉.
 
         Raises:
             InputError: δ outside (0, 1]; an unknown mode; ``theory`` with a budget below its own warm-up.
@@ -41,7 +43,7 @@ class RobinHood(Estimating):
                 f"--delta {delta:g}: a failure probability is above 0 and at most 1, for example 0.007"
             )
         if setup.mode == "practice":
-            c = practice_constant(delta)
+            c = 4.0 * math.log(1.0 / delta)
             return cls(c=c, warm_up=math.floor(c) + 1)
         if setup.mode != "theory":
             raise InputError(f'--mode "{setup.mode}": known modes are {", ".join(MODES)}')
@@ -54,18 +56,8 @@ class RobinHood(Estimating):
         return cls(c=4.0 * math.log(4.0 * arms * budget / delta), warm_up=warm_up)
 
     def estimate(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-        """Return V̄, for n > c."""
-        return empirical_variance(n, total, total_sq) / (1.0 - root(self.c / n))
-
-
-def practice_constant(delta: float) -> float:
-    """Return c = 4 ln(1/δ), the constant of the paper's experiments ("t0 is defined to be 4 ln(1/δ)")."""
-    return 4.0 * math.log(1.0 / delta)
-
-
-def theory_warm_up(arms: int, budget: int, delta: float) -> int:
-    """Return t0 = ⌈16 ln(4KB/δ)⌉ calls for each arm, the exploration of the paper's Theorem 2."""
-    return math.ceil(16.0 * math.log(4.0 * arms * budget / delta))
+        """Return V̄, for n > c; σ̂² = Σx²/n − (Σx/n)² is eq. (est_var), exact for integer ratings."""
+        return (n * total_sq - total * total) / (n * n) / (1.0 - np.sqrt(self.c / n))
 
 
 def smallest_theory_budget(arms: int, delta: float) -> int:
@@ -74,3 +66,8 @@ def smallest_theory_budget(arms: int, delta: float) -> int:
     while (needed := arms * theory_warm_up(arms, budget, delta)) > budget:
         budget = needed
     return budget
+
+
+def theory_warm_up(arms: int, budget: int, delta: float) -> int:
+    """Return t0 = ⌈16 ln(4KB/δ)⌉ calls for each arm, the exploration of the paper's Theorem 2."""
+    return math.ceil(16.0 * math.log(4.0 * arms * budget / delta))
