@@ -134,7 +134,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         for calls in simulated(ratings, made, budget, worlds, court=court, longest_visit=longest):
             arms = WritableArms(len(space))
             watch = Watch(DecidingGoal(space, task), lambda: LevelCounts(space), target)
-            planner = Planner(arms, made, budget=budget, verdicts=watch.verdicts, stop=watch.stop)
+            planner = Planner(arms, made, budget=budget, watch=watch)
             asked = asked_by(planner, (rating for _, rating in calls), longest)
             assert asked == [arm for arm, _ in calls], f"visits of {longest}"
             ended.append(len(calls))
