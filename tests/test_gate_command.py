@@ -190,13 +190,13 @@ def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
         ),
         (
             ["r", "--require", "all(score>=3)", "--margin", "nan"],
-            "--margin nan: is a number of points, 0 or more",
+            "--margin nan: must be a number of points, 0 or more",
         ),
         (
             ["r", "--require", "all(score>=3)", "--error-rate", "1"],
-            "--error-rate 1: lies between 0 and 1",
+            "--error-rate 1.0: must be between 0 and 1",
         ),
-        (["r"], "Missing option '--require'"),
+        (["r"], "--require is missing"),
         (["none", "--require", "mean(style)>=4"], "none"),
         (
             ["r", "--require", "mean(score)>=4", "--junit", "no/gate.xml"],

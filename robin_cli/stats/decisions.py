@@ -79,11 +79,9 @@ class Certainty(ABC):
 
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
-        n, total, total_sq = (np.array(each, dtype=np.float64) for each in sums)  # calls go on
+        sums = sums.by(lambda each: np.array(each, dtype=np.float64))  # calls go on
         settled_at = self.needed_by_all + math.log(SETTLED)
-        self.seen = policy.sight(
-            self.of_contests, settled_at, (n, total, total_sq), spent, self.seen
-        )
+        self.seen = policy.sight(self.of_contests, settled_at, sums, spent, self.seen)
 
     @property
     def needed_by_all(self) -> FloatArray:

@@ -169,11 +169,8 @@ def _residuals(
         freedom += float((size - 1.0).sum())
     even, beside = scale.prior
     is_there = (weight > 0) & varies
-    return (
-        weight[is_there],
-        total[is_there] / weight[is_there],
-        (squares + even) / (freedom + beside),
-    )
+    pooled = (squares + even) / (freedom + beside) if varies else math.nan  # without repeats 0 / 0
+    return weight[is_there], total[is_there] / weight[is_there], pooled
 
 
 def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatArray:
