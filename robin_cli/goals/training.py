@@ -94,8 +94,7 @@ def preference_table(result: Found, view: View) -> Table:
     that begin with the prompt, which then has no column: open-instruct reads nothing else, and TRL does not accept a text as
     prompt beside them.
 
-    Raises:
-        InputError: no group has two responses, or no two differ clearly.
+    InputError: no group has two responses, or no two differ clearly.
     """
     run, rows = result.run, preferences(result)
     unrated = number_of(rows.unrated, "response")
