@@ -56,7 +56,7 @@ def rated(
 
 
 def moderated(ratings: Sequence[Sequence[int]]) -> list[float]:
-    """V of each response, by hand: docs/scores.md."""
+    """V of each response, by hand: docs/evidence/scores.md."""
     squares = [float(np.var(each) * len(each)) for each in ratings]
     # 2: of a rating drawn evenly from 0 to 4
     pooled = (sum(squares) + 2.0) / (sum(len(each) - 1 for each in ratings) + 1)

@@ -197,6 +197,8 @@ def test_reaches_further_where_rare_ratings_are_skewed_as_the_binomial_says() ->
 def test_reaches_no_further_where_ratings_agree_or_are_few() -> None:
     agreeing = np.array([[0.0, 0, 7, 0, 0], [0, 3, 0, 0, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]])
     assert (skewed(agreeing, Scale(0, 4), alpha=0.05) == 1).all()
+    once = np.eye(5)  # a table of scores with a guessed scale has no repeats
+    assert (skewed(once, Scale(0, 4, is_guessed=True), alpha=0.05) == 1).all()
     even = np.random.default_rng(0).multinomial(5, np.full(5, 0.2), size=200).astype(float)
     assert skewed(even, Scale(0, 4), alpha=0.05).max() < 1.05
 
