@@ -11,10 +11,10 @@ import numpy as np
 
 from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals import deciding
-from robin_cli.goals.deciding import DecisionGoal
+from robin_cli.goals.deciding import WithDecisions
 from robin_cli.goals.facts import Fact, line
 from robin_cli.goals.preferences import Preferences
-from robin_cli.goals.ranking import Preferring
+from robin_cli.goals.ranking import PairwiseGoal
 from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
@@ -77,7 +77,7 @@ class BestResponses(Preferences):
 
 
 @dataclass(frozen=True)
-class Preferred(DecisionGoal, Preferring):
+class BestGoal(WithDecisions, PairwiseGoal):
     """The response to each prompt that is preferred to all others.
 
     Attributes:
@@ -89,7 +89,7 @@ class Preferred(DecisionGoal, Preferring):
     what = "prompts"
     asks_each = False
     columns = (
-        *Preferring.columns,
+        *PairwiseGoal.columns,
         *("likely_wrong_mean", "likely_wrong_sem", "calls_sem"),
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robin_cli.goals import deciding
 from robin_cli.goals.base import Words
-from robin_cli.goals.deciding import DecisionGoal
+from robin_cli.goals.deciding import WithDecisions
 from robin_cli.goals.facts import Fact, line
 from robin_cli.goals.rated import Rated
 from robin_cli.goals.scores import RatingGoal
@@ -89,7 +89,7 @@ class Decisions(Rated):
 
 
 @dataclass(frozen=True)
-class DecidingGoal(DecisionGoal, RatingGoal):
+class DecisionsGoal(WithDecisions, RatingGoal):
     """Decisions by the judges' mean ratings; a wrong one is off by more than the margin."""
 
     result_class = Decisions

@@ -44,8 +44,8 @@ _NAMED = 3
 def agreement_table(result: Found, view: View) -> Table:
     """Return a row for each attribute and coefficient: of judge and people, of each among themselves, of the judge alone."""
     run, tables = result.run, result.all_scores
-    about: dict[str, Any] = {"given": given_labels(view.labels, run), "rounds": view.round}
-    with_people = run_agreement.agreements(run, *tables, **about)
+    labels, rounds = given_labels(view.labels, run), view.round
+    with_people = run_agreement.agreements(run, *tables, given=labels, rounds=rounds)
     for name, (alpha, *_) in with_people.items():
         if math.isnan(alpha.value):
             view.notify(f"{name}: agreement with people not computed: {alpha.why}")
@@ -53,7 +53,7 @@ def agreement_table(result: Found, view: View) -> Table:
         name: (*with_people.get(name, ()), *alone)
         for name, alone in run_agreement.reliabilities(run, *tables).items()
     }
-    rows |= run_agreement.agreements_among(run, *tables, **about)
+    rows |= run_agreement.agreements_among(run, *tables, given=labels, rounds=rounds)
     return _by_attribute(AGREEMENT, rows)
 
 
