@@ -10,18 +10,11 @@ from typing import Self
 import numpy as np
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals.deciding import (
-    SHOWN,
-    DecisionGoal,
-    best_text,
-    certified_lines,
-    target_lines,
-    winners_text,
-    wrong_text,
-)
+from robin_cli.goals import deciding
+from robin_cli.goals.deciding import WithDecisions
 from robin_cli.goals.facts import Fact, line
 from robin_cli.goals.preferences import Preferences
-from robin_cli.goals.ranking import Preferring
+from robin_cli.goals.ranking import PairwiseGoal
 from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
@@ -57,32 +50,34 @@ class BestResponses(Preferences):
 
     @property
     def _decided(self) -> str:
-        return f"{best_text(self.best)}; {wrong_text(self.best.likely_wrong)}"
+        return f"{deciding.best_text(self.best)}; {deciding.wrong_text(self.best.likely_wrong)}"
 
     @property
     def _certified(self) -> list[str]:
         prompts = number_of(len(self.best.prompt), "prompt")
-        return certified_lines(self.best.certified, prompts, self.run.manifest.error_rate)
+        return deciding.certified_lines(self.best.certified, prompts, self.run.manifest.error_rate)
 
     def details(self) -> Sequence[Fact]:
         certified = [line("certified", text) for text in self._certified]
-        target = target_lines(self.best.share_wrong, self.target)
+        target = deciding.target_lines(self.best.share_wrong, self.target)
         return [line("decided", self._decided), *certified, *target, *super().details()]
 
     def _winners(self) -> str:
         matches, best, names = self.matches, self.best, []
         prompts, place = np.unique(matches.prompt, return_index=True)
-        for at in range(min(SHOWN, len(best.prompt))):
+        for at in range(min(deciding.SHOWN, len(best.prompt))):
             comparison, side = int(best.comparison[at]), int(best.side[at])
             system = int(matches.system[comparison, side]) if matches.names else -1
             name = f"{'AB'[side]} of {self.run.pair_ids[comparison]}"
             name = matches.names[system] if system >= 0 else name
             names.append("–" if best.leader[at] < 0 else name)
-        return winners_text(self.run, place[np.searchsorted(prompts, best.prompt)], names, "prompt")
+        return deciding.winners_text(
+            self.run, place[np.searchsorted(prompts, best.prompt)], names, "prompt"
+        )
 
 
 @dataclass(frozen=True)
-class Preferred(DecisionGoal, Preferring):
+class BestGoal(WithDecisions, PairwiseGoal):
     """The response to each prompt that is preferred to all others.
 
     Attributes:
@@ -94,7 +89,7 @@ class Preferred(DecisionGoal, Preferring):
     what = "prompts"
     asks_each = False
     columns = (
-        *Preferring.columns,
+        *PairwiseGoal.columns,
         *("likely_wrong_mean", "likely_wrong_sem", "calls_sem"),
     )
 
@@ -134,7 +129,7 @@ class Preferred(DecisionGoal, Preferring):
 
     def decided(self, arms: Arms) -> tuple[str, FloatArray]:
         best = best_responses(self._rivals, arms, self.margin)
-        return best_text(best), best.likely_wrong
+        return deciding.best_text(best), best.likely_wrong
 
     def is_good_enough(self, arms: Arms, target: float) -> bool:
         return best_responses(self._rivals, arms, self.margin).share_wrong <= target
