@@ -17,7 +17,6 @@ from robin_cli.model.arms import Arms, FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.policies.matches import Matches
-from robin_cli.policies.rivals import Rivals
 from robin_cli.run.reader import RunReader
 from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.pairwise_decisions import Best, DuelEvidence, best_responses
@@ -59,7 +58,7 @@ class DuelsWatch(DecidingWatch):
     def __init__(
         self, matches: Matches, counts: Counts, own: Mapping[str, Any], target: float
     ) -> None:
-        self._rivals = Rivals(matches)
+        self._rivals = matches.rivals
         self._margin = own["margin"] or DEFAULT_MARGIN
         self._error_rate = own["error_rate"]
         prompts = len(self._rivals.rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +14,6 @@ from robin_cli.goals.watching import Counts, Watch
 from robin_cli.model.arms import FloatArray
 from robin_cli.policies.base import DEFAULT_MARGIN
 from robin_cli.policies.bradley_terry import PRIOR, fit, wins_of
-from robin_cli.policies.rivals import Rivals
 from robin_cli.run.inquiry import Inquiry
 from robin_cli.stats.court import Court, DuelCourt, Snapshot
 
@@ -74,7 +72,7 @@ class Preferred(Preferring):
         return False
 
     def court(self, runs: int) -> Court:
-        return DuelCourt(self._rivals, self.margin, runs, self.target_wrong)
+        return DuelCourt(self.matches.rivals, self.margin, runs, self.target_wrong)
 
     def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         """Return also the share likely wrong, and the calls spent until the run ended."""
@@ -82,17 +80,13 @@ class Preferred(Preferring):
 
     def wrong(self, truth: FloatArray, preference: FloatArray) -> float:
         """Return the share of prompts with no leader, or with a response preferred to it by more than the margin."""
-        rows, side = self._rivals.rows, self._rivals.side
+        rows, side = self.matches.rivals.rows, self.matches.rivals.side
         of_prompts = np.where(rows >= 0, preference[rows], np.nan)
-        leader = self._rivals.leaders(of_prompts, np.arange(len(rows)))[:, None]
+        leader = self.matches.rivals.leaders(of_prompts, np.arange(len(rows)))[:, None]
         ahead = np.where(side[..., 0] == leader, 0.5 - truth[rows], -np.inf)
         ahead = np.where(side[..., 1] == leader, truth[rows] - 0.5, ahead)
         is_behind = (np.where(rows >= 0, ahead, -np.inf) > self.margin + _ROUNDING).any(axis=1)
         return float((is_behind | np.isnan(of_prompts).all(axis=1)).mean())
-
-    @cached_property
-    def _rivals(self) -> Rivals:
-        return Rivals(self.matches)
 
 
 class Rank(Preferring):
