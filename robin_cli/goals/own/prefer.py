@@ -121,9 +121,5 @@ class Rank(Preferring):
     def _strengths(self, preference: FloatArray) -> FloatArray:
         """Return strengths by the comparisons with a preference, and half a tie of every two systems, compared or not."""
         there = ~np.isnan(preference)
-        wins = (
-            wins_of(preference[there], self.matches.system[there], len(self.matches.names))
-            + 0.5 * PRIOR
-        )
-        np.fill_diagonal(wins, 0.0)
-        return fit(wins).values
+        wins = wins_of(preference[there], self.matches.system[there], len(self.matches.names))
+        return fit(wins + 0.5 * PRIOR).values
