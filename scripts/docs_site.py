@@ -21,7 +21,6 @@ import typer
 from robin_cli import __version__
 from robin_cli.cli.app import INTERRUPTED, app
 from robin_cli.cli.init_file import schema
-from robin_cli.cli.options import known_values
 from robin_cli.model import errors
 from robin_cli.settings.table import TABLE
 from robin_cli.show.gate import EXIT_CODES
@@ -67,8 +66,8 @@ class Command(NamedTuple):
 def commands() -> Iterator[Command]:
     """Yield every command with all of its flags, in the order of robin --help."""
     group: Any = typer.main.get_command(app)
-    for name in group.commands:
-        context = typer.Context(group, info_name="robin")
+    context = typer.Context(group, info_name="robin")
+    for name in group.list_commands(context):
         _, command, _ = group.resolve_command(context, [name])
         usage, flags = f"robin {name} [OPTIONS]", dict[str, list[tuple[str, str]]]()
         for param in command.get_params(context):
@@ -118,7 +117,7 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 def reference() -> Iterator[tuple[Listed, str]]:
     """Yield the pages that are read off the program: settings, exit codes, a page for each command."""
-    described = schema(known_values)["properties"]
+    described = schema()["properties"]
     rows = list[tuple[str, ...]]()
     for name, each in TABLE.items():
         default = "" if each.default in (None, (), {}) else f"`{json.dumps(each.default)}`"

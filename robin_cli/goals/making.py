@@ -67,8 +67,10 @@ def table_of(path: Path, what: str, view: View) -> Table:
     return goal_of_run(run).found(run).table(what, view)
 
 
-def results_of(path: Path, names: Iterable[str]) -> Table:
-    """Return which tables, among ``names``, the run at ``path`` has. RunError, StorageError: as :func:`table_of`."""
+def results_of(
+    path: Path, names: Iterable[str], more: Iterable[tuple[str, int, str, str]] = ()
+) -> Table:
+    """Return which tables, among ``names``, the run at ``path`` has, and ``more`` rows; errors as :func:`table_of`."""
     run = read_run(path)
     found, values = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
     for what in names:
@@ -78,8 +80,9 @@ def results_of(path: Path, names: Iterable[str]) -> Table:
             table = JUDGMENTS if what == "judgments" else found.table(what, View())
             rows = run.fold.judgments if what == "judgments" else len(table)
             values.append((what, rows, table.says.partition(":")[0], table.row.replace("`", "")))
+    rows_with_content = [*filter(itemgetter(1), values), *more]
     return RESULTS.of(
-        dict(zip(RESULTS.columns, zip(*filter(itemgetter(1), values), strict=True), strict=False))
+        dict(zip(RESULTS.columns, zip(*rows_with_content, strict=True), strict=False))
     )
 
 

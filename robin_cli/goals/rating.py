@@ -19,18 +19,15 @@ from robin_cli.goals.training import preference_table
 from robin_cli.goals.watching import Counts, ErrorWatch, Watch
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import first_text, number_of, things_rated
-from robin_cli.policies.registry import traits_of
 from robin_cli.run.reader import RunReader
 from robin_cli.show.words import (
     AT_TARGET,
-    EQUALLY_NOISY,
     MOST_LINES,
     WORST,
     error_text,
     finite,
     target_text,
 )
-from robin_cli.stats.equal_noise import is_noise_equal
 from robin_cli.stats.scores import Scores, spread_between
 from robin_cli.stats.worst_error import Aim, worst_error
 
@@ -109,18 +106,10 @@ class Rated(Found):
         first = f"; of {first_text(many, is_panel=is_panel)} of each pair" if many else ""
         return f"{'; '.join(self.mean_lines())}{first}"
 
-    @cached_property
-    def is_noise_equal(self) -> bool:
-        """Whether the scheduler follows noise, and that of all pairs hardly differs."""
-        follows = traits_of(self.run.manifest.settings["scheduler"]).adapts
-        return follows and is_noise_equal(self.run)
-
     @property
     def answer(self) -> list[str]:
-        """The mean of each attribute, the error beside its target, and whether noise hardly differs."""
+        """The mean of each attribute, and the error beside its target."""
         others = [] if self.aim is None else [aim_text(self.aim)]
-        if self.is_noise_equal:
-            others.append(EQUALLY_NOISY)
         return [*self.mean_lines(MOST_LINES - len(others)), *others]
 
     @property

@@ -104,7 +104,7 @@ def gated(
             two = _two_systems(run, each, by, notes.append)
             known = measured_difference(two, each.attribute)
         else:
-            known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
+            known = measured(run, scores, each.attribute, each.kind)
         verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     return Gated(
         run.name,
@@ -245,6 +245,11 @@ def _of_all(found: Gated, verdict: Verdict) -> str:
 
 def _settling(found: Gated, verdict: Verdict) -> str:
     needed, requirement = verdict.settling, verdict.requirement
+    if needed is not None and needed.is_open:
+        if not found.has_judge:
+            return "more samples would settle it, or more scores of these if scores of one vary"
+        how = option("--decide", requirement.criterion)
+        return f"more calls where it is open would settle it (a new run of robin judge {how} asks there)"
     if needed is None or needed.calls is needed.prompts is None:
         if requirement.kind == "all":
             why = "some of these pairs can be rated no more"
@@ -267,11 +272,6 @@ def _settling(found: Gated, verdict: Verdict) -> str:
     if not found.has_judge:
         scores = number_of(calls, "more score")
         return f"more samples would settle it, or about {scores} of these if scores of one vary"
-    if requirement.kind == "all":
-        how = option("--decide", requirement.criterion)
-        return (
-            f"{more} where it is open would settle it (a new run of robin judge {how} asks there)"
-        )
     of = f", of {requirement.attribute} alone" * (found.attributes > 1)
     return f"{more} would settle it{of} ({_more_calls(found, verdict)})"
 

@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.stats.counting import renumbered
 
 MOST_DIFFERENT = 400
 """Up to this number of kinds of prompts, bounds of many means are exact."""
@@ -72,15 +71,17 @@ class Clusters:
         return float(self.times.sum())
 
     @property
+    def residuals(self) -> FloatArray:
+        """What each row's total is above that of the mean, shape (rows,)."""
+        return self.totals - self.mean * self.sizes
+
+    @property
     def variance(self) -> float:
         """Variance of the mean, by residual sums of prompts with G/(G − 1) (Cochran's ratio estimator); inf for one prompt."""
-        prompts = self.prompts
-        if prompts <= 1:
+        if self.prompts <= 1:
             return math.inf
-        residuals = self.totals - self.mean * self.sizes
-        return float(
-            prompts / (prompts - 1) * (residuals**2 @ self.times) / (self.sizes @ self.times) ** 2
-        )
+        squares = float(self.residuals**2 @ self.times)
+        return self.prompts / (self.prompts - 1) * squares / float(self.sizes @ self.times) ** 2
 
     def are_alike(self, width: float) -> bool:
         """Return whether all prompts have the same mean up to rounding; ``width``: of the scale."""
@@ -90,10 +91,12 @@ class Clusters:
 
 
 def clusters_of(values: FloatArray, prompt: IntArray | None = None) -> Clusters:
-    """Return the ``values`` of pairs grouped by ``prompt``, any numbers; shape (K,) each. None: one value a prompt."""
-    which = np.arange(len(values)) if prompt is None else renumbered(prompt)[1]
-    both = np.bincount(which, values) + 1j * np.bincount(which)  # sums and sizes together
-    kinds, times = np.unique(both, return_counts=True)
+    """Group the ``values`` of pairs by ``prompt``, numbers from 0; shape (K,) each. None: one value a prompt."""
+    sums = values + 1j  # sums and sizes together
+    if prompt is not None:
+        sums = np.bincount(prompt, values) + 1j * np.bincount(prompt)
+        sums = sums[sums.imag > 0]
+    kinds, times = np.unique(sums, return_counts=True)
     return Clusters(kinds.real.copy(), kinds.imag.copy(), times.astype(np.float64))
 
 
@@ -106,9 +109,8 @@ def mean_bounds(
     """
     if math.isinf(low):
         return low, high
-    mirrored = _mirrored(clusters, low, high)
-    lower, upper = (lower_bound(each, low, alpha=alpha / 2) for each in (clusters, mirrored))
-    return lower, low + high - upper
+    upper = lower_bound(_mirrored(clusters, low, high), low, alpha=alpha / 2)
+    return lower_bound(clusters, low, alpha=alpha / 2), low + high - upper
 
 
 def quick_mean_bounds(
@@ -140,7 +142,7 @@ def few_carry(clusters: Clusters, low: float, high: float) -> bool:
     """
     if clusters.prompts <= 1 or clusters.are_alike(high - low):
         return True
-    residuals = clusters.totals - clusters.mean * clusters.sizes
+    residuals = clusters.residuals
     total = float(residuals**2 @ clusters.times)
     largest = float((residuals[clusters.times > 0] ** 2).max())
     skew = abs(float(residuals**3 @ clusters.times)) / total**1.5

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from robin_cli.settings.resolve import Resolved
     from robin_cli.settings.table import Settings
 
 
-def ready_to_send(settings: Settings) -> Resolved:
+def check_before_calls(settings: Settings) -> Resolved:
     """Check a command that makes calls, as far as that is quick, and return what it needs.
 
     Raises:
@@ -32,11 +30,7 @@ def ready_to_send(settings: Settings) -> Resolved:
 
 
 def check_first(settings: Settings) -> None:
-    """Check scheduler, rubrics and files of ``settings``, as far as that is quick.
-
-    Raises:
-        InputError: a setting is wrong.
-    """
+    """Check scheduler, rubrics and files, as far as that is quick. InputError if one is wrong."""
     from robin_cli.data.read import check_files
     from robin_cli.policies.registry import DEFAULT, known_policies, policy_named
     from robin_cli.session.prompts import prompts_of
@@ -55,50 +49,14 @@ def inputs_of(settings: Settings) -> list[str]:
     return [*expanded(settings.data), *settings.rubric, *filter(None, files)]
 
 
-def ready_to_resume(run: Path, settings: Settings) -> Resolved:
-    """Check what ``robin resume`` writes, and return what its session needs.
-
-    Raises:
-        InputError: the output cannot be written, or is the run's data; or no key is there.
-    """
-    from robin_cli.goals.checks import check_shown
-    from robin_cli.run.pair_files import read_column_names
-    from robin_cli.session.inputs import files_read_by
-    from robin_cli.settings.resolve import resolve
-    from robin_cli.show.outputs import check_output
-
-    check_shown(settings.show, lambda: read_column_names(run))
-    check_output(settings.format, settings.output, files_read_by(run))
-    return resolve(settings)
-
-
-def unfinished_run() -> Path:
-    """Return the newest run here that can go on, and say which it is. InputError if there is none."""
-    from robin_cli.show.messages import messages_for
-    from robin_cli.show.run_list import newest_unfinished
-
-    run = newest_unfinished()
-    messages_for().note(f"run: {run}, the newest unfinished one")
-    return run
-
-
 def note_doubts(settings: Settings) -> None:
-    """Print which variables and settings do not count."""
-    if lines := (*_doubtful_variables(), *settings.source.notes):
-        from robin_cli.show.messages import messages_for
-
-        for line in lines:
-            messages_for(quiet=settings.quiet).note(line)
-
-
-def _doubtful_variables() -> list[str]:
-    """Return a line for each ROBIN_* variable that has nearly the name of a setting's."""
+    """Print which settings do not count, and which ROBIN_* variables have nearly the name of one."""
     import difflib
     import os
 
     from robin_cli.settings.table import TABLE
 
-    known, lines = [name.upper() for name in TABLE], []
+    lines, known = list(settings.source.notes), [name.upper() for name in TABLE]
     for variable in os.environ:
         name = variable.removeprefix("ROBIN_")
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
@@ -106,4 +64,8 @@ def _doubtful_variables() -> list[str]:
             lines.append(
                 f"note: {variable} is set, but is not a setting of robin; ROBIN_{near[0]} is one"
             )
-    return lines
+    if lines:
+        from robin_cli.show.messages import messages_for  # brings rich
+
+        for line in lines:
+            messages_for(quiet=settings.quiet).note(line)
