@@ -101,11 +101,9 @@ class Duels(Policy):
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        squares, even = (
-            squares_within(n, total, total_sq),
-            self.matches.space.scales[0].even_variance,
-        )
-        return replace(self, pooled=pooled_variance(np.maximum(n - 1.0, 0.0), squares, even))
+        freedom, squares = np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq)
+        even = self.matches.space.scales[0].even_variance
+        return replace(self, pooled=pooled_variance(freedom, squares, even))
 
     def _preferences(self, arms: Columns) -> _Preferences:
         n, _, total, total_sq, _ = arms
