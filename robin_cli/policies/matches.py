@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.data.groups import numbered
 from robin_cli.model.arms import Arms, FloatArray, IntArray
-from robin_cli.model.records import Value, as_text
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.systems import places_of, random_places
 from robin_cli.policies.task import members_of
@@ -162,7 +160,8 @@ def matches_of(
     space: ArmSpace,
     prompt: IntArray,
     text: IntArray,
-    named: Sequence[Sequence[Value | None]],
+    system: IntArray | None,
+    names: Sequence[str],
     seed: int | None,
     *,
     wants_best: bool = False,
@@ -172,16 +171,11 @@ def matches_of(
     Args:
         prompt: numbers, shape (comparisons,).
         text: numbers of A and B, shape (comparisons, 2); for another prompt the same text is another response.
-        named: the systems of A and B, a row for each comparison.
+        system: of A and B, by their places in ``names``, of the same shape; None if the data does not name them.
         seed: of the run; with the ids it gives the random order, see :func:`random_places`.
     """
-    names: list[str] = []
-    system: IntArray = np.full(text.shape, -1, dtype=np.int64)
-    if all(value is not None for row in named for value in row):
-        numbers, names = numbered(
-            as_text(value) for row in named for value in row if value is not None
-        )
-        system = numbers.reshape(-1, 2)
+    if system is None:
+        system = np.full(text.shape, -1, dtype=np.int64)
     _, first, which = np.unique(text, return_index=True, return_inverse=True)
     # by first appearance, whatever the numbering
     text = np.argsort(np.argsort(first))[which].reshape(text.shape)

@@ -101,7 +101,7 @@ def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> Non
 def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
     space = ArmSpace(["ab", "bc"], (PREFERENCE,), ["j"], (VOTES,), ORDERS)
     text = np.array([[0, 1], [1, 2]])
-    matches = matches_of(space, np.zeros(2, np.int64), text, [(None, None)] * 2, 0, wants_best=True)
+    matches = matches_of(space, np.zeros(2, np.int64), text, None, [], 0, wants_best=True)
     arms, verdicts = WritableArms(len(space)), verdicts_of(matches)
     for _ in range(200):
         for arm in range(4):
