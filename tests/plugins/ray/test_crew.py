@@ -203,7 +203,8 @@ def test_makes_again_what_no_longer_reached_a_worker(
     monkeypatch.setattr(_Here, "take", failing_once)
     with judge() as asked:
         run = judged(asked.url, tmp_path / "run", 100)
-    assert len(run.judgments()) == len(asked.bodies) == 100
+    assert len(run.judgments()) == 100
+    assert len(asked.bodies) <= 108  # what was under way at that worker may have been made
     assert len(plan.workers) == 3
 
 
