@@ -40,6 +40,8 @@ class What(StrEnum):
 
 _FOR_TOOLS = {What.INSPECT: "jsonl", What.PROMPTFOO: "json"}
 """The results that are files of other tools, and their format."""
+_FORMAT = {**_FOR_TOOLS, What.METHODS: "md"}
+"""The format of results that are no rows."""
 
 _FOR = {
     "messages": {What.PREFERENCES},
@@ -123,12 +125,11 @@ def export(
     from robin_cli.model.errors import InputError
     from robin_cli.session.inputs import files_read_by
     from robin_cli.show.messages import messages_for
-    from robin_cli.show.outputs import FORMATS, PAGES
+    from robin_cli.show.outputs import FORMATS
 
     (run,) = opt.scored(ctx, [run] if run else [], by)
     reads = [*files_read_by(run), *filter(None, [labels])]
-    is_page, format_of_tool = what is What.METHODS, _FOR_TOOLS.get(what)
-    known = (format_of_tool,) if format_of_tool else PAGES if is_page else FORMATS
+    known = (_FORMAT[what],) if what in _FORMAT else FORMATS
     given = settings_of_rows(ctx, reads, known=known)
     options: dict[str, Any] = {
         "messages": messages,
@@ -146,11 +147,14 @@ def export(
                 f"--{name}: is for --what {', '.join(sorted(_FOR[name]))}; leave it out"
             )
     notify = messages_for().note
-    if format_of_tool:
+    if what in _FOR_TOOLS:
         _write_for_tool(run, what, file, notify)
         return
-    if is_page:
-        _write_page(run, given, labels)
+    if what is What.METHODS:
+        from robin_cli.show.files import write_text
+        from robin_cli.show.methods import methods_page
+
+        write_text("-o", file or "-", methods_page(run, labels=labels))
         return
     table = _table_of(run, what, given, {**options, "output": file}, notify)
     show([table], given, notify, for_people=given.format == "table", run=run)
@@ -179,15 +183,6 @@ def _write_for_tool(run: Path, what: What, file: str | None, notify: Callable[[s
     write_to("-o", file or "-", lambda stream: stream.write(data))
     if file is not None:
         notify(f"wrote {file}")
-
-
-def _write_page(run: Path, given: Settings, labels: str | None) -> None:
-    from robin_cli.show.files import write_text
-    from robin_cli.show.methods import methods_page
-    from robin_cli.show.outputs import PAGES, format_named
-
-    as_latex = format_named(given.format, given.output, PAGES) == "latex"
-    write_text("-o", given.output or "-", methods_page(run, labels=labels, as_latex=as_latex))
 
 
 def _table_of(

@@ -10,7 +10,7 @@ import numpy as np
 
 from robin_cli.model.records import number_of
 from robin_cli.run.fold import Spending
-from robin_cli.show.words import cost, significant
+from robin_cli.show.words import money_text, significant
 from robin_cli.stats.repeats import Repeats
 
 if TYPE_CHECKING:
@@ -52,14 +52,9 @@ class JudgeUse:
 
     def line(self, noun: str, *more: str) -> str:
         """Return it in words; ``noun``: what an answer holds."""
-        money = [] if self.money.cost_usd is None else [cost_of(self.money)]
+        money = [] if self.money.cost_usd is None else [money_text(self.money)]
         told = [number_of(self.spent, "call"), number_of(self.ratings, noun), *more, *money]
         return f"{self.judge}: {', '.join(told)}"
-
-
-def cost_of(money: Spending) -> str:
-    """Write the money of a run, or of one of its judges."""
-    return cost(money.cost_usd, complete=money.complete)
 
 
 def repeats_of(manifest: Manifest, goal: Goal) -> Repeats | None:

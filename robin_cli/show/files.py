@@ -19,7 +19,6 @@ from robin_cli.run.segments import gathered
 from robin_cli.show.csv import defused, write_separated
 from robin_cli.show.json import rows_of, write_jsonl
 from robin_cli.show.outputs import SEPARATORS, format_named
-from robin_cli.show.papers import write_latex
 from robin_cli.show.text import HarmlessFile
 from robin_cli.show.xlsx import write_workbook
 
@@ -94,8 +93,6 @@ def _write(
         write_separated(SEPARATORS[name], results, file)
     elif name == "jsonl":
         write_jsonl(results, file)
-    elif name == "latex":
-        write_latex(results, file)
     elif name == "parquet":
         write_parquet(results, file)
     else:

@@ -15,16 +15,13 @@ from robin_cli.model.errors import InputError
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 BINARY = frozenset({"parquet", "xlsx"})
-FORMATS = (*SEPARATORS, "jsonl", "parquet", "xlsx", "latex")
-PAGES = ("md", "latex")
-"""The formats of a page of text."""
+FORMATS = (*SEPARATORS, "jsonl", "parquet", "xlsx")
 
 
 def format_named(fmt: str | None, output: str | None, known: Sequence[str] = FORMATS) -> str:
     """Return the name of the format, one of ``known``. InputError if it is none, or does not go with ``output``."""
     whole, packed = split_suffix(output or "")
     name = fmt or Path(whole).suffix.removeprefix(".").lower() or known[0]
-    name = "latex" if name == "tex" else name
     if name not in known:
         raise InputError(
             f'--format "{name}": known formats, and ends of file names, are {", ".join(known)}'

@@ -13,10 +13,18 @@ from rich.progress import Progress
 
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
+from robin_cli.run.fold import Spending
 from robin_cli.session.session import Outcome, Session
 from robin_cli.show.live import LiveView, Pace, progress_line
 from robin_cli.show.messages import LINE_EVERY_S, Messages, lines_now_and_then
-from robin_cli.show.words import cost, dollars, duration, refused_text, tokens_text
+from robin_cli.show.words import (
+    budget_text,
+    dollars,
+    duration,
+    money_text,
+    refused_text,
+    tokens_text,
+)
 
 _REFRESH_HZ = 4
 _ROUND_EVERY_S = 60.0
@@ -89,69 +97,45 @@ def conclusion(outcome: Outcome) -> list[str]:
 def nothing_sent(outcome: Outcome, run: Path) -> str:
     """Return why a session of a finished run made no calls, and how to make more."""
     resume = f"robin resume {typed(run)}"
-    if outcome.repeats and not (outcome.is_spent or outcome.is_over):
-        why, more = f"the judge repeats itself, {_spent(outcome)}", f"{resume} --repeat-anyway"
-    elif not outcome.is_spent:
-        why, more = (
-            f"the run has reached its goal already, {_spent(outcome)}",
-            outcome.goal.for_more,
-        )
-    elif outcome.budget_usd is None:
-        why = f"the budget of {number_of(outcome.budget, 'call')} is spent already"
-        more = f"{resume} --budget {2 * outcome.budget}"
-    else:
-        budget = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)}"
+    if outcome.is_spent and outcome.budget_usd is not None:
+        budget = f"{money_text(outcome.total, dollars(0))} of the budget of {dollars(outcome.budget_usd)}"
         why = f"{budget} is spent already, and the rest might not pay for a call"
         more = f"{resume} --max-cost {2 * outcome.budget_usd:g}"
+    elif outcome.is_spent:
+        why = f"the budget of {number_of(outcome.budget, 'call')} is spent already"
+        more = f"{resume} --budget {2 * outcome.budget}"
+    elif outcome.repeats and not outcome.is_over:
+        why, more = f"the judge repeats itself, {_spent(outcome)}", f"{resume} --repeat-anyway"
+    else:
+        why = f"the run has reached its goal already, {_spent(outcome)}"
+        more = outcome.goal.for_more
     return f"nothing was sent: {why}{f'; for more: {more}' if more else ''}"
 
 
 def _spent(outcome: Outcome) -> str:
-    """Return the spent share of the budget, in its own unit."""
-    if outcome.budget_usd is None:
-        return f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
-    budget = f"{_money(outcome)} of {dollars(outcome.budget_usd)}"
-    return f"{budget} spent in {number_of(outcome.spent, 'call')}"
-
-
-def _money(outcome: Outcome) -> str:
-    return cost(outcome.total.cost_usd, complete=outcome.total.complete, unknown=dollars(0))
+    spent = budget_text(outcome.spent, outcome.budget, outcome.budget_usd, outcome.total)
+    return " ".join(spent)
 
 
 def _tokens_line(outcome: Outcome) -> str:
     """Return tokens and money of a session, and of all sessions of the run if there were others."""
     stats, total = outcome.stats, outcome.total
-    counted_tokens = stats.prompt_tokens_told
-    line = _taken(
+    session = Spending(
         stats.prompt_tokens,
         stats.completion_tokens,
-        stats.cached_tokens / counted_tokens if counted_tokens else None,
-        stats.reasoning_tokens,
         stats.cost_usd,
-        complete=not stats.unpriced,
+        not stats.unpriced,
+        stats.cached_tokens,
+        stats.prompt_tokens_told,
+        stats.reasoning_tokens,
     )
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
     tokens = (total.prompt_tokens, total.completion_tokens)
     if tokens == (stats.prompt_tokens, stats.completion_tokens):
-        return line + marked
-    of_all = _taken(
-        *tokens,
-        total.cached_share,
-        total.reasoning_tokens,
-        total.cost_usd,
-        complete=total.complete,
-    )
-    return f"{line} in this session{marked}; {of_all} in all sessions of this run"
+        return _taken(session) + marked
+    of_all = _taken(total)
+    return f"{_taken(session)} in this session{marked}; {of_all} in all sessions of this run"
 
 
-def _taken(
-    prompt: int,
-    completion: int,
-    cached_share: float | None,
-    reasoning: int,
-    cost_usd: float | None,
-    *,
-    complete: bool,
-) -> str:
-    tokens = tokens_text(prompt, completion, cached_share, reasoning=reasoning)
-    return f"{tokens}, {cost(cost_usd, complete=complete)}" if cost_usd else tokens
+def _taken(spent: Spending) -> str:
+    return f"{tokens_text(spent)}, {money_text(spent)}" if spent.cost_usd else tokens_text(spent)
