@@ -49,8 +49,8 @@ def plan(
     from robin_cli.session.prompts import prompts_of
     from robin_cli.show.json import print_json
     from robin_cli.show.messages import messages_for
-    from robin_cli.show.plan import Plan
-    from robin_cli.show.plan_page import plan_table, print_page
+    from robin_cli.show.plan import facts_of, plan_table, print_plan
+    from robin_cli.simulate.plan import Plan
 
     check_together(settings)
     given = settings_of_rows(
@@ -60,10 +60,10 @@ def plan(
     dataset = pairs_of(settings, prompts_of(settings), messages.note)
     with messages.busy("simulating the run"):
         plan = Plan(settings, dataset, messages.note)
-        facts = plan.facts
+        facts = facts_of(plan)
     if json:
         print_json(facts, indent=True)
     elif given.output is not None or given.format not in {None, "table"}:
-        show([plan_table(plan)], given, messages.note, for_people=False)
+        show([plan_table(plan, facts["forecast"])], given, messages.note, for_people=False)
     else:
-        print_page(plan, details=details)
+        print_plan(plan, facts, details=details)

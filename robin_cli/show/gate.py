@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, Scale, first_text, number_of
+from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
 from robin_cli.run.manifest import FILE
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.show.columns import INTERVALS, REQUIREMENTS
@@ -73,8 +73,13 @@ class Gated:
 
     @property
     def state(self) -> State:
-        """Return the verdict of all of them together."""
+        """The verdict of all of them together."""
         return together([each.state for each in self.verdicts])
+
+    @property
+    def confidence(self) -> str:
+        """That of each interval, in percent."""
+        return f"{100 * (1 - self.error_rate):.6g} %"
 
 
 def gated(
@@ -128,15 +133,18 @@ def _two_systems(
         return compared([run], notify, by=column, only=(a, b))
     required = f'--require "{shown(requirement, 80)}": '
     if all((Path(name) / FILE).is_file() for name in (a, b)):
-        runs = [read_run(Path(name)) for name in (a, b)]
-        scale = _scale(run, requirement.attribute)
-        for each in runs:
-            if _scale(each, requirement.attribute) != scale:
+        first, *others = [
+            (each, dict(zip(each.manifest.attributes, each.manifest.scales, strict=True)))
+            for each in (run, read_run(Path(a)), read_run(Path(b)))
+        ]
+        scale = first[1].get(requirement.attribute)
+        for other, scales in others:
+            if scales.get(requirement.attribute) != scale:
                 raise InputError(
-                    f"{required}{each.name} does not rate {shown(requirement.attribute)} on the "
+                    f"{required}{other.name} does not rate {shown(requirement.attribute)} on the "
                     f"scale {scale}, as {run.name} does; name runs that do"
                 )
-        return compared(runs, notify)
+        return compared([other for other, _ in others], notify)
     lacking = next((name for name in (a, b) if name not in known), a)
     named = [each for each in known if each is not None]
     where = f'column "{shown(column)}" (name one with --by)'
@@ -147,20 +155,6 @@ def _two_systems(
         f"{required}{run.name} has no {where}{did_you_mean(lacking, named)}; two runs are compared "
         "by their folders, compare(runs/new,runs/old)"
     )
-
-
-def _scale(run: RunReader, attribute: str) -> Scale | None:
-    scales = zip(run.manifest.attributes, run.manifest.scales, strict=True)
-    return dict(scales).get(attribute)
-
-
-class VerdictWords(NamedTuple):
-    """A verdict in words: the figures, what they are of, and the reasons."""
-
-    estimate: str
-    interval: str
-    of: str
-    reasons: str
 
 
 _UNRATED = {
@@ -176,18 +170,36 @@ _MEETS: Mapping[State, str] = {
 }
 
 
+class VerdictWords(NamedTuple):
+    """A verdict in words: the figures, what they are of, and the reasons."""
+
+    estimate: str
+    interval: str
+    of: str
+    reasons: str
+
+
 def words_of(found: Gated, verdict: Verdict) -> VerdictWords:
     """Return a verdict in words; those of an inconclusive one say also what would settle it."""
-    kind, estimate, interval = verdict.requirement.kind, "–", "–"
+    kind, figures = verdict.requirement.kind, ["–", "–"]
     if kind != "all" and verdict.pairs:
         estimate, low, high = _figures(verdict)
-        interval = f"{low} to {high}"
+        figures = [estimate, f"{low} to {high}"]
     reasons = [_of_all(found, verdict) if kind == "all" else _MEETS[verdict.state]]
     if verdict.unrated:
         reasons.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[kind]}")
     if verdict.state == "inconclusive":
         reasons.append(_settling(found, verdict))
-    return VerdictWords(estimate, interval, _subject(found, verdict), "; ".join(reasons))
+    of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
+    prompts = number_of(verdict.prompts, "prompt")
+    if kind == "compare":
+        several = sum(each.requirement.kind == "compare" for each in found.verdicts)
+        alone = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
+        of = f"for {alone}: {prompts} that both answered{of_first}"
+    else:
+        scored = ", as this judge scores them" * (kind == "share")
+        of = f"{number_of(verdict.pairs, 'pair')} of {prompts}{of_first}{scored}"
+    return VerdictWords(*figures, of, "; ".join(reasons))
 
 
 def why(found: Gated, verdict: Verdict) -> str:
@@ -199,24 +211,9 @@ def why(found: Gated, verdict: Verdict) -> str:
         return f"no pair has a rating yet; {words.reasons}"
     depended = ", for later calls depended on these" if verdict.first else ""
     return (
-        f"{words.estimate}, {_confidence(found)} interval {words.interval} "
+        f"{words.estimate}, {found.confidence} interval {words.interval} "
         f"({words.of}{depended}); {words.reasons}"
     )
-
-
-def _subject(found: Gated, verdict: Verdict) -> str:
-    of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
-    if verdict.requirement.kind == "compare":
-        several = sum(each.requirement.kind == "compare" for each in found.verdicts)
-        of = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
-        return f"for {of}: {number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
-    scored = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
-    pairs, prompts = number_of(verdict.pairs, "pair"), number_of(verdict.prompts, "prompt")
-    return f"{pairs} of {prompts}{of_first}{scored}"
-
-
-def _confidence(found: Gated) -> str:
-    return f"{100 * (1 - found.error_rate):.6g} %"
 
 
 def _figures(verdict: Verdict) -> list[str]:
@@ -233,58 +230,50 @@ def _figures(verdict: Verdict) -> list[str]:
 
 
 def _of_all(found: Gated, verdict: Verdict) -> str:
-    pairs, against, left = len(found.pair_ids), verdict.against, verdict.open
+    against, left, pairs = verdict.against, verdict.open, number_of(len(found.pair_ids), "pair")
     if not against and not left:
-        return f"each of {number_of(pairs, 'pair')} is shown to meet it"
-    sure = f"{pairs - len(left) - len(against):,} of {number_of(pairs, 'pair')} shown to meet it"
+        return f"each of {pairs} is shown to meet it"
+    sure = len(found.pair_ids) - len(left) - len(against)
     places, how = (against, "shown not to") if against else (left, "open")
     ids = ", ".join(found.pair_ids[place] for place in places[:_SHOWN])
     more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
-    return f"{sure}, {len(places):,} {how}: {ids}{more}"
+    return f"{sure:,} of {pairs} shown to meet it, {len(places):,} {how}: {ids}{more}"
 
 
 def _settling(found: Gated, verdict: Verdict) -> str:
-    needed, requirement = verdict.settling, verdict.requirement
-    if needed is None or needed.calls is needed.prompts is None:
-        if requirement.kind == "all":
-            why = "some of these pairs can be rated no more"
-        elif math.isinf(verdict.low):
-            why = (
-                "scores that are all alike have no interval without a scale; give it by "
-                "--scale LOW-HIGH"
-            )
-        else:
-            why = "the estimate is too near what is required; require a little more or less"
-        return f"nothing that can be named would settle it: {why}"
+    """Return what would settle an inconclusive verdict."""
+    needed, requirement = verdict.settling or Settling(), verdict.requirement
     if needed.prompts is not None:
         effect = "do not narrow it" if requirement.kind == "share" else "would not"
         return (
             f"about {about(needed.prompts):,} more prompts like these would settle it "
             f"(more calls for these alone {effect})"
         )
-    calls = about(needed.calls or 0.0)
-    more = f"about {number_of(calls, 'more call')}"
+    if needed.calls is None:
+        why = "the estimate is too near what is required; require a little more or less"
+        if requirement.kind == "all":
+            why = "some of these pairs can be rated no more"
+        elif math.isinf(verdict.low):
+            why = "scores that are all alike have no interval without a scale; give it by "
+            why += "--scale LOW-HIGH"
+        return f"nothing that can be named would settle it: {why}"
+    calls = about(needed.calls)
     if not found.has_judge:
         scores = number_of(calls, "more score")
         return f"more samples would settle it, or about {scores} of these if scores of one vary"
+    more = f"about {number_of(calls, 'more call')}"
     if requirement.kind == "all":
         how = option("--decide", requirement.criterion)
         return (
             f"{more} where it is open would settle it (a new run of robin judge {how} asks there)"
         )
     of = f", of {requirement.attribute} alone" * (found.attributes > 1)
-    return f"{more} would settle it{of} ({_more_calls(found, verdict)})"
+    return f"{more} would settle it{of} ({_more_calls(found, calls)})"
 
 
-def _more_calls(found: Gated, verdict: Verdict) -> str:
-    """Return the command for the calls that would settle it; "" if none would.
-
-    Each attribute gets as many.
-    """
-    needed, kind = verdict.settling, verdict.requirement.kind
-    if needed is None or needed.calls is None or kind == "all" or not found.has_judge:
-        return ""
-    budget = found.spent + found.attributes * about(needed.calls)
+def _more_calls(found: Gated, calls: int) -> str:
+    """Return the command for so many more calls of one attribute; each attribute gets as many."""
+    budget = found.spent + found.attributes * calls
     return f"robin resume {typed(found.run)} --budget {budget}"
 
 
@@ -305,8 +294,14 @@ def ends_with(found: Gated) -> list[str]:
         lines.append(
             f"{found.state.upper()}: of {number_of(len(verdicts), 'requirement')} {states}"
         )
-    open_ = (_more_calls(found, each) for each in verdicts if each.state == "inconclusive")
-    step = next(filter(None, open_), f"robin report {typed(found.run)} -o report.html")
+    calls = [
+        about(each.settling.calls)
+        for each in verdicts
+        if each.state == "inconclusive" and each.requirement.kind != "all" and found.has_judge
+        if each.settling is not None and each.settling.calls is not None
+    ]
+    report = f"robin report {typed(found.run)} -o report.html"
+    step = _more_calls(found, calls[0]) if calls else report
     return [*lines, one_line(f"next: {step}")]
 
 
@@ -323,9 +318,9 @@ def facts_of(found: Gated) -> dict[str, Any]:
 
 def requirement_table(found: Gated) -> Table:
     """Return the verdicts as a table."""
-    facts = [_facts(found, each) for each in found.verdicts]
+    rows = [_facts(found, each) for each in found.verdicts]
     return REQUIREMENTS.of(
-        {name: [each[name] for each in facts] for name in REQUIREMENTS.columns},
+        {name: [row[name] for row in rows] for name in REQUIREMENTS.columns},
         noun="requirement",
         notes=[INTERVALS],
     )
@@ -382,7 +377,7 @@ def markdown_of(found: Gated) -> str:
     lines = [
         f"### robin gate: {_MARKS[found.state]} {found.state}",
         "",
-        f"| | requirement | estimate | {_confidence(found)} interval | of | why |",
+        f"| | requirement | estimate | {found.confidence} interval | of | why |",
         "|---|---|---|---|---|---|",
     ]
     for verdict in found.verdicts:
