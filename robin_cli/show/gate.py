@@ -181,10 +181,10 @@ class VerdictWords(NamedTuple):
 
 def words_of(found: Gated, verdict: Verdict) -> VerdictWords:
     """Return a verdict in words; those of an inconclusive one say also what would settle it."""
-    kind, figures = verdict.requirement.kind, ["–", "–"]
+    kind, estimate, interval = verdict.requirement.kind, "–", "–"
     if kind != "all" and verdict.pairs:
         estimate, low, high = _figures(verdict)
-        figures = [estimate, f"{low} to {high}"]
+        interval = f"{low} to {high}"
     reasons = [_of_all(found, verdict) if kind == "all" else _MEETS[verdict.state]]
     if verdict.unrated:
         reasons.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[kind]}")
@@ -199,7 +199,7 @@ def words_of(found: Gated, verdict: Verdict) -> VerdictWords:
     else:
         scored = ", as this judge scores them" * (kind == "share")
         of = f"{number_of(verdict.pairs, 'pair')} of {prompts}{of_first}{scored}"
-    return VerdictWords(*figures, of, "; ".join(reasons))
+    return VerdictWords(estimate, interval, of, "; ".join(reasons))
 
 
 def why(found: Gated, verdict: Verdict) -> str:

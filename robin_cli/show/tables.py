@@ -41,6 +41,7 @@ class Column:
         rank: without enough room, columns go from the highest rank down; those of 0 stay.
         hide: people do not see a column that is ``empty``, or all ``zero``.
         for_people: whether files leave it out.
+        returned: whether a workbook that was judged comes back with it.
         group: the common header above this column and those beside it.
     """
 
@@ -52,17 +53,13 @@ class Column:
     rank: int = 0
     hide: Hide = ""
     for_people: bool = False
+    returned: bool = False
     group: str = ""
 
     @property
     def header(self) -> str:
         """Its header for people."""
         return self.label or self.name.replace("_", " ")
-
-    @property
-    def own_name(self) -> str:
-        """Its name without the group's."""
-        return self.name.removeprefix(f"{self.group}_") if self.group else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,10 +130,7 @@ def _rows(
             help=help_,
             says="A bar has 0 in its middle and ends where A would be lower or higher by the whole "
             f"scale: {says}.",
-            thick="",
-            thin="ci_low",
             tick="difference",
-            ring="",
             scales=[(scale.low - scale.high, scale.high - scale.low) for scale in scales.values()],
             scale=scale,
         ),
@@ -144,7 +141,7 @@ def _rows(
         },
         _VIEWS,
         texts,
-        WORDS[a.manifest.kind.name],
+        WORDS[a.manifest.kind.name if of_pairs else "prompts"],
     )
 
 

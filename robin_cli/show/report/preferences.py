@@ -16,7 +16,7 @@ from robin_cli.model.errors import shown as cut
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.policies.bradley_terry import PRIOR
 from robin_cli.show.charts import Chart, chart, histogram, shares, under_one_another
-from robin_cli.show.report.page import WORDS, Bar, Rows, Test
+from robin_cli.show.report.page import WORDS, Bar, Rows, Test, judged_by_each
 from robin_cli.show.report.rating_charts import human_charts
 from robin_cli.show.report.texts import texts_of_pairs
 from robin_cli.show.text import one_line
@@ -103,10 +103,7 @@ def rows_of(found: Preferences, view: View) -> Rows:
             "interval is.",
             says=f"A bar goes from B to A: the thick line is the interval{thin}, the stroke the "
             "preference, the mean over both orders.",
-            thick="ci_low",
-            thin="guaranteed_low",
             tick="preference",
-            ring="",
             scales=[(0.0, 1.0)],
             scale=[0] * len(table),
         ),
@@ -115,6 +112,7 @@ def rows_of(found: Preferences, view: View) -> Rows:
         lambda rows: texts_of_pairs(run, rows),
         WORDS["prefer"],
         own_of(run, run.space.pair[scores.arm], [*view.show, *SYSTEM_COLUMNS]),
+        judged_by_each(run, scores),
     )
 
 
