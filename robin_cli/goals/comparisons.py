@@ -77,7 +77,6 @@ def comparisons_of(
         ids=run.space.pair[scores.arm] + 1,
         beside=beside(run, run.space.pair[scores.arm], view.show),
         bar=np.asarray(scores.columns["n"]),
-        dim=scores.retired,
         sort=_sort(scores, values),
         notes=[intervals, *_comparison_notes(scores, best, run.manifest.error_rate)],
         footer=[f"judge: {judged_by(run.manifest)}"],

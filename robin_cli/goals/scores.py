@@ -45,7 +45,6 @@ def score_table(
         ids=run.space.pair[scores.arm] + 1,
         beside=beside(run, run.space.pair[scores.arm], view.show),
         bar=np.asarray(scores.columns["n"]),
-        dim=scores.retired,
         sort=_sort(scores, run),
         notes=[intervals, *_decision_notes(scores)],
         footer=[f"judge: {judged_by(run.manifest)}"],

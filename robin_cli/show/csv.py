@@ -45,10 +45,29 @@ def defused(results: pa.RecordBatchReader, notify: Callable[[str], None]) -> pa.
     """Return ``results`` with an apostrophe before texts and names that a spreadsheet would run."""
 
     def batches() -> Iterator[pa.RecordBatch]:
-        said = False
-        for batch in few_at_a_time(results):
-            said = said or _say_changed(batch, notify)
-            yield _without_formulas(batch)
+        has_notified = False
+        for rows in few_at_a_time(results):
+            batch = rows
+            for position, field in enumerate(rows.schema):
+                if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+                    continue
+                column = batch.column(position)
+                found = pc.match_substring_regex(column, csv_rows.GUARDED)
+                acts = pc.fill_null(found, fill_value=False)
+                if not pc.any(acts).as_py():  # else a copy of all texts would be made for nothing
+                    continue
+                if field.name in _TO_THE_LETTER and not has_notified:
+                    has_notified = True
+                    first = shown(column.filter(acts)[0].as_py())
+                    notify(
+                        f'{field.name} "{first}" and others like it get an apostrophe in front, or a spreadsheet would run '
+                        f"them as formulas. To {_TO_THE_LETTER[field.name]} them, write them as they are: --raw, .jsonl or "
+                        ".parquet"
+                    )
+                mark, end = pa.scalar("'", field.type), pa.scalar("", field.type)
+                marked = pc.binary_join_element_wise(mark, column, end)
+                batch = batch.set_column(position, field, pc.if_else(acts, marked, column))
+            yield batch.rename_columns(names)
 
     names = [
         "'" + name if re.match(csv_rows.GUARDED, name) else name for name in results.schema.names
@@ -57,33 +76,3 @@ def defused(results: pa.RecordBatchReader, notify: Callable[[str], None]) -> pa.
         [field.with_name(name) for field, name in zip(results.schema, names, strict=True)]
     )
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def _say_changed(batch: pa.RecordBatch, notify: Callable[[str], None]) -> bool:
-    for name in sorted(_TO_THE_LETTER.keys() & set(batch.schema.names)):
-        column = batch.column(name)
-        if acting := column.filter(_acts(column)).slice(0, 1).to_pylist():
-            notify(
-                f'{name} "{shown(acting[0])}" and others like it get an apostrophe in front, or a spreadsheet would run them '
-                f"as formulas. To {_TO_THE_LETTER[name]} them, write them as they are: --raw, .jsonl or .parquet"
-            )
-            return True
-    return False
-
-
-def _acts(column: pa.Array) -> pa.Array:
-    return pc.fill_null(pc.match_substring_regex(column, csv_rows.GUARDED), fill_value=False)
-
-
-def _without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
-    for position, field in enumerate(batch.schema):
-        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
-            continue
-        column = batch.column(position)
-        acts = _acts(column)
-        if pc.any(acts).as_py():  # else a copy of all texts would be made for nothing
-            marked = pc.binary_join_element_wise(
-                pa.scalar("'", field.type), column, pa.scalar("", field.type)
-            )
-            batch = batch.set_column(position, field, pc.if_else(acts, marked, column))
-    return batch

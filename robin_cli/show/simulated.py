@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from robin_cli.simulate.runs import DrawnRatings
 from robin_cli.simulate.savings import saved
 from robin_cli.simulate.settings import SimulationSettings
 
-SUFFIXES = (".png", ".svg", ".pdf", ".html")
+SUFFIXES = (".png", ".svg", ".pdf")
 _CURVE_POINTS = 14
 _REFERENCE = 4  # uniform's curve goes so far beyond the largest budget: savings are read off it
 _MARKS = ("o", "s", "^", "D", "v")
@@ -163,17 +162,7 @@ def draw(rows: Sequence[Row], subjects: Sequence[RecordedSet], path: Path) -> No
     check_picture(path)
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
     chart = _chart([row for row in rows if row.budget <= last], subjects)
-    form = path.suffix.lower().removeprefix(".")
-    data = drawn(chart, "svg" if form == "html" else form)
-    if form == "html":
-        picture = base64.b64encode(data).decode()
-        policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-        data = (
-            '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-            f'<body style="margin:1rem;background:#fff"><img style="max-width:100%" '
-            f'alt="{chart.says}" src="data:image/svg+xml;base64,{picture}"></body></html>\n'
-        ).encode()
+    data = drawn(chart, path.suffix.lower().removeprefix("."))
     write_to("--plot", str(path), lambda file: file.write(data))
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 
@@ -84,7 +83,6 @@ class Table:
         noun: a row, in a word.
         ids: a number for each row that tells it apart if its id looks like another, shape (rows,).
         bar: for each row, shown as a bar if there is room, shape (rows,).
-        dim: whether each row matters less, shape (rows,).
         sort: the order in which people see the rows; None to leave them as they are.
         notes, footer: lines under the table, before and behind those on omitted rows and columns.
         command: the command line that shows it.
@@ -102,7 +100,6 @@ class Table:
     noun: str = "row"
     ids: IntArray | None = None
     bar: FloatArray | IntArray | None = None
-    dim: NDArray[np.bool_] | None = None
     sort: Sort | None = None
     notes: Sequence[str] = ()
     footer: Sequence[str] = ()
@@ -208,7 +205,6 @@ class Table:
             ],
             ids=None if self.ids is None else self.ids[rows[:, 0]],
             bar=None if self.bar is None else self.bar[rows].sum(axis=1),
-            dim=None if self.dim is None else np.asarray(self.dim[rows].any(axis=1)),
             sort=self.sort and replace(self.sort, key=_of_lines(self.sort.key, rows)),
         )
 

@@ -156,33 +156,22 @@ def _places(texts: Sequence[str]) -> list[int]:
 
 
 def _print_fitted(console: Console, fitted: FittedTable, table: Table, rows: IntArray) -> None:
-    """Print the rows, with bars if there is room for them; less important rows are dimmer."""
-    taken_cells = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
+    """Print the rows, with bars if there is room for them."""
     bar = min(_BAR, console.width - fitted.whole - _GAP)
-    has_bar = table.bar is not None and bar >= _SHORTEST_BAR
-    grid = Grid(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, _GAP - 1, 0, 0),
-        width=taken_cells + (bar + _GAP) * has_bar,
-    )
-    for column, width in zip(fitted.columns, fitted.widths, strict=True):
-        grid.add_column(
-            Text(column.name),
-            justify="left" if column.is_left else "right",
-            overflow="fold",
-            width=width,
-        )
-    if has_bar:
+    width = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
+    cells = [list(map(Text, column.cells)) for column in fitted.columns]
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for column, taken in zip(fitted.columns, fitted.widths, strict=True):
+        side: Any = "left" if column.is_left else "right"
+        grid.add_column(Text(column.name), justify=side, overflow="fold", width=taken)
+    if table.bar is not None and bar >= _SHORTEST_BAR:
+        width += bar + _GAP
         grid.add_column("", no_wrap=True, width=bar)
-    lengths = (
-        np.zeros(0) if table.bar is None else table.bar[rows] / max(1, table.bar.max(initial=0))
-    )
-    for place, row in enumerate(rows.tolist()):
-        cells = [Text(column.cells[place]) for column in fitted.columns]
-        bars = [Text("█" * round(bar * float(lengths[place])))] if has_bar else []
-        grid.add_row(*cells, *bars, style="dim" if table.dim is not None and table.dim[row] else "")
+        lengths = bar * table.bar[rows] / max(1, table.bar.max(initial=0))
+        cells.append([Text("█" * round(float(length))) for length in lengths])
+    grid.width = width
+    for row in zip(*cells, strict=True):
+        grid.add_row(*row)
     if any(name for name, _ in fitted.groups):
         console.print(
             Text(" " * _GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True

@@ -18,7 +18,7 @@ from robin_cli.run.reader import RunReader
 from robin_cli.show.columns import SIDE_BY_SIDE
 from robin_cli.show.report.page import WORDS, Bar, Page, Rows, Test
 from robin_cli.show.report.systems import differences_chart, pair_charts, pair_lines, systems_table
-from robin_cli.show.report.texts import texts_of_prompts, texts_of_shared
+from robin_cli.show.report.texts import texts_of_two
 from robin_cli.show.status import Status
 from robin_cli.show.tables import Column
 from robin_cli.show.words import MOST_LINES
@@ -85,13 +85,11 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
             **({"About the comparison": pair_lines(a, rows, scales)} if of_pairs else {}),
             **{f"Run {letter}": each.lines for letter, each in statuses.items()},
         },
-        rows=_rows(a, b, found, rows, scales, show, of_pairs=of_pairs),
+        rows=_rows(found, rows, scales, show, of_pairs=of_pairs),
     )
 
 
 def _rows(
-    a: RunReader,
-    b: RunReader,
     found: Compared,
     rows: pa.Table,
     scales: Mapping[str, Scale],
@@ -99,6 +97,7 @@ def _rows(
     *,
     of_pairs: bool,
 ) -> Rows:
+    a = found.runs[0]
     what, difference = rows["what"].to_numpy(), rows["difference"].to_numpy()
     scale = np.array([list(scales).index(name) for name in rows["attribute"].to_pylist()], np.intp)
     width = np.array([each.high - each.low for each in scales.values()])[scale]
@@ -106,19 +105,15 @@ def _rows(
     values: dict[str, Any] = {
         name: rows[name].to_numpy() for name in rows.column_names if name not in hidden
     }
+    column = Column("prompt", "The prompt, with both answers.", "id")
+    names = [name_of(each) for each in found.who.prompts]
+    says, help_ = "", "The difference."
     if of_pairs:
-        column = Column("pair_id", "The pair's id.", "id", "pair")
-        ids = [a.pair_ids[pair] for pair in what.tolist()]
-        says = "the line is the interval, the stroke the difference"
+        column, names = Column("pair_id", "The pair's id.", "id", "pair"), list(a.pair_ids)
+        says = "the thick line is the interval, "
         help_ = "The difference and its interval; sorts by how wide that is."
-        texts = lambda some: texts_of_shared(a, b, what[some])  # noqa: E731
-    else:
-        column = Column("prompt", "The prompt, with both answers.", "id")
-        ids = [name_of(found.who.prompts[prompt]) for prompt in what.tolist()]
-        says, help_ = "its stroke is the difference", "The difference."
-        texts = lambda some: texts_of_prompts(found, what[some])  # noqa: E731
     table = SIDE_BY_SIDE.of(
-        {column.name: ids, **values},
+        {column.name: [names[each] for each in what.tolist()], **values},
         column,
         beside=beside(a, what, show) if of_pairs else lambda _: {},
         terminal=[column.name, *SIDE_BY_SIDE.terminal],
@@ -129,7 +124,7 @@ def _rows(
             heading="difference",
             help=help_,
             says="A bar has 0 in its middle and ends where A would be lower or higher by the whole "
-            f"scale: {says}.",
+            f"scale: {says}the stroke the difference.",
             tick="difference",
             scales=[(scale.low - scale.high, scale.high - scale.low) for scale in scales.values()],
             scale=scale,
@@ -140,7 +135,7 @@ def _rows(
             "largest difference": np.abs(difference) / width,
         },
         _VIEWS,
-        texts,
+        lambda some: texts_of_two(found, what[some], of_pairs=of_pairs),
         WORDS[a.manifest.kind.name if of_pairs else "prompts"],
     )
 

@@ -40,16 +40,11 @@ Test = tuple[str, Callable[[Any, Any], Any], Any]
 
 
 class PageWords(NamedTuple):
-    """The words about a page's rows: their heading, and what can be looked for and opened.
-
-    Attributes:
-        texts: the headings of an open row's texts.
-    """
+    """The words about a page's rows: their heading, and what can be looked for and opened."""
 
     name: str
     find: str
     opens: str
-    texts: Sequence[str]
 
 
 WORDS = {
@@ -57,18 +52,14 @@ WORDS = {
         "Pairs",
         "a pair’s id, an attribute",
         "its prompt, the responses to it beside each other, and the feedbacks",
-        ("Prompt", "Response"),
     ),
     "prefer": PageWords(
         "Comparisons",
         "a comparison’s id, a system",
         "its prompt, both responses and the feedbacks; where B came first the judge calls it "
         "response A",
-        ("Prompt", "Response A", "Response B"),
     ),
-    "prompts": PageWords(
-        "Prompts", "a prompt", "both responses and the feedbacks", ("Prompt", "A", "B")
-    ),
+    "prompts": PageWords("Prompts", "a prompt", "both responses and the feedbacks"),
 }
 """By the kind of question that the answers are to; of two runs, by what they have in common."""
 
@@ -375,7 +366,6 @@ def _data(
         ),
         "texts": texts.blocks,
         "block": texts.block,
-        "headings": listed.words.texts,
     }
     return orjson.dumps(data).decode().replace("<", "\\u003c")
 

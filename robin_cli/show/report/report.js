@@ -181,8 +181,9 @@
     const named = ([cells]) => `${cells[0]}: ${written(cells[data.bar.tick], "score")}`;
     const texts = element("div", undefined, "texts");
     const beside = element("div", undefined, "beside");
+    const letter = (at) => (said.length > 2 ? ` ${"AB"[at]}` : others.length ? ` of ${named(row)}` : "");
     beside.append(
-      ...said.slice(1).map((text, at) => titled(data.headings[at + 1] + (others.length ? ` of ${named(row)}` : ""), text)),
+      ...said.slice(1).map((text, at) => titled("Response" + letter(at), text)),
       ...more.map(([[, text]], at) => titled(named(others[at]), text)));
     const judge = data.judges[view.value];
     const shownAnswers = answers.filter(([name, by]) =>
@@ -194,7 +195,7 @@
       item.append(element("b", (who ? who + ": " : "") + rating), toTheLetter(feedback));
       list.append(item);
     }
-    texts.append(titled(data.headings[0], said[0]), beside,
+    texts.append(titled("Prompt", said[0]), beside,
       element("h3", shownAnswers.length ? "The judge’s answers" : "No answers"), list);
     cell.replaceChildren(texts);
   }

@@ -168,33 +168,46 @@ def texts_of_pairs(run: RunReader, pair: NDArray[np.integer[Any]]) -> tuple[IntA
     return place, _answered([run], read, [[[each]] for each in pairs.tolist()])
 
 
-def texts_of_shared(a: RunReader, b: RunReader, pair: IntArray) -> tuple[IntArray, ReportTexts]:
-    """Return that for pairs in both runs, by their numbers in A, with the answers of both."""
-    pairs, place = np.unique(pair, return_inverse=True)
-    at_a, at_b = shared_pairs(a, b)
-    others = at_b[np.searchsorted(at_a, pairs)].tolist()
-    places = [[[at], [other]] for at, other in zip(pairs.tolist(), others, strict=True)]
-    return place, _answered([a, b], a.pairs.at(pairs).__getitem__, places)
+def texts_of_two(
+    found: Compared, what: IntArray, *, of_pairs: bool
+) -> tuple[IntArray, ReportTexts]:
+    """Return that for ``what`` two runs have in common, with the responses and answers of both.
 
-
-def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, ReportTexts]:
-    """Return that for prompts, by number, each with the responses and answers of both runs."""
-    prompts, place = np.unique(what, return_inverse=True)
-    by_run = []
-    for prompt in np.split(found.who.prompt, [len(found.runs[0].pair_ids)]):
-        pairs = np.argsort(prompt, kind="stable")
-        first, end = (np.searchsorted(prompt[pairs], prompts, each) for each in ("left", "right"))
-        by_run.append([pairs[slice(*ends)].tolist() for ends in zip(first, end, strict=True)])
-    places = list(zip(*by_run, strict=True))
+    ``what``: of each row the number of its pair in the first run, or of its prompt.
+    """
+    a, b = found.runs
+    numbers, place = np.unique(what, return_inverse=True)
+    if of_pairs:
+        at_a, at_b = shared_pairs(a, b)
+        in_b = at_b[np.searchsorted(at_a, numbers)]
+        places = [
+            ([one], [other]) for one, other in zip(numbers.tolist(), in_b.tolist(), strict=True)
+        ]
+    else:
+        by_run = [
+            _pairs_of(prompt, numbers) for prompt in np.split(found.who.prompt, [len(a.pair_ids)])
+        ]
+        places = list(zip(*by_run, strict=True))
 
     def pair(at: int) -> Pair:
-        a, b = (
+        first = a.pairs[places[at][0][0]]
+        if first.other is not None:  # a comparison has two responses of its own
+            return first
+        texts = [
             "\n\n".join(run.pairs[one].response for one in pairs)
             for run, pairs in zip(found.runs, places[at], strict=True)
-        )
-        return Pair("", found.who.prompts[prompts[at]], a, other=b)
+        ]
+        other = texts[1] if texts[0] != texts[1] else None
+        return Pair("", first.prompt, texts[0], other=other)
 
     return place, _answered(found.runs, pair, places)
+
+
+def _pairs_of(prompt: IntArray, numbers: IntArray) -> list[list[int]]:
+    """Return a run's pairs for each of the prompts ``numbers``; ``prompt``: that of each pair."""
+    pairs = np.argsort(prompt, kind="stable")
+    first, end = (np.searchsorted(prompt[pairs], numbers, side) for side in ("left", "right"))
+    return [pairs[slice(*ends)].tolist() for ends in zip(first, end, strict=True)]
 
 
 def _answered(
@@ -215,9 +228,9 @@ def _answered(
     def answers(number: int, longest: int | None, most: int | None) -> list[list[str]]:
         return [
             [name, judge, " · ".join(filter(None, (letter, asked))), *said]
-            for letter, answers, pairs in zip(letters, by_run, places[number], strict=True)
+            for letter, of_run, pairs in zip(letters, by_run, places[number], strict=True)
             for one in pairs
-            for name, judge, asked, *said in answers(one, longest, most)
+            for name, judge, asked, *said in of_run(one, longest, most)
         ]
 
     return texts_of(len(places), pair, answers)
