@@ -190,7 +190,7 @@ def texts_of_two(
         places = list(zip(*by_run, strict=True))
 
     def pair(at: int) -> Pair:
-        first = a.pairs[places[at][0][0]]
+        first: Pair = a.pairs[places[at][0][0]]
         if first.other is not None:  # a comparison has two responses of its own
             return first
         texts = [
