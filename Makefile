@@ -1,22 +1,22 @@
-# make demo: the main job, on bundled pairs, in under a minute.   make test: every check.
-# Both need Python 3.11 or later and make; all else is set up in .venv here.
+# make demo: the main job on bundled pairs, in under a minute.   make test: every check.
+# Both need Python 3.11 or later and make. They set up the rest in .venv here.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-# Where it is set, each of the test processes would compile robin and the tests anew.
+# If it were set, each test process would compile robin and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
-# Three processes of tests share two cores: threads of numpy beside them only wait for each other.
+# Three test processes share two cores: numpy's threads would only wait for each other.
 pytest test-all: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all test-beside lint types pytest docs dist golden clean
+.PHONY: demo test test-all test-beside lint types pytest docs release golden clean
 
 demo: .venv/robin
 	@$(BIN)/robin demo
 
-# The types are checked beside the tests; what is said of them is said whole, as soon as they are done.
+# The types are checked beside the tests. Their output is printed in one piece, as soon as they are done.
 test: lint
-	@said=$$(mktemp) && { $(MAKE) types >"$$said" 2>&1; types=$$?; cat "$$said"; rm "$$said"; exit $$types; } & \
+	@log=$$(mktemp) && { $(MAKE) types >"$$log" 2>&1; types=$$?; cat "$$log"; rm "$$log"; exit $$types; } & \
 	$(MAKE) pytest; tests=$$?; wait $$! && exit $$tests
 
 lint: .venv/dev
@@ -27,14 +27,14 @@ types: .venv/dev
 	$(BIN)/mypy
 
 pytest: .venv/dev
-	$(BIN)/python -m pytest -n 3 --dist worksteal # they wait for other processes more than they work
+	$(BIN)/python -m pytest -n 3 --dist worksteal # tests mostly wait for other processes
 
-# Also the whole of what each run tests a part of: every kill at every write, every fault of a cluster.
+# Also the cases of which each run tests a part: every kill at every write, every fault of a cluster.
 test-all: .venv/dev
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "" --hypothesis-profile whole
 
-# uv takes a sixth of pip's work; pip takes over where uv finds no index (it does not read pip's configuration). Neither compiles
-# what it brings: most modules of Ray nobody imports.
+# uv is six times as fast as pip. pip takes over where uv finds no index: uv does not read pip's configuration. Neither compiles
+# what it installs: most of Ray is never imported.
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 UV := .venv/uv/bin/uv pip install --quiet --cache-dir .venv/uv/cache --python
 
@@ -55,19 +55,20 @@ UV := .venv/uv/bin/uv pip install --quiet --cache-dir .venv/uv/cache --python
 docs: .venv/dev
 	$(BIN)/python -m scripts.docs_site
 
-# What a release is: a wheel and an sdist, which tests/test_wheel.py checks; here the wheel is tried where there is nothing else.
-dist: .venv/dev
+# Builds the wheel and the sdist, checks both, and tries the wheel in an environment that holds nothing else.
+release: .venv/dev
 	rm -rf dist build/empty
 	$(BIN)/python -m hatchling build
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
+	test $$(cat dist/*.whl | wc -c) -le 2000000
 	$(PYTHON) -m venv build/empty
 	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	cd build && empty/bin/robin demo --run empty/demo >/dev/null
 	build/empty/bin/python -m pip check
+	scripts/try_release.sh build/empty
 
-# The tools that robin works beside, in an environment of their own: the plug-in of DeepEval would start with every pytest.
-# MLflow without its server, which takes 400 MB.
+# The tools that robin works beside have an environment of their own: DeepEval's plug-in would start with every pytest.
+# MLflow comes without its server, which takes 400 MB.
 build/beside/ready: .venv/robin pyproject.toml
 	@$(PYTHON) -m venv build/beside
 	@$(UV) build/beside/bin/python inspect-ai deepeval mlflow-skinny --editable . || build/beside/bin/python -m pip install --quiet inspect-ai deepeval mlflow-skinny --editable .
