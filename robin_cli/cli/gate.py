@@ -75,6 +75,7 @@ def gate(
     from robin_cli.show import gate as views
     from robin_cli.show.files import write_text
     from robin_cli.show.json import print_json
+    from robin_cli.show.outputs import check_outputs
     from robin_cli.show.text import fitted, one_line
 
     if not 0.0 < error_rate < 1.0:
@@ -89,7 +90,7 @@ def gate(
     )
     (run,) = opt.scored(ctx, [run] if run else [], by)
     outputs = {"--junit": junit, "--summary": summary, **rows}
-    views.check_outputs(outputs, files_read_by(run), as_json=json)
+    check_outputs(outputs, files_read_by(run))
     found = views.gated(run, require, margin=margin, error_rate=error_rate, by=by)
     say: Any = partial(typer.echo, err=True)
     for line in found.notes:

@@ -6,13 +6,12 @@ Names and ids in them come from models and data sets: in each they are text and 
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from robin_cli.model.decision import RELATIONS
@@ -21,7 +20,6 @@ from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
 from robin_cli.run.manifest import FILE
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.show.columns import INTERVALS, REQUIREMENTS
-from robin_cli.show.outputs import check_not_read, check_writable
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.show.words import about, finite
@@ -44,7 +42,7 @@ _SHOWN = 3
 _SHOWN_SYSTEMS = 8
 _MARKS: Mapping[State, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_MARKDOWN = re.compile(r"[^\w\s,;()-]|_", re.ASCII)
+_MARKDOWN = re.compile(r"(?<!\d)\.|\.(?!\d)|[^\w\s.,;()%-]|_", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,6 @@ class Gated:
     def state(self) -> State:
         """The verdict of all of them together."""
         return together([each.state for each in self.verdicts])
-
-    @property
-    def confidence(self) -> str:
-        """That of each interval, in percent."""
-        return f"{100 * (1 - self.error_rate):.6g} %"
 
 
 def gated(
@@ -170,50 +163,31 @@ _MEETS: Mapping[State, str] = {
 }
 
 
-class VerdictWords(NamedTuple):
-    """A verdict in words: the figures, what they are of, and the reasons."""
-
-    estimate: str
-    interval: str
-    of: str
-    reasons: str
-
-
-def words_of(found: Gated, verdict: Verdict) -> VerdictWords:
-    """Return a verdict in words; those of an inconclusive one say also what would settle it."""
-    kind, estimate, interval = verdict.requirement.kind, "–", "–"
-    if kind != "all" and verdict.pairs:
-        estimate, low, high = _figures(verdict)
-        interval = f"{low} to {high}"
+def why(found: Gated, verdict: Verdict) -> str:
+    """Return a verdict in a sentence; that of an inconclusive one says also what would settle it."""
+    kind = verdict.requirement.kind
     reasons = [_of_all(found, verdict) if kind == "all" else _MEETS[verdict.state]]
     if verdict.unrated:
         reasons.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[kind]}")
     if verdict.state == "inconclusive":
         reasons.append(_settling(found, verdict))
-    of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
+    if kind == "all":
+        return "; ".join(reasons)
+    if not verdict.pairs:
+        return "; ".join(["no pair has a rating yet", *reasons])
+    first = f", {first_text(verdict.first)} of each" if verdict.first else ""
     prompts = number_of(verdict.prompts, "prompt")
     if kind == "compare":
         several = sum(each.requirement.kind == "compare" for each in found.verdicts)
         alone = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
-        of = f"for {alone}: {prompts} that both answered{of_first}"
+        of = f"for {alone}: {prompts} that both answered{first}"
     else:
         scored = ", as this judge scores them" * (kind == "share")
-        of = f"{number_of(verdict.pairs, 'pair')} of {prompts}{of_first}{scored}"
-    return VerdictWords(estimate, interval, of, "; ".join(reasons))
-
-
-def why(found: Gated, verdict: Verdict) -> str:
-    """Return a verdict in a sentence."""
-    words = words_of(found, verdict)
-    if verdict.requirement.kind == "all":
-        return words.reasons
-    if not verdict.pairs:
-        return f"no pair has a rating yet; {words.reasons}"
+        of = f"{number_of(verdict.pairs, 'pair')} of {prompts}{first}{scored}"
     depended = ", for later calls depended on these" if verdict.first else ""
-    return (
-        f"{words.estimate}, {found.confidence} interval {words.interval} "
-        f"({words.of}{depended}); {words.reasons}"
-    )
+    estimate, low, high = _figures(verdict)
+    interval = f"{100 * (1 - found.error_rate):.6g} % interval {low} to {high}"
+    return f"{estimate}, {interval} ({of}{depended}); {'; '.join(reasons)}"
 
 
 def _figures(verdict: Verdict) -> list[str]:
@@ -374,17 +348,12 @@ def _xml(value: object) -> str:
 
 def markdown_of(found: Gated) -> str:
     """Return a heading and a table of the requirements, for a build's summary page."""
-    lines = [
-        f"### robin gate: {_MARKS[found.state]} {found.state}",
-        "",
-        f"| | requirement | estimate | {found.confidence} interval | of | why |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = [f"### robin gate: {_MARKS[found.state]} {found.state}", ""]
+    lines += ["| | requirement | why |", "|---|---|---|"]
     for verdict in found.verdicts:
-        *figures, reasons = words_of(found, verdict)
         name = f"<code>{_markdown(verdict.requirement)}</code>"
-        mark = f"{_MARKS[verdict.state]} {verdict.state}"
-        lines.append(f"| {' | '.join([mark, name, *figures, _markdown(reasons)])} |")
+        mark, words = f"{_MARKS[verdict.state]} {verdict.state}", _markdown(why(found, verdict))
+        lines.append(f"| {mark} | {name} | {words} |")
     run = f"Run <code>{_markdown(found.run)}</code>, {number_of(found.spent, 'call')}."
     return "\n".join([*lines, "", f"{INTERVALS}. {run}", ""])
 
@@ -392,32 +361,3 @@ def markdown_of(found: Gated) -> str:
 def _markdown(value: object) -> str:
     """Return ``value`` as text in Markdown: every mark that could mean something is an entity."""
     return _MARKDOWN.sub(lambda mark: f"&#{ord(mark.group())};", one_line(value))
-
-
-def check_outputs(
-    outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool
-) -> None:
-    """Refuse outputs that could not be written, before any computation.
-
-    Args:
-        outputs: files by flag.
-        reads: files that are read, which none of them may replace.
-        as_json: whether standard output is taken.
-
-    Raises:
-        InputError: two results in one place, or a place that cannot or must not be written.
-    """
-    named = {flag: name for flag, name in outputs.items() if name is not None}
-    places = {flag: name if name == "-" else os.path.realpath(name) for flag, name in named.items()}
-    if as_json:
-        places["--json"] = "-"
-    for flag, name in named.items():
-        alike = [each for each, place in places.items() if place == places[flag]]
-        if len(alike) > 1:
-            raise InputError(
-                f"{' and '.join(alike)}: would both be written to {name}; "
-                "give one of them another file"
-            )
-        if name != "-":
-            check_not_read(flag, name, reads)
-            check_writable(flag, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from robin_cli.data import workbooks
@@ -57,6 +57,14 @@ def check_output(
     if not scheme_of(output) and not folder.is_dir():
         raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
     check_writable("-o", output)
+
+
+def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str]) -> None:
+    """Refuse ``outputs``, files by flag, that are one of the files ``reads`` or cannot be written, as InputError."""
+    for flag, name in outputs.items():
+        if name not in {None, "-"}:
+            check_not_read(flag, str(name), reads)
+            check_writable(flag, str(name))
 
 
 def check_writable(flag: str, name: str) -> None:

@@ -73,7 +73,9 @@ def texts_of(
     count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM
 ) -> ReportTexts:
     """Return the texts of ``count`` pairs and their ``answers``, cut to fit; ``pair`` reads one."""
-    for longest, most in zip(_LONGEST, _MOST, strict=True):
+
+    def blocks_at(longest: int | None, most: int | None) -> list[str] | None:
+        """Return the texts, cut so far; None if they do not fit."""
         blocks: list[str] = []
         for start in range(0, count, _BLOCK):
             texts, characters = [], 0
@@ -82,15 +84,15 @@ def texts_of(
                 texts.append([cut(text, longest) for text in _texts(pair(number))])
                 characters += sum(map(len, texts[-1]))
                 if characters > _MOST_CHARACTERS:
-                    break
-            if characters > _MOST_CHARACTERS:
-                break
-            blocks.append(
-                packed([[text, answers(k, longest, most)] for k, text in enumerate(texts, start)])
-            )
+                    return None
+            answered = [[text, answers(k, longest, most)] for k, text in enumerate(texts, start)]
+            blocks.append(packed(answered))
             if sum(map(len, blocks)) > room and most != 0:
-                break
-        else:
+                return None
+        return blocks
+
+    for longest, most in zip(_LONGEST, _MOST, strict=True):
+        if (blocks := blocks_at(longest, most)) is not None:
             return ReportTexts(blocks, _BLOCK, longest, most)
     raise AssertionError("texts without answers always fit")
 
