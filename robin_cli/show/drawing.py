@@ -82,15 +82,15 @@ Marks = list[tuple["Artist", Sequence[str]]]
 
 def picture(chart: Chart, number: int) -> str:
     """Return a chart as SVG for a page, on which it has this ``number``."""
-    said: dict[str, Sequence[str]] = {}
-    root = ElementTree.fromstring(drawn(chart, "svg", said=said))  # noqa: S314  # drawn here
-    _set_for_page(root, f"c{number}-", said)
+    titles: dict[str, Sequence[str]] = {}
+    root = ElementTree.fromstring(drawn(chart, "svg", titles=titles))  # noqa: S314  # drawn here
+    _set_for_page(root, f"c{number}-", titles)
     root.attrib |= {"role": "img", "aria-label": chart.says}
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def _set_for_page(
-    root: ElementTree.Element, prefix: str, said: Mapping[str, Sequence[str]]
+    root: ElementTree.Element, prefix: str, titles: Mapping[str, Sequence[str]]
 ) -> None:
     """Give an SVG a page's colours, its own ids, short numbers, and titles; no styles, which the page forbids."""
     for name in ("width", "height"):
@@ -100,7 +100,7 @@ def _set_for_page(
         root.remove(child)
     for group in root.iter(f"{_SVG}g"):
         marks = (each for each in group.iter() if each.tag in _DRAWN and "id" not in each.attrib)
-        for mark, text in zip(marks, said.get(group.attrib.pop("id", ""), ()), strict=False):
+        for mark, text in zip(marks, titles.get(group.attrib.pop("id", ""), ()), strict=False):
             ElementTree.SubElement(mark, f"{_SVG}title").text = text
     for element in root.iter():
         style = filter(None, element.attrib.pop("style", "").split("; "))
@@ -258,26 +258,26 @@ def _set_axis(
         drawn.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
 
 
-def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = None) -> bytes:
+def drawn(chart: Chart, form: str, *, titles: dict[str, Sequence[str]] | None = None) -> bytes:
     """Draw a chart as the bytes of a file, svg, pdf or png; with a white background, except for a page.
 
     A file has its fonts within, or its letters as outlines, and names written out. Letters that no font of this machine has
     are boxes, except in SVG, whose letters are then text.
 
     Args:
-        said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
+        titles: for a page: filled with the texts of the marks in each group of the SVG, by its id.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    is_file = said is None
+    is_file = titles is None
     is_text = not is_file or (form == "svg" and bool(letters_without_font(chart)))
     style: Any = {"font.family": ["sans-serif", *_other_fonts()]}
     style["svg.fonttype"] = "none" if is_text else "path"
     file, how = io.BytesIO(), {"metadata": _NOT_DATED.get(form)}
     with warnings.catch_warnings(), mpl.rc_context(_STYLE | style):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # letters_without_font says so
-        figure = _figure(chart, said)
+        figure = _figure(chart, titles)
         if is_file:
             figure.savefig(file, format=form, dpi=110, bbox_inches="tight", **how)
         else:  # savefig would draw it twice, to the same bytes
@@ -286,7 +286,7 @@ def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = No
     return file.getvalue()
 
 
-def _figure(chart: Chart, said: dict[str, Sequence[str]] | None) -> Figure:
+def _figure(chart: Chart, titles: dict[str, Sequence[str]] | None) -> Figure:
     from matplotlib.figure import Figure
 
     count, panels = len(chart.panels), list(chart.panels.values())
@@ -294,17 +294,17 @@ def _figure(chart: Chart, said: dict[str, Sequence[str]] | None) -> Figure:
     lines = -(-count // a_line)
     width, height = chart.size
     height = max(height, (_PANEL_HEIGHT if chart.a_line == 1 else _SQUARE) * lines)
-    ground = "white" if said is None else "none"
+    ground = "white" if titles is None else "none"
     figure = Figure(figsize=(width, height), layout="constrained", facecolor=ground)
     places = figure.subplots(lines, a_line, squeeze=False).ravel()
     for axes in places[count:]:
         axes.remove()
     named: dict[str, Artist] = {}
     for place, (axes, panel, name) in enumerate(zip(places, panels, chart.panels, strict=False)):
-        for mark, texts in _draw(axes, panel, chart.written_out if said is None else {}):
-            if said is not None:
-                mark.set_gid(f"said-{len(said)}")
-                said[f"said-{len(said)}"] = texts
+        for mark, texts in _draw(axes, panel, chart.written_out if titles is None else {}):
+            if titles is not None:
+                mark.set_gid(f"mark-{len(titles)}")
+                titles[f"mark-{len(titles)}"] = texts
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
         if count > 1:

@@ -56,8 +56,8 @@ def methods_page(path: Path, *, labels: LabelsFile = None) -> str:
     judge = dict(_judge(run)) | {
         name: each for name, each in words["answers"].items() if name in forms
     }
-    said = " ".join([*judge.values(), *spent.values(), *made.values()])
-    keys = set(re.findall(r"\[([a-z-]+)\]", said))
+    sentences = " ".join([*judge.values(), *spent.values(), *made.values()])
+    keys = set(re.findall(r"\[([a-z-]+)\]", sentences))
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
     cited = [robin, *(each for key, each in words["references"].items() if key in keys)]
     parts = {
@@ -152,11 +152,11 @@ def _judge(run: RunReader) -> Iterator[tuple[str, str]]:
     yield "served", _counts(answers["model"])
     yield "fingerprints", _counts(answers["fingerprint"]) or "none sent"
     asked = {**manifest.own_settings, **manifest.last_session, "seed": manifest.seed}
-    said = [name for name in _ASKED if asked.get(name) not in (None, {})]
+    sent = [name for name in _ASKED if asked.get(name) not in (None, {})]
     if set(asked["answers"]) == {"decisions"}:
-        said = [name for name in said if name in {"answers", "extra_body"}]
+        sent = [name for name in sent if name in {"answers", "extra_body"}]
     asked |= {"answers": " and ".join(asked["answers"])}
-    yield "settings", ", ".join(f"{name} {asked[name]}" for name in said)
+    yield "settings", ", ".join(f"{name} {asked[name]}" for name in sent)
     ends = zip(manifest.attributes, manifest.known_ends, strict=True)
     yield "scale", ", ".join(f"{name} {each}" for name, each in ends if each.are_known)
     yield "software", ", ".join(f"{name} {each}" for name, each in manifest.versions.items())
@@ -174,8 +174,8 @@ def calls_of(status: Status) -> dict[str, str]:
     dates = (
         {} if first is None else {"dates": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"}
     )
-    told = {name: lines[name] for name in _CALLS if name in lines}
-    return {"calls": lines.get("budget", "none")} | told | dates
+    problems = {name: lines[name] for name in _CALLS if name in lines}
+    return {"calls": lines.get("budget", "none")} | problems | dates
 
 
 def prompt_of(run: RunReader) -> dict[str, str]:

@@ -173,22 +173,24 @@ def _chart(rows: Sequence[Row], subjects: Sequence[RecordedSet]) -> Chart:
     panels: dict[str, Panel] = {}
     for subject in subjects:
         name, ratings = subject.attribute, DrawnRatings.of(subject.ratings)
-        mine = [row for row in rows if row.attribute == name]
+        of_subject = [row for row in rows if row.attribute == name]
         if knows:
-            panels[name] = _right(mine, subject)
+            panels[name] = _right(of_subject, subject)
             continue
         if decides:
             percent, stated = (0.0, None), f"likely wrong, %, {runs} runs"
-            panels[name] = _curves(mine, "wrong", f"wrong, %, {runs} runs", percent)
-            panels[f"{name}: stated"] = _curves(mine, "likely_wrong", stated, percent)
+            panels[name] = _curves(of_subject, "wrong", f"wrong, %, {runs} runs", percent)
+            panels[f"{name}: stated"] = _curves(of_subject, "likely_wrong", stated, percent)
         else:
-            panels[name] = _curves(mine, "wce", f"worst-case error, mean of {runs} runs ± s.e.")
+            panels[name] = _curves(
+                of_subject, "wce", f"worst-case error, mean of {runs} runs ± s.e."
+            )
             panels[f"{name}: variances"] = _spread(
                 ratings.variances, "variance of a pair's ratings"
             )
         panels[f"{name}: means"] = _spread(ratings.means, "mean rating of a pair")
         if agreeing:
-            panels[f"{name}: people"] = _agreement(mine)
+            panels[f"{name}: people"] = _agreement(of_subject)
     a_line = min(3, len(panels)) if knows else 3 + agreeing
     size = (4.4 * a_line, 3.3 * -(-len(panels) // a_line))
     says = "Simulated runs against their budgets"
@@ -208,12 +210,15 @@ def _curves(
     """
     lines = []
     for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
-        mine = [row for row in rows if row.scheduler == name]
+        of_policy = [row for row in rows if row.scheduler == name]
         mean, error = (
-            np.array([row.figure(f"{measure}_{part}") for row in mine]) * (100.0 if limits else 1.0)
+            np.array([row.figure(f"{measure}_{part}") for row in of_policy])
+            * (100.0 if limits else 1.0)
             for part in ("mean", "sem")
         )
-        lines.append(replace(_line(name, mine, mean, number), low=mean - error, high=mean + error))
+        lines.append(
+            replace(_line(name, of_policy, mean, number), low=mean - error, high=mean + error)
+        )
     calls, figure = Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None)
     return Panel(lines, calls, figure)
 
@@ -237,9 +242,11 @@ def _spread(values: FloatArray, label: str) -> Panel:
 
 def _agreement(rows: Sequence[Row]) -> Panel:
     name = rows[-1].scheduler
-    mine = [row for row in rows if row.scheduler == name]
+    of_policy = [row for row in rows if row.scheduler == name]
     lines = [
-        _line(each, mine, np.array([(row.correlations or {})[each] for row in mine]), number)
+        _line(
+            each, of_policy, np.array([(row.correlations or {})[each] for row in of_policy]), number
+        )
         for number, each in enumerate(rows[-1].correlations or ())
     ]
     return Panel(lines, Axis("judge calls"), Axis(f"correlation with people, {name}"))

@@ -179,18 +179,20 @@ class Table:
             facets: their names.
             once: columns that all facets of a line share; all but the first, the id, for people alone.
         """
-        there = [name for name in once if name in self.data.column_names]
-        data = self.data.select(there).take(pa.array(rows[:, 0]))
-        columns = {name: replace(self.columns[name], for_people=name != once[0]) for name in there}
-        own = [
+        shared = [name for name in once if name in self.data.column_names]
+        data = self.data.select(shared).take(pa.array(rows[:, 0]))
+        columns = {name: replace(self.columns[name], for_people=name != once[0]) for name in shared}
+        names = [
             name for name in self.data.column_names if name not in {once[0], "attribute", "judge"}
         ]
         shown = [
-            name for name in self.terminal if name in own and name not in once and self._says(name)
+            name
+            for name in self.terminal
+            if name in names and name not in once and self._says(name)
         ]
-        for facet, mine in zip(facets, rows.T, strict=True):
-            of_facet = self.data.select(own).take(pa.array(mine))
-            for name in own:
+        for facet, lines in zip(facets, rows.T, strict=True):
+            of_facet = self.data.select(names).take(pa.array(lines))
+            for name in names:
                 data = data.append_column(f"{facet}_{name}", of_facet[name])
                 columns[f"{facet}_{name}"] = _of_facet(self.columns[name], facet)
         return replace(
@@ -200,7 +202,7 @@ class Table:
             is_wide=True,
             beside=lambda lines: self.beside(rows[lines, 0]),
             terminal=[
-                *(name for name in self.terminal if name in there),
+                *(name for name in self.terminal if name in shared),
                 *(f"{facet}_{name}" for facet in facets for name in shown),
             ],
             ids=None if self.ids is None else self.ids[rows[:, 0]],
