@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import robin_cli
+from robin_cli.goals.gate import Gated
 from robin_cli.model.decision import Criterion
-from robin_cli.show.gate import Gated, junit_of, lines_of, markdown_of
+from robin_cli.show.gate import junit_of, lines_of, markdown_of
 from robin_cli.show.words import about
 from robin_cli.stats.gate import Settling, Verdict
 from robin_cli.stats.requirement import Requirement

@@ -24,7 +24,8 @@ def gate(
     by: str | None,
 ) -> pd.DataFrame:
     """Return whether the run at ``path`` meets requirements, see :meth:`~robin_cli.Run.gate`."""
-    from robin_cli.show.gate import gated, requirement_table
+    from robin_cli.goals.gate import gated
+    from robin_cli.show.gate import requirement_table
 
     if not 0.0 < error_rate < 1.0:
         raise InputError(f"error_rate={error_rate:g}: lies between 0 and 1, as 0.05")

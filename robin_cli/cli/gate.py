@@ -70,6 +70,7 @@ def gate(
     """
     import math
 
+    from robin_cli.goals.gate import gated
     from robin_cli.model.errors import InputError
     from robin_cli.session.inputs import files_read_by
     from robin_cli.show import gate as views
@@ -91,7 +92,7 @@ def gate(
     (run,) = opt.scored(ctx, [run] if run else [], by)
     outputs = {"--junit": junit, "--summary": summary, **rows}
     check_outputs(outputs, files_read_by(run))
-    found = views.gated(run, require, margin=margin, error_rate=error_rate, by=by)
+    found = gated(run, require, margin=margin, error_rate=error_rate, by=by)
     say: Any = partial(typer.echo, err=True)
     for line in found.notes:
         say(one_line(line))

@@ -133,20 +133,17 @@ class Rows:
         )
 
 
-class Apart(NamedTuple):
-    """A labelled thing on which judge and people differ: its name, both judgments, its texts."""
-
-    name: str
-    says: str
-    texts: Mapping[str, str]
-
-
 class Labelled(NamedTuple):
-    """The judge's accuracy, by people's labels; ``why``: the reason if it is unknown."""
+    """The judge's accuracy, by people's labels.
 
-    quality: Table | None
+    Attributes:
+        quality: its table; none if it is unknown, ``why`` for a reason.
+        apart: what judge and people differ on: its name, both judgments, and its texts by heading.
+    """
+
+    quality: Sequence[Table]
     why: str
-    apart: Sequence[Apart]
+    apart: Sequence[tuple[str, str, Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +308,7 @@ def html(page: Page) -> str:
         page=page,
         pictures=[(chart, picture(chart, number)) for number, chart in enumerate(page.charts)],
         tables=[figures_of(table) for table in page.tables],
-        quality=figures_of(page.labelled.quality)
-        if page.labelled and page.labelled.quality
-        else None,
+        quality=[figures_of(table) for table in page.labelled.quality] if page.labelled else [],
         columns=columns,
         texts=texts,
         left_out=page.rows.left_out(len(rows)),

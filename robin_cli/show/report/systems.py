@@ -21,7 +21,15 @@ from robin_cli.goals.people import range_of
 from robin_cli.model.errors import InputError, abridged, shown
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 from robin_cli.run.reader import RunReader
-from robin_cli.show.charts import Chart, against, chart, histogram, marks_of, under_one_another
+from robin_cli.show.charts import (
+    SIZE,
+    Chart,
+    against,
+    chart,
+    histogram,
+    marks_of,
+    under_one_another,
+)
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.stats.agreement import agreement
@@ -87,7 +95,11 @@ def differences_chart(found: Compared) -> Iterator[Chart]:
     if panels:
         says = "Right of 0 the first is better. The lines are 95 % intervals over prompts."
         title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
-        yield Chart(title, f"{says} {_legend(found)}.", panels, written_out=written_out)
+        # one or two differences need little room
+        height = 1.2 + 0.4 * sum(len(panel.y.names) for panel in panels.values())
+        size = (SIZE[0], min(SIZE[1], height))
+        legend = f"{says} {_legend(found)}."
+        yield Chart(title, legend, panels, size=size, written_out=written_out)
 
 
 def _by_attribute(
