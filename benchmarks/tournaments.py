@@ -34,12 +34,12 @@ from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.policies import tournament
 from robin_cli.policies.base import Setup
 from robin_cli.policies.bradley_terry import PRIOR, chance, fit, information, win_chances, wins_of
 from robin_cli.policies.circles import circle
 from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.milestones import fits_from
-from robin_cli.policies.of_goals import tournament
 from robin_cli.policies.registry import BASELINE, make_policy
 from robin_cli.session.planner import Planner
 from robin_cli.stats.ranking import order_effects, ranking

@@ -1,7 +1,8 @@
 """robin: spends a fixed budget of LLM-judge calls where the ratings vary most.
 
-From Python: :func:`load_pairs`, :func:`judge`, :func:`open_run`, :class:`Run`, :class:`Settled` and :func:`compare`; every
-error a user can cause or meet is a :class:`RobinError`. ``docs/python.md`` shows them at work.
+From Python: :func:`load_pairs`, :func:`judge`, :func:`judge_async`, :func:`open_run`, :class:`Run`,
+:class:`Settled` and :func:`compare`; every error a user can cause or meet is a :class:`RobinError`.
+``docs/python.md`` shows them at work.
 """
 
 TYPE_CHECKING = False
@@ -10,7 +11,7 @@ if (
 ):  # nothing is imported here: with ``python -m`` the working folder is still before all else
     from typing import Any
 
-    from robin_cli.api import Run, Settled, compare, judge, load_pairs, open_run
+    from robin_cli.api import Run, Settled, compare, judge, judge_async, load_pairs, open_run
     from robin_cli.model.errors import RobinError
     from robin_cli.model.records import Pair
 
@@ -24,6 +25,7 @@ __all__ = [
     "__version__",
     "compare",
     "judge",
+    "judge_async",
     "load_pairs",
     "open_run",
 ]

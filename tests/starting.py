@@ -201,7 +201,7 @@ def make_commands_once() -> None:
 
     made, command = typer.main.get_command, typer.main.get_command(app)
     for each in vars(command)["commands"].values():
-        getattr(each, "settings", None)  # made once they are asked for
+        getattr(each, "options", None)  # made once they are asked for
     typer.main.get_command = lambda typer_instance: (
         command if typer_instance is app else made(typer_instance)
     )

@@ -19,10 +19,8 @@ import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli import Pair, RobinError, Run, judge, load_pairs, open_run
+from robin_cli import Pair, RobinError, Run, judge, judge_async, load_pairs, open_run
 from robin_cli.api.keywords import JudgeSettings
-from robin_cli.api.spending import _Stopper
-from robin_cli.session.stop import Stop
 from robin_cli.settings.table import TABLE
 from tests.conftest import DEMO, REPLAY_MODEL, refuses, robin, write_pairs
 from tests.judges.wire import completion, serving
@@ -97,15 +95,46 @@ def test_takes_files_frames_and_pairs_and_goes_on_with_the_same(
         again.report(show=["topics"])
 
 
+TWO = [Pair("a", "p", "r"), Pair("b", "p", "s")]
+
+
 def test_works_inside_a_running_event_loop(tmp_path: Path, replay_url: str) -> None:
     async def notebook() -> Run:
-        return judge(
-            [Pair("a", "p", "r"), Pair("b", "p", "s")],
-            budget=20,
-            **settings(replay_url, tmp_path / "r"),
-        )
+        return judge(TWO, budget=20, **settings(replay_url, tmp_path / "r"))
 
     assert asyncio.run(notebook()).scores()["n"].sum() == 20
+
+
+def test_works_beside_other_tasks_and_keeps_everything_when_it_is_cancelled(tmp_path: Path) -> None:
+    answers = 0
+
+    async def rate(_messages: object) -> str:
+        nonlocal answers
+        answers += 1
+        if answers == 15:
+            cancelled.set()
+            await asyncio.Event().wait()
+        return f"Rating: {answers % 5}"
+
+    rate.name = "rate"  # type: ignore[attr-defined]
+
+    async def work() -> Run:
+        given: Any = {
+            "attribute": "helpfulness",
+            "judge": rate,
+            "run": tmp_path / "r",
+            "quiet": True,
+        }
+        first = asyncio.ensure_future(judge_async(TWO, budget=20, concurrency=1, **given))
+        await cancelled.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert len(open_run(tmp_path / "r").judgments()) == 14
+        return await judge_async(TWO, budget=20, concurrency=1, **given)
+
+    cancelled = asyncio.Event()
+    assert asyncio.run(work()).scores()["n"].sum() == 20
 
 
 @pytest.mark.parametrize(
@@ -177,7 +206,7 @@ def test_settings_in_a_file_that_are_about_data_hold(tmp_path: Path, replay_url:
     run = judge(write_pairs(tmp_path / "pairs.jsonl", 9), budget=12, **given)
 
     assert len(run.scores()) == 3
-    refuses(RobinError, "give them to load_pairs", judge, [Pair("a", "p", "r")], budget=12, **given)
+    refuses(RobinError, "give it to load_pairs", judge, [Pair("a", "p", "r")], budget=12, **given)
 
 
 def test_reads_columns_limit_and_bad_rows_of_whatever_holds_the_pairs(
@@ -210,23 +239,12 @@ def test_reads_columns_limit_and_bad_rows_of_whatever_holds_the_pairs(
     wrong: list[tuple[Any, dict[str, Any], str]] = [
         (file, {"columns": columns}, "bad.jsonl:2: "),
         (file, {"columns": {**columns, "id": 3}}, "columns .*must be names as text"),
-        (pairs, {"columns": columns}, "pairs have none; give them to load_pairs"),
+        (pairs, {"columns": columns}, "is about data that robin reads; give it to load_pairs"),
         (pairs, {"limit": 0}, "limit 0: must be a number of pairs, at least 1"),
     ]
     for data, given, said in wrong:
         refuses(RobinError, said, judge, data, **asked | given | {"run": tmp_path / "refused"})
     assert not (tmp_path / "refused").exists()
-
-
-def test_an_interrupt_before_the_first_call_is_not_lost() -> None:
-    stopper, stop = _Stopper(), Stop()
-    stopper.request()
-
-    async def begin() -> bool:
-        with stopper.around(stop):
-            return stop.requested.is_set()
-
-    assert asyncio.run(begin())
 
 
 def test_an_interrupt_keeps_everything(

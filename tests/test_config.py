@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft7Validator
 
 from robin_cli.cli.init_file import schema, starting_file
-from robin_cli.cli.options import known_values
 from robin_cli.model.errors import InputError
 from robin_cli.settings.addresses import checked_urls
 from robin_cli.settings.reading import (
@@ -108,7 +107,7 @@ def test_ships_configs_that_load() -> None:
 def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(
     tmp_path: Path,
 ) -> None:
-    text = starting_file("openai", known_values)
+    text = starting_file("openai")
     written = load_settings({}, write(tmp_path, text))
     for name, setting in TABLE.items():
         assert len(re.findall(rf"^(?:# )?{name} = ", text, re.MULTILINE)) == 1, name
@@ -117,7 +116,7 @@ def test_explains_every_setting_with_its_default_in_the_file_that_init_writes(
 
 
 def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None:
-    text = starting_file("openai", known_values)
+    text = starting_file("openai")
     (tmp_path / "all.toml").write_text(
         re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE), encoding="utf-8"
     )
@@ -127,7 +126,7 @@ def test_reads_every_setting_that_the_file_only_mentions(tmp_path: Path) -> None
 
 def complaints(text: str) -> list[str]:
     """What an editor that goes by the schema says of a file, by the name of what it is said of."""
-    found = Draft7Validator(schema(known_values)).iter_errors(tomllib.loads(text))
+    found = Draft7Validator(schema()).iter_errors(tomllib.loads(text))
     return sorted(
         each.message if each.validator == "additionalProperties" else each.json_path[2:]
         for each in found
@@ -152,7 +151,7 @@ def test_has_a_schema_by_which_editors_check_a_file() -> None:
     }.items():
         assert complaints(f"{name} = {value}") == [name]
     assert "'modle'" in complaints('modle = "x"')[0]
-    described = schema(known_values)["properties"]
+    described = schema()["properties"]
     assert "two-priors" in described["scheduler"]["description"]
     assert described["limit"]["description"].endswith("Must be a number of pairs, at least 1.")
 

@@ -1,24 +1,22 @@
-"""Supervise workers on the nodes of a cluster: share out requests, take replies, start workers and replace lost ones."""
+"""The workers of a session: they are started, get requests, and are replaced when they are lost."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import math
 import time
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-import msgspec
-
+from robin_cli.judges.judge import CallLost, Judge
+from robin_cli.judges.metering import Meter, most_tokens
 from robin_cli.model.errors import ClusterLost, EndpointError, InputError
+from robin_cli.model.exchange import Failure, Question, Reply
+from robin_cli.model.records import Usage
 from robin_cli.session.targets import Target
-from robin_ray.wire import Came, Group, Posed, RemoteRun, Texts
-from robin_ray.worker import GROUP
+from robin_ray.worker import RemoteRequest, RemoteResult
 
 SILENT_S = 30.0
 """The silence after which a worker counts as lost; it reports every few seconds."""
@@ -30,19 +28,16 @@ STARTING_S = 60.0
 """The time limit for a worker's start."""
 
 CHECKING_S = 20.0
-"""The time limit for checks of all machines before anything is paid for; a slower machine may join later."""
+"""The time limit for the start on all nodes before anything is paid for; a slower node may join later."""
 
 AWAY_S = 20.0
 """The longest silence of the cluster itself; after a minute Ray would end this process."""
 
-_CHOOSING_S = 0.004
-"""The longest wait for further requests to send along; a request sent alone costs more."""
+_CALLS_EACH = 256
+"""More concurrent calls get another worker, up to one for each CPU of a node."""
 
-_REMEMBERED = 4096
-"""Arms whose worker is remembered."""
-
-_MOST_DEATHS = 3
-"""A node gets no more workers after this many in a row ended with no more answers than calls lost with them."""
+_MOST_FAILURES = 3
+"""A node gets no more workers after so many in a row brought no more answers than were lost with them."""
 
 
 class Lost(Exception):
@@ -51,6 +46,10 @@ class Lost(Exception):
     def __init__(self, why: str, *, for_good: bool = False) -> None:
         super().__init__(why)
         self.for_good = for_good
+
+
+class Unfit(Exception):
+    """A node lacks something that workers need; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,72 +61,43 @@ class Node:
     cpus: int = field(compare=False)
 
 
-class Hand(ABC):
-    """The methods of a remote worker, see :class:`~robin_ray.worker.Worker`."""
+class Remote(Protocol):
+    """A :class:`~robin_ray.worker.Worker` elsewhere."""
 
-    @abstractmethod
-    async def exchange(self, group: bytes) -> bytes:
-        """Send it requests, and wait for replies. Raises Lost."""
+    def take(self, requests: Sequence[RemoteRequest]) -> None:
+        """Send it requests; :meth:`results` raises if they are lost."""
 
-    @abstractmethod
-    def take(self, group: bytes) -> None:
-        """Send it requests; the waiting :meth:`exchange` reports if they are lost."""
+    async def results(self) -> tuple[list[RemoteResult], list[str]]:
+        """Wait for results. Raises Lost."""
 
-    @abstractmethod
     def dismiss(self) -> None:
         """End it, whatever it is doing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hired:
-    """A worker that is ready, and the number of calls it can make at a time."""
-
-    hand: Hand
-    most: int
-
-
-class Cluster(ABC):
+class Cluster(Protocol):
     """Machines on which workers can start."""
 
-    @abstractmethod
     async def connect(self) -> None:
-        """Connect. EndpointError or InputError if workers cannot be used."""
+        """Connect. EndpointError if that fails."""
 
-    @abstractmethod
     async def nodes(self) -> Sequence[Node]:
         """Return the machines that are present. Lost if the cluster does not answer."""
 
-    @abstractmethod
-    async def check(self, node: Node) -> str:
-        """Return what a node lacks for workers, as a message; empty if nothing. Lost if that cannot be checked."""
+    async def start(self, node: Node, targets: Sequence[Target], keys: Sequence[str]) -> Remote:
+        """Start a worker on ``node``. Unfit if it can have none, Lost if the start fails."""
 
-    @abstractmethod
-    async def hire(
-        self, node: Node, run: RemoteRun, targets: Sequence[Target], keys: Sequence[str]
-    ) -> Hired:
-        """Start a worker on ``node``. Lost if that fails."""
-
-    @abstractmethod
     async def close(self, *, is_lost: bool) -> None:
         """Disconnect; all workers end. If the cluster is lost, make no call to it."""
 
 
 @dataclass(slots=True, eq=False)
-class _Member:
-    """A worker of the crew, and its requests under way."""
+class _Worker:
+    """A worker, and the futures of its requests under way by their numbers."""
 
     node: Node
-    hired: Hired
-    under_way: set[int] = field(default_factory=set)
-    outbox: list[Posed] = field(default_factory=list)
-    heeded: dict[int, int] = field(default_factory=dict)
-    is_listening: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    remote: Remote
+    under_way: dict[int, asyncio.Future[RemoteResult]] = field(default_factory=dict)
     answered: int = 0
-
-    @property
-    def room(self) -> int:
-        return self.hired.most - len(self.under_way)
 
 
 class Crew:
@@ -135,76 +105,39 @@ class Crew:
 
     Args:
         cluster: their machines.
-        run: the run of their requests.
-        texts: returns a pair's texts by its position, to send along; None if workers have them all.
-        bears: returns how many calls may be under way now.
-        came: called with a worker's results.
-        lost: called with the requests under way at a worker that is lost.
-        notify: called with each line for the user.
+        notify: gets lines for the user.
+
+    Attributes:
+        concurrency: returns how many calls may be under way now.
+        fail: called with an error that ends the session.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        run: RemoteRun,
-        targets: Sequence[Target],
-        keys: Sequence[str],
-        *,
-        texts: Callable[[int], Texts] | None,
-        bears: Callable[[], int],
-        came: Callable[[Came], None],
-        lost: Callable[[Iterable[int]], None],
-        notify: Callable[[str], None],
-    ) -> None:
-        self._cluster = cluster
-        self._run = run
-        self._targets, self._keys = targets, keys
-        self._texts = texts
-        self._bears = bears
-        self._came, self._lost = came, lost
-        self._notify = notify
-        self._members: list[_Member] = []
-        self._waiting: list[Posed] = []
-        self._is_flushing = False
-        self._at: dict[
-            tuple[int, int], _Member
-        ] = {}  # the worker asked last, of some pairs and arms
+    def __init__(self, cluster: Cluster, notify: Callable[[str], None]) -> None:
+        self._cluster, self._notify = cluster, notify
+        self._targets: list[Target] = []
+        self._keys: list[str] = []
+        self.concurrency: Callable[[], int] = lambda: 1
+        self.fail: Callable[[Exception], None] = lambda _: None
+        self._workers: list[_Worker] = []
+        self._queue: list[tuple[RemoteRequest, asyncio.Future[RemoteResult]]] = []
+        self._number = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._hiring: Counter[Node] = Counter()
-        self._deaths: Counter[Node] = Counter()
-        self._known: set[Node] = set()
-        self._unsure: set[Node] = set()
-        self._admitted: set[Node] = set()
-        self._lacks: dict[Node, str] = {}
-        self._is_begun = self._is_lost = False
-        self._broken: BaseException | None = None
+        self._at: Counter[Node] = Counter()  # workers, also those that start
+        self._failures: Counter[Node] = Counter()
+        self._left_out: dict[Node, str] = {}
+        self._noted: set[str] = set()
+        self._is_begun = self._has_ended = self._is_lost = False
         self._why = ""
+
+    def reach(self, target: Target, key: str) -> Judge:
+        """Return a judge whose requests the workers make at ``target``."""
+        self._targets.append(target)
+        self._keys.append(key)
+        return _RemoteJudge(self, len(self._targets) - 1, target)
 
     async def start(self) -> None:
         """Connect, and start at least one worker. EndpointError or InputError if that fails."""
         await self._cluster.connect()
-        nodes = await self._nodes()
-        checks = [self._task(self._admit(node)) for node in nodes]
-        await asyncio.wait(checks, timeout=CHECKING_S)
-        while not self._admitted and not all(task.done() for task in checks):
-            await asyncio.wait(
-                [task for task in checks if not task.done()], return_when=asyncio.FIRST_COMPLETED
-            )
-        if self._lacks:
-            raise InputError(
-                "; ".join(f"--ray: node {node.address}: {why}" for node, why in self._lacks.items())
-            )
-        self._is_begun = True
-        hires = [self._begin(node) for node in self._lacking(nodes)]
-        while not self._members and not all(task.done() for task in hires):
-            await asyncio.wait(
-                [task for task in hires if not task.done()], return_when=asyncio.FIRST_COMPLETED
-            )
-        if not self._members:
-            self._check_whole()
-            raise EndpointError(f"--ray: no worker could be begun ({self._why})")
-
-    async def _nodes(self) -> Sequence[Node]:
         try:
             nodes = await self._cluster.nodes()
         except Lost as error:
@@ -215,16 +148,56 @@ class Crew:
             raise EndpointError(
                 "--ray: the cluster has no machine that is alive; start one, then robin resume"
             )
-        return _that_work(nodes)
+        starting = self._start_missing(nodes)
+        await asyncio.wait(starting, timeout=CHECKING_S)
+        while not self._workers and (left := [task for task in starting if not task.done()]):
+            await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        if self._left_out:
+            lacks = (f"--ray: node {node.address}: {why}" for node, why in self._left_out.items())
+            raise InputError("; ".join(lacks))
+        if not self._workers:
+            raise EndpointError(f"--ray: no worker could be begun ({self._why})")
+        self._is_begun = True
+        self._spawn(self._look_after())
 
-    async def look_after(self) -> None:
-        """Keep workers on all nodes until cancelled. EndpointError if none are left."""
+    async def close(self) -> None:
+        """End all workers; requests that wait for one are not made."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._cluster.close(is_lost=self._is_lost)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do ``work`` in a task, whose error ends the session."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._is_done)
+        return task
+
+    def _is_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        """End the session with ``error``; workers that are there finish what they have."""
+        self._has_ended = True
+        self.fail(error)
+        if self._is_lost:
+            for worker in self._workers:
+                _give_up(worker, str(error))
+            self._workers.clear()
+        self._send()
+
+    # ── workers come and go ───────────────────────────────────────────────────────────────────────
+
+    async def _look_after(self) -> None:
+        """Keep workers on all nodes. EndpointError if none is left."""
         heard = time.monotonic()
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
-            self._check_whole()
             try:
-                nodes = _that_work(await self._cluster.nodes())
+                nodes = await self._cluster.nodes()
             except Lost as error:
                 if error.for_good or time.monotonic() - heard > AWAY_S:
                     self._is_lost = True
@@ -233,236 +206,147 @@ class Crew:
                     ) from error
                 continue
             heard = time.monotonic()
-            for node in nodes:
-                if node not in self._known:
-                    self._task(self._admit(node))
-            for member in [member for member in self._members if member.node not in nodes]:
-                self._lose(member, "the node left the cluster")
-            for node in self._lacking(nodes):
-                self._begin(node)
-            if not self._members and not self._hiring.total() and not self._is_checking(nodes):
+            self._start_missing(nodes)
+            if not self._at.total():
                 raise EndpointError(
                     f"--ray: no worker is left ({self._why}); once that is mended, robin resume"
                 )
 
-    def _is_checking(self, nodes: Sequence[Node]) -> bool:
-        """Return whether a node's check is unfinished, so that it may still get workers."""
-        return any(node in self._unsure for node in nodes)
+    def _start_missing(self, nodes: Sequence[Node]) -> list[asyncio.Task[None]]:
+        """Start workers where some are missing; a head node without CPUs gets none if there are others."""
+        nodes = [node for node in nodes if node.cpus] or nodes
+        calls = max(1, self.concurrency())
+        usable = [node for node in nodes if node not in self._left_out][:calls]
+        starting = []
+        for node in usable:
+            share = math.ceil(calls / len(usable) / _CALLS_EACH)
+            for _ in range(max(1, min(share, node.cpus)) - self._at[node]):
+                self._at[node] += 1
+                starting.append(self._spawn(self._start(node)))
+        return starting
 
-    def pose(self, posed: Posed) -> None:
-        """Queue one request for the worker with most room."""
-        self._waiting.append(posed)
-        if not self._is_flushing:
-            self._is_flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    async def close(self) -> None:
-        """End all workers."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._members.clear()
-        await self._cluster.close(is_lost=self._is_lost)
-
-    @property
-    def can_answer(self) -> bool:
-        """Return whether any request under way may still get a reply."""
-        return bool(self._members) and not self._is_lost
-
-    async def _admit(self, node: Node) -> None:
-        """Allow workers on a node that lacks nothing for them."""
-        self._known.add(node)
-        self._unsure.add(node)
+    async def _start(self, node: Node) -> None:
         try:
             async with asyncio.timeout(STARTING_S):
-                lacks = await self._cluster.check(node)
-        except (Lost, TimeoutError) as error:  # it may be leaving: then nobody needs to know
-            self._why = f"node {node.address}: {str(error) or f'nothing began there within {STARTING_S:g} s'}"
-            return
-        finally:
-            self._unsure.discard(node)
-        if not lacks:
-            self._admitted.add(node)
-        elif not self._is_begun:
-            self._lacks[node] = lacks
-        else:
-            self._notify(f"--ray: node {node.address} is left out: {lacks}")
-
-    def _lacking(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return the nodes on which to start workers, repeated for each worker."""
-        usable = [node for node in nodes if node in self._admitted]
-        at_node = Counter(member.node for member in self._members) + self._hiring
-        wanted = math.ceil(self._bears() / GROUP)
-        per_node = math.ceil(wanted / len(usable)) if usable else 0
-        lacking = []
-        for node in usable[: max(1, self._bears())]:
-            lacking += [node] * (max(1, min(per_node, node.cpus)) - at_node[node])
-        return lacking
-
-    def _begin(self, node: Node) -> asyncio.Task[None]:
-        self._hiring[node] += 1
-        return self._task(self._hire(node))
-
-    async def _hire(self, node: Node) -> None:
-        try:
-            async with asyncio.timeout(STARTING_S):
-                hired = await self._cluster.hire(node, self._run, self._targets, self._keys)
+                remote = await self._cluster.start(node, self._targets, self._keys)
+        except Unfit as error:
+            self._at[node] -= 1
+            self._leave_out(node, str(error))
         except (Lost, TimeoutError) as error:
-            self._failed(node, str(error) or f"a worker did not begin within {STARTING_S:g} s")
+            why = str(error) or f"a worker did not begin within {STARTING_S:g} s"
+            self._count_end(node, why)
         else:
-            member = _Member(node, hired)
-            self._members.append(member)
-            self._task(self._converse(member))
-            if self._waiting:
-                self._flush()
-        finally:
-            self._hiring[node] -= 1
+            worker = _Worker(node, remote)
+            self._workers.append(worker)
+            self._spawn(self._listen(worker))
+            self._send()
 
-    def _failed(self, node: Node, why: str) -> None:
+    def _count_end(self, node: Node, why: str, *, brought_more: bool = False) -> None:
+        """Record the end of a worker; ``brought_more``: it brought more answers than were lost with it."""
+        self._at[node] -= 1
         self._why = f"node {node.address}: {why}"
-        self._deaths[node] += 1
-        if self._deaths[node] >= _MOST_DEATHS and node in self._admitted:
-            self._admitted.remove(node)
-            self._notify(
-                f"--ray: node {node.address} is left out after {_MOST_DEATHS} workers there failed ({why})"
-            )
+        self._failures[node] = 0 if brought_more else self._failures[node] + 1
+        if self._failures[node] >= _MOST_FAILURES and self._is_begun:
+            self._leave_out(node, f"{_MOST_FAILURES} workers there failed ({why})")
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
-        return task
+    def _leave_out(self, node: Node, why: str) -> None:
+        self._left_out[node] = why
+        if self._is_begun:
+            self._notify(f"--ray: node {node.address} is left out: {why}")
 
-    def _over(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            self._broken = self._broken or task.exception()
+    def _lose(self, worker: _Worker, why: str) -> None:
+        """Drop a worker that is lost or silent; its calls are made again, as nobody knows whether they were."""
+        self._workers.remove(worker)
+        worker.remote.dismiss()
+        lost = _give_up(worker, why)
+        self._count_end(worker.node, why, brought_more=worker.answered > lost)
+        calls = f"; {lost:,} calls under way there are made again" if lost else ""
+        self._notify(f"--ray: a worker on node {worker.node.address} is gone ({why}){calls}")
 
-    def _check_whole(self) -> None:
-        """Raise an error that is not one worker's; otherwise the run would wait forever for the requests under way."""
-        if self._broken is not None:
-            raise self._broken
+    # ── requests go out, results come in ──────────────────────────────────────────────────────────
 
-    async def _converse(self, member: _Member) -> None:
-        """Exchange requests and replies with a worker as long as it is there."""
-        exchange = member.hired.hand.exchange
-        while member in self._members:
-            outbox, member.outbox = member.outbox, []
-            member.is_listening = True
+    async def make(self, target: int, question: Question) -> RemoteResult:
+        """Have a worker make a request. CallLost if the worker is lost."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[RemoteResult] = loop.create_future()
+        self._number += 1
+        if not self._queue:  # what is asked in this turn of the loop goes out together
+            loop.call_soon(self._send)
+        self._queue.append((RemoteRequest(self._number, target, question), future))
+        return await future
+
+    def _send(self) -> None:
+        """Send the queue, each request to the worker with the fewest under way."""
+        if not self._workers and not self._has_ended:
+            return
+        groups: defaultdict[_Worker, list[RemoteRequest]] = defaultdict(list)
+        for request, future in self._queue:
+            if self._has_ended:
+                future.cancel()
+            elif not future.done():
+                worker = min(self._workers, key=lambda worker: len(worker.under_way))
+                worker.under_way[request.number] = future
+                groups[worker].append(request)
+        self._queue.clear()
+        for worker, requests in groups.items():
+            worker.remote.take(requests)
+
+    async def _listen(self, worker: _Worker) -> None:
+        """Take the results of a worker as long as it is there."""
+        while worker in self._workers:
             try:
                 async with asyncio.timeout(SILENT_S):
-                    encoded = await exchange(_encoded(Group(outbox, member.heeded)))
+                    results, notes = await worker.remote.results()
             except (Lost, TimeoutError) as error:
-                self._lose(member, str(error) or f"a worker said nothing for {SILENT_S:g} s")
+                if worker in self._workers:
+                    why = str(error) or f"a worker said nothing for {SILENT_S:g} s"
+                    self._lose(worker, why)
                 return
-            member.is_listening = False
-            member.news.clear()
-            self._take_in(member, _came(encoded))
-            with suppress(
-                TimeoutError
-            ):  # what is asked next may go along, where it is not long in being chosen
-                async with asyncio.timeout(_CHOOSING_S):
-                    await member.news.wait()
-
-    def _take_in(self, member: _Member, came: Came) -> None:
-        member.heeded = came.refusals
-        over = [
-            *(result.number for result in came.answered),
-            *(number for number, _ in came.failed),
-            *(result.number for result in came.unusable),
-            *came.unsent,
-        ]
-        member.answered += len(came.answered)
-        if member.answered > len(member.under_way):
-            self._deaths.pop(member.node, None)
-        if len(over) > 0:
-            member.under_way.difference_update(over)
-        self._came(came)
-        if (
-            self._waiting and not self._is_flushing
-        ):  # there is room again, and what comes next may be the end
-            self._flush()
-
-    def _lose(self, member: _Member, why: str) -> None:
-        """Drop a worker that is lost or silent."""
-        if member not in self._members:
-            return
-        self._members.remove(member)
-        member.hired.hand.dismiss()
-        numbers = sorted(member.under_way)
-        self._why = f"node {member.node.address}: {why}"
-        if member.answered <= len(numbers):  # going on like this costs more than it brings
-            self._failed(member.node, why)
-        calls = f"; {len(numbers):,} calls under way there are made again" if numbers else ""
-        self._notify(f"--ray: a worker on node {member.node.address} is gone ({why}){calls}")
-        self._lost(numbers)
-
-    def _flush(self) -> None:
-        """Share out the queue; an error ends the run, and no further request is sent."""
-        self._is_flushing = False
-        if self._broken is None:
-            try:
-                self._share_out()
-            except Exception as error:  # noqa: BLE001  # whatever it is: some of what waits has gone out, and must not again
-                self._broken = error
-
-    def _share_out(self) -> None:
-        """Send the queue to all workers so that each has equally many under way, in groups as large as that allows."""
-        waiting: list[Posed] = []
-        for each in self._waiting:  # the rest of a visit goes to the worker that began it
-            member = self._at.pop((each.pair, each.arm), None)
-            if member is not None and member in self._members and member.room > 0:
-                self._give(member, [each])
-            else:
-                waiting.append(each)
-        self._waiting = waiting
-        members = [each for each in self._members if each.room > 0]
-        if not waiting or not members:
-            return
-        loads = [len(each.under_way) for each in members]
-        shares = shared_out(len(waiting), loads, [each.hired.most for each in members])
-        start = 0
-        for member, share in zip(members, shares, strict=True):
-            group = waiting[start : start + share]
-            start += share
-            if group:
-                self._give(member, group)
-        self._waiting = waiting[start:]
-
-    def _give(self, member: _Member, requests: list[Posed]) -> None:
-        """Send requests to a worker."""
-        for request in requests:
-            member.under_way.add(request.number)
-            self._at[request.pair, request.arm] = member
-        while len(self._at) > _REMEMBERED:
-            self._at.pop(next(iter(self._at)))
-        if self._texts is not None:
-            requests = [request._replace(texts=self._texts(request.pair)) for request in requests]
-        if member.is_listening:
-            member.hired.hand.take(_encoded(Group(requests, member.heeded)))
-        else:
-            member.outbox += requests
-            member.news.set()
+            for line in notes:
+                if line not in self._noted:
+                    self._noted.add(line)
+                    self._notify(line)
+            for result in results:
+                future = worker.under_way.pop(result.number, None)
+                worker.answered += isinstance(result.outcome, Reply)
+                if future is not None and not future.done():
+                    future.set_result(result)
 
 
-def _that_work(nodes: Sequence[Node]) -> Sequence[Node]:
-    """Return the ``nodes`` that may have workers; a head node with no CPUs gets none if there are others."""
-    return [node for node in nodes if node.cpus] or nodes
+def _give_up(worker: _Worker, why: str) -> int:
+    """Report the requests of a worker as lost; return how many."""
+    lost = [future for future in worker.under_way.values() if not future.done()]
+    for future in lost:
+        future.set_exception(CallLost(why))
+    return len(lost)
 
 
-def shared_out(count: int, loads: Sequence[int], most: Sequence[int]) -> list[int]:
-    """Split ``count`` so that loads become as equal as possible, and none more than its ``most``."""
-    shares = [0] * len(loads)
-    lowest = [(load, place) for place, load in enumerate(loads) if load < most[place]]
-    heapq.heapify(lowest)
-    while count and lowest:
-        load, place = heapq.heappop(lowest)
-        shares[place] += 1
-        count -= 1
-        if load + 1 < most[place]:
-            heapq.heappush(lowest, (load + 1, place))
-    return shares
+class _RemoteJudge(Judge):
+    """A judge whose requests the workers make; it counts tokens and money here."""
 
+    def __init__(self, crew: Crew, number: int, target: Target) -> None:
+        self._crew, self._number = crew, number
+        self._meter = Meter(target.price)
+        self._max_tokens = most_tokens(target.options.extra_body, target.options.max_tokens)
+        self._most_samples = 2**31
 
-_encoded = msgspec.msgpack.Encoder().encode
-_came = msgspec.msgpack.Decoder(Came).decode
+    @property
+    def most_samples(self) -> int:
+        return self._most_samples
+
+    async def ask(self, question: Question) -> Reply | Failure:
+        """Make one request, once, by a worker. Raises as :meth:`Judge.ask`, and CallLost."""
+        _, outcome, most_samples = await self._crew.make(self._number, question)
+        if isinstance(outcome, Exception):
+            raise outcome
+        self._most_samples = min(self._most_samples, most_samples)
+        if isinstance(outcome, Reply) and not outcome.usage.estimated:
+            self._meter.measured(question.messages, (), Usage(outcome.usage.prompt_tokens))
+        return outcome
+
+    def tokens(self, question: Question) -> int:
+        prompt = self._meter.prompt_tokens(question.messages)
+        return prompt + self._max_tokens * question.samples
+
+    def most_cost(self, question: Question) -> float:
+        return self._meter.most(question.messages, self._max_tokens, question.samples)

@@ -1,70 +1,61 @@
-"""Start a session's workers on a cluster: collect the run's details and its judges for them."""
+"""The carrier of ``--ray``: the engine decides in this process, and workers on a Ray cluster make its requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 
-import orjson
-
-from robin_cli.model.space import ArmSpace
+from robin_cli.judges.failover import Failover
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.carriers import Carrying
 from robin_cli.session.connection import endpoints_of
-from robin_cli.session.inputs import recorded_prompts
+from robin_cli.session.engine import Engine
+from robin_cli.session.ledger import Ledger
 from robin_cli.settings.resolve import Resolved
 from robin_ray import on_ray
-from robin_ray.groups import Groups
+from robin_ray.crew import Crew
 from robin_ray.on_ray import OnRay
-from robin_ray.remote import Targets
-from robin_ray.texts import MOST_AT_ONCE, bytes_of_texts, table_of
-from robin_ray.wire import RemoteRun, Texts
 
 
 def check(resolved: Resolved) -> None:
-    """Check that workers can be reached, see :class:`~robin_cli.session.elsewhere.Carries`."""
+    """Check that workers can be reached, see :class:`~robin_cli.session.carriers.Carries`."""
     on_ray.check(resolved.ray or "", resolved.secrets)
 
 
 def carrying(resolved: Resolved, store: RunWriter, notify: Callable[[str], None]) -> Carrying:
-    """Return each judge of a session for use by workers on the run of ``store``."""
-    targets = Targets()
-    judges, prices = endpoints_of(resolved, store.manifest, notify, reach=targets.add)
-    manifest, space, path = store.manifest, store.space, store.path.resolve()
-    texts_bytes = bytes_of_texts(path)
-    is_small = texts_bytes <= MOST_AT_ONCE
-    run = RemoteRun(
-        orjson.dumps(recorded_prompts(manifest).record).decode(),
-        tuple(space.attributes),
-        tuple(space.judges),
-        tuple(space.scales),
-        pairwise=manifest.is_pairwise,
-        answers=manifest.answers,
-        seed=manifest.seed,
-    )
-    cluster = OnRay(
-        resolved.ray or "",
-        texts=(lambda: table_of(path)) if is_small else None,
-        texts_bytes=texts_bytes if is_small else 0,
-        secret=resolved.secrets,
-    )
-    begin = partial(
-        Groups,
-        judges=judges,
-        targets=targets,
-        cluster=cluster,
-        run=run,
-        place=partial(_place, space),
-        texts=None if is_small else partial(_texts, store),
-        notify=notify,
-    )
+    """Return the way in which workers make the calls of a session of the run of ``store``."""
+    crew = Crew(OnRay(resolved.ray or "", resolved.secrets), notify)
+    judges, prices = endpoints_of(resolved, store.manifest, notify, reach=crew.reach)
+    begin = partial(OnCluster, judges=judges, crew=crew, notify=notify)
     return Carrying(begin, judges, prices)
 
 
-def _place(space: ArmSpace, arm: int) -> tuple[int, int]:
-    return space.pair.item(arm), space.within_pair(arm)
+class OnCluster(Engine):
+    """Like :class:`Engine`, once ``crew`` has started; the ``judges`` ask by its workers."""
 
+    def __init__(
+        self, ledger: Ledger, judges: Sequence[Failover], crew: Crew, notify: Callable[[str], None]
+    ) -> None:
+        super().__init__(ledger, judges)
+        self._crew, self._notify = crew, notify
+        crew.concurrency = lambda: sum(judge.bears for judge in judges)
+        crew.fail = ledger.end
 
-def _texts(store: RunWriter, pair: int) -> Texts:
-    of_pair = store.pairs[pair]
-    return of_pair.pair_id, of_pair.prompt, of_pair.response, of_pair.reference, of_pair.other
+    async def run(self) -> None:
+        """Work like :meth:`Engine.run`. InputError, EndpointError: workers cannot be used, or none is left."""
+        self._notify("--ray: workers are starting, which takes some seconds")
+        starting = asyncio.create_task(self._crew.start())
+        stopping = asyncio.create_task(self._ledger.stop.requested.wait())
+        try:
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                self._ledger.stats.started_at = time.monotonic()  # the pace is that of the calls
+                await super().run()
+        finally:
+            starting.cancel()
+            stopping.cancel()
+            await asyncio.gather(starting, stopping, return_exceptions=True)
+            await self._crew.close()

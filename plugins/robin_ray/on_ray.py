@@ -12,7 +12,6 @@ import atexit
 import importlib.util
 import logging
 import os
-import queue
 import secrets
 import signal
 import socket
@@ -25,7 +24,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -34,8 +32,8 @@ from robin_cli.data.local import temporary_folder
 from robin_cli.model.errors import EndpointError, InputError
 from robin_cli.model.plugins import install
 from robin_cli.session.targets import Target
-from robin_ray.crew import STARTING_S, Cluster, Hand, Hired, Lost, Node
-from robin_ray.wire import RemoteRun
+from robin_ray.crew import STARTING_S, Lost, Node, Remote, Unfit
+from robin_ray.worker import RemoteRequest, RemoteResult
 
 LOCAL = "local"
 ANSWERS_WITHIN_S = 10.0
@@ -44,7 +42,7 @@ ANSWERS_WITHIN_S = 10.0
 _SAYS_WITHIN_S = 5.0
 _LEAVES_WITHIN_S = 10.0
 _STORE_BYTES = 128 * 2**20
-"""Memory for the object store of robin's own Ray, beside the texts."""
+"""Memory for the object store of robin's own Ray, for long prompts and answers."""
 
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
 _SETTINGS = 4
@@ -57,8 +55,8 @@ _QUIET = {
 }
 """Variables against usage reports, uploads, hints, and a worker for each core before any is asked for."""
 
-_MOST_SAID = 64 * 1024
-_BECAUSE = "robin is told: "
+_MOST_PRINTED = 64 * 1024
+_BECAUSE = "refused: "
 _TAKE_PART = f"""
 import logging, sys
 import ray, ray.job_config
@@ -73,7 +71,7 @@ except Exception as error:
     sys.exit(1)
 """
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 def check(address: str, secret: Sequence[str]) -> None:
@@ -134,76 +132,57 @@ def _check_takes_part(address: str, secret: Sequence[str]) -> None:
         ) as process,
     ):
         try:
-            refusal = _said_by(process, printed)
+            refusal = _refusal(process, printed)
         finally:
             process.kill()
     if refusal is not None:
         raise EndpointError(f"--ray {address}: {_refused(refusal)}")
 
 
-def _said_by(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None:
-    """Return why a process cannot join, in the process's words; None if it can."""
+def _refusal(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None:
+    """Return why a process cannot join, in Ray's words; None if it can."""
     until = time.monotonic() + STARTING_S
     while time.monotonic() < until:
         status = process.poll()
-        printed_text = os.pread(printed.fileno(), _MOST_SAID, 0).decode(errors="replace")
+        text = os.pread(printed.fileno(), _MOST_PRINTED, 0).decode(errors="replace")
         if status == 0:
             return None
-        complaint = next(
-            (line for line in printed_text.splitlines() if "Failed to get cluster ID" in line), ""
-        )
-        if status is not None or complaint:
+        if "Failed to get cluster ID" in text:  # it would try again and again
             return (
-                complaint.rpartition("server: ")[2]
-                or printed_text.rpartition(_BECAUSE)[2]
-                or f"it ended with {status}"
+                text.partition("Failed to get cluster ID")[2]
+                .partition("\n")[0]
+                .rpartition("server: ")[2]
             )
+        if status is not None:
+            return text.rpartition(_BECAUSE)[2] or f"it ended with {status}"
         time.sleep(0.02)
     return f"not ready within {STARTING_S:g} s"
 
 
-class OnRay(Cluster):
+class OnRay:
     """Ray's nodes: those of the cluster at ``address``, or of a local one for this session.
 
     Args:
-        texts: makes the table of texts for all workers; None if each reads or gets its own.
-        texts_bytes: the approximate size of that table.
         secret: names of variables with secret values.
     """
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        texts: Callable[[], Any] | None,
-        texts_bytes: int,
-        secret: Sequence[str],
-    ) -> None:
-        self._address = address
-        self._make_texts = texts
-        self._texts_bytes = texts_bytes
-        self._texts: Any = None
-        self._secret = secret
+    def __init__(self, address: str, secret: Sequence[str]) -> None:
+        self._address, self._secret = address, secret
         self._folder = ExitStack()
         self._workers_folder = ""
         self._is_ours = False
-        self._actor: Any = None
         self._raylet = 0  # its process; 0 where that is not known
-        self._hands: list[_Actor] = []
+        self._workers: list[_Actor] = []
         self._thread = _Thread()
 
     async def connect(self) -> None:
         try:
             await self._thread.run(self._connect, STARTING_S)
-            _take_signals_back()
-            if self._make_texts is not None:
-                self._texts = await self._thread.run(
-                    partial(self._put, self._make_texts), STARTING_S
-                )
         except TimeoutError:
             raise EndpointError(
                 f"--ray {self._address}: Ray did not get ready within {STARTING_S:g} s; is the cluster in order (ray status)?"
             ) from None
+        _take_signals_back()
 
     def _connect(self) -> None:
         is_local = self._address == LOCAL
@@ -227,7 +206,7 @@ class OnRay(Cluster):
                 self._workers_folder = str(workers)
                 options |= {
                     "include_dashboard": False,
-                    "object_store_memory": _STORE_BYTES + 2 * self._texts_bytes,
+                    "object_store_memory": _STORE_BYTES,
                     # Ray lets everybody write there, so it is not the private folder itself
                     "_temp_dir": str(folder / "r"),
                 }
@@ -242,11 +221,6 @@ class OnRay(Cluster):
             except Exception as error:  # whatever Ray has
                 raise EndpointError(f"--ray {self._address}: {_refused(str(error))}") from error
             self._raylet = _raylet_here()
-
-    def _put(self, make: Callable[[], Any]) -> Any:
-        import ray
-
-        return ray.put(make())
 
     async def nodes(self) -> Sequence[Node]:
         import ray
@@ -274,47 +248,38 @@ class OnRay(Cluster):
             if node["Alive"]
         ]
 
-    async def check(self, node: Node) -> str:
+    async def start(self, node: Node, targets: Sequence[Target], keys: Sequence[str]) -> Remote:
         import ray
-        from ray import exceptions
-
-        look = ray.remote(num_cpus=0, max_retries=0)(_by_value(_robin_here))
-        try:
-            version, why = await look.options(scheduling_strategy=_at(node)).remote()
-        except (exceptions.RayError, RuntimeError) as error:
-            raise Lost(f"no worker of Ray's began there ({_one_line(error)})") from error
-        if version not in {None, __version__}:
-            return f"has robin {version}, and this is {__version__}; install the same on both"
-        if why:
-            return f"robin cannot be imported there ({why}); install robin-judge {__version__} on it, for Ray's Python"
-        return ""
-
-    async def hire(
-        self, node: Node, run: RemoteRun, targets: Sequence[Target], keys: Sequence[str]
-    ) -> Hired:
-        import ray
-        from ray import exceptions
+        from ray.exceptions import RayError
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         from robin_ray.worker import Worker
 
-        if self._actor is None:
-            self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Worker)
-        actor = self._actor.options(scheduling_strategy=_at(node)).remote(self._workers_folder)
-        hand = _Actor(actor)
-        self._hands.append(hand)
+        actor: Any = (
+            ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Worker)
+            .options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False))
+            .remote(self._workers_folder)
+        )
+        worker = _Actor(actor)
+        self._workers.append(worker)
         try:
-            await actor.set_up.remote(run, self._texts)
-            most = await actor.point_at.remote(targets, keys)
-        except (exceptions.RayError, RuntimeError) as error:
-            hand.dismiss()
-            raise Lost(_one_line(error)) from error
-        except BaseException:
-            hand.dismiss()
-            raise
-        return Hired(hand, most)
+            version = await actor.version.remote()
+            if version != __version__:
+                why = f"has robin {version}, and this is {__version__}; install the same on both"
+                raise Unfit(why)
+            await actor.set_up.remote(targets, keys)
+        except BaseException as error:
+            worker.dismiss()
+            if not isinstance(error, RayError | RuntimeError):
+                raise
+            if "failed to import" not in str(error):
+                raise Lost(_one_line(error)) from error
+            why = str(error).strip().splitlines()[-1]
+            step = f"install robin-judge {__version__} on it, for Ray's Python"
+            raise Unfit(f"robin cannot be imported there ({why}); {step}") from error
+        return worker
 
     async def close(self, *, is_lost: bool) -> None:
-        self._texts = self._actor = None
         if self._is_ours:
             import ray
 
@@ -326,31 +291,30 @@ class OnRay(Cluster):
             if is_lost:  # as this process ends, it would be waited for once more
                 atexit.unregister(ray.shutdown)
         else:
-            for hand in self._hands:
-                hand.dismiss()
+            for worker in self._workers:
+                worker.dismiss()
         await asyncio.to_thread(self._folder.close)
         self._thread.end()
 
 
-class _Actor(Hand):
+class _Actor:
     """A worker that is an actor."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
-        self._exchange = actor.exchange.remote
         self._take = actor.take.options(num_returns=0).remote
 
-    async def exchange(self, group: bytes) -> bytes:
-        from ray import exceptions
+    def take(self, requests: Sequence[RemoteRequest]) -> None:
+        self._take(requests)
+
+    async def results(self) -> tuple[list[RemoteResult], list[str]]:
+        from ray.exceptions import RayError
 
         try:
-            came: bytes = await self._exchange(group)
-        except (exceptions.RayError, RuntimeError) as error:
+            came: tuple[list[RemoteResult], list[str]] = await self._actor.results.remote()
+        except (RayError, RuntimeError) as error:
             raise Lost(_one_line(error)) from error
         return came
-
-    def take(self, group: bytes) -> None:
-        self._take(group)
 
     def dismiss(self) -> None:
         import ray
@@ -361,17 +325,6 @@ class _Actor(Hand):
                     ray.kill(self._actor)
 
         threading.Thread(target=kill, daemon=True).start()
-
-
-def _robin_here() -> tuple[str | None, str]:
-    """Return robin's version on this machine, None if there is none, and why it cannot be used; "" if it can."""
-    version = None
-    try:
-        version = importlib.import_module("robin_cli").__version__
-        importlib.import_module("robin_ray.worker")  # with all that a worker needs
-    except Exception as error:  # noqa: BLE001  # any error is reported
-        return version, f"{type(error).__name__}: {error}"
-    return version, ""
 
 
 def _job_without_folders() -> Any:
@@ -385,18 +338,6 @@ def _job_without_folders() -> Any:
     job = JobConfig()
     job._py_driver_sys_path = type("NoPaths", (list,), {"extend": lambda *_: None})()  # noqa: SLF001
     return job
-
-
-def _by_value(function: Callable[[], Result]) -> Callable[[], Result]:
-    """Return ``function`` in a form that Ray sends by value; its module may be missing on the other machine."""
-    function.__module__ = "__main__"
-    return function
-
-
-def _at(node: Node) -> Any:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(node.node_id, soft=False)
 
 
 def _refused(message: str) -> str:
@@ -474,38 +415,26 @@ class _Thread:
     """A thread for slow calls to Ray. Processes that it starts live as long as the thread, so there is only one."""
 
     def __init__(self) -> None:
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._run, daemon=True, name="robin-ray").start()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._work, daemon=True, name="robin-ray").start()
 
-    async def run(self, work: Callable[[], Result], seconds: float) -> Result:
+    def _work(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def run(self, work: Callable[[], Returned], seconds: float) -> Returned:
         """Wait for ``work`` up to a time limit. TimeoutError after that; the work is left to itself."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
 
-        def told(tell: Callable[..., None], what: object) -> None:
-            if not done.done():
-                tell(what)
+        async def do() -> Returned:
+            return work()
 
-        def do() -> None:
-            tell: tuple[Callable[..., None], object]
-            try:
-                tell = done.set_result, work()
-            except BaseException as error:  # noqa: BLE001  # it is for who waits
-                tell = done.set_exception, error
-            with suppress(RuntimeError):  # the loop is over
-                loop.call_soon_threadsafe(told, *tell)
-
-        self._work.put(do)
+        future = asyncio.run_coroutine_threadsafe(do(), self._loop)
         async with asyncio.timeout(seconds):
-            return await done
+            return await asyncio.wrap_future(future)
 
     def end(self) -> None:
         """Let the thread end after its current work."""
-        self._work.put(None)
-
-    def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            work()
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
 
 @contextmanager

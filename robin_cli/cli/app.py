@@ -6,7 +6,6 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, NoReturn, TextIO
@@ -15,30 +14,28 @@ import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import (
+from robin_cli.cli import (  # noqa: F401  # each adds its commands
     check,
     compare,
     demo,
     export,
     gate,
-    inspect,
     judge,
     label,
     plan,
+    render,
     report,
+    resume,
+    serve,
     simulate,
     status,
-    tools,
     trial,
 )
+from robin_cli.cli.options import HELP_ALL, app, help_all
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
-from robin_cli.model.errors import (
-    ClusterLost,
-    InputError,
-    ReadAs,
-    RobinError,
-    StorageError,
-)
+from robin_cli.model.errors import ClusterLost, ReadAs, RobinError, StorageError, shown
+
+__all__ = ["INTERRUPTED", "app", "main"]
 
 INTERRUPTED = 130
 _NAME_SHOWN = 120
@@ -46,10 +43,6 @@ _show_warning = warnings.showwarning
 _DOCS = "Documentation: the folder docs/ of robin's source."
 """Its address, once it has one."""
 _SUMMARY = "robin spends a fixed budget of LLM-judge calls where they help."
-_HELP_ALL = "robin.help_all"
-_TAKES = {str: "TEXT", int: "N", float: "X"}
-"""The help's words for the values of flags, by type, for flags without their own."""
-
 
 _GROUPS = {
     "Start": ("demo", "init", "check", "rubrics", "try"),
@@ -59,31 +52,35 @@ _GROUPS = {
 }
 """The commands in the help of robin itself, in their order."""
 
-_TOOLS = ("render", "parse", "simulate", "serve")
+_TOOLS = {"Tools": ("render", "parse", "simulate", "serve")}
 """Commands that only ``robin --help-all`` lists."""
 
 
 class _Group(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands, in the order of their groups."""
-        return [*(name for names in _GROUPS.values() for name in names), *_TOOLS]
+        return [name for names in (_GROUPS | _TOOLS).values() for name in names]
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        """Return the command, with its help tidied."""
+        """Return the command, which writes its parameters by group."""
+        command: Any
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
-            _tidy_help(command, ctx)
+            command.format_options = partial(_write_parameters, command)
+            for param in command.get_params(ctx):
+                if param.param_type_name == "argument":  # the help says what it takes, not its type
+                    param.display_type_rich = lambda **_: None
         return name, command, rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write a help that fits on a screen: a line for each command."""
         formatter.write(f"{_SUMMARY}\n\n")
-        is_whole = ctx.meta.get(_HELP_ALL, False)
-        for title, names in (_GROUPS | ({"Tools": _TOOLS} if is_whole else {})).items():
+        has_all = ctx.meta.get(HELP_ALL, False)
+        for title, names in (_GROUPS | (_TOOLS if has_all else {})).items():
             for number, name in enumerate(names):
                 about = (self.commands[name].help or "").split("\n\n")[0].removesuffix(".")
                 formatter.write(f"{'' if number else title:<8}{name:<10}{about}\n")
-        if is_whole:
+        if has_all:
             _write_parameters(self, ctx, formatter)
             formatter.write(f"\n{_DOCS}\n")
         else:
@@ -104,54 +101,20 @@ class _Group(TyperGroup):
         return result
 
 
-def _tidy_help(command: Any, ctx: Any) -> None:
-    """Name in a word what a flag takes, and write the parameters by group."""
-    command.format_options = partial(_write_parameters, command)
-    for param in command.get_params(ctx):
-        if param.param_type_name == "argument":
-            param.display_type_rich = lambda **_: None
-        elif param.metavar is None and not param.is_flag:
-            param.metavar = _TAKES.get(getattr(param.type_descriptor, "annotation", object))
-
-
 def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write the help of each parameter, without a flag's --no-… form, which would make it half as long again."""
+    is_shown = getattr(command, "is_shown", lambda _name: True)
     groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
     for param in command.get_params(ctx):
-        if record := param.get_help_record(ctx):
+        record = param.get_help_record(ctx)
+        if record and (ctx.meta.get(HELP_ALL) or is_shown(param.name)):
             group = "Arguments" if param.param_type_name == "argument" else "Options"
-            groups.setdefault(param.rich_help_panel or group, []).append(record)
+            line = (record[0].split(" / --no-")[0], record[1])
+            groups.setdefault(param.rich_help_panel or group, []).append(line)
     for title, records in groups.items():
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
-
-
-app = typer.Typer(
-    cls=_Group,
-    name="robin",
-    help=_SUMMARY,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich would take half the time of a help
-    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
-)
-for each in (
-    judge,
-    plan,
-    status,
-    export,
-    inspect,
-    report,
-    compare,
-    gate,
-    label,
-    simulate,
-    tools,
-    check,
-    demo,
-    trial,
-):
-    app.add_typer(each.app)
 
 
 def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value
@@ -160,14 +123,12 @@ def _print_version(wanted: bool) -> None:  # Typer's callbacks take the value
         raise typer.Exit
 
 
-def _print_all(ctx: typer.Context, wanted: bool) -> None:
-    if wanted:
-        ctx.meta[_HELP_ALL] = True
-        typer.echo(ctx.get_help(), nl=False)
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(
+    cls=_Group,
+    help=_SUMMARY,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+)
 def _root(
     _version: Annotated[
         bool,
@@ -175,15 +136,7 @@ def _root(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
-    _all: Annotated[
-        bool,
-        typer.Option(
-            "--help-all",
-            help="List all commands and options.",
-            callback=_print_all,
-            is_eager=True,
-        ),
-    ] = False,
+    _all: Annotated[bool, help_all("List all commands and options.")] = False,
 ) -> None:
     pass
 
@@ -195,7 +148,6 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settle_streams()
     try:
-        _check_arguments(sys.argv[1:])
         try:
             app()
         except RobinError:
@@ -215,20 +167,10 @@ def main() -> None:
         _leave("interrupted", INTERRUPTED)
     except BrokenPipeError:
         sys.exit(1)
-    except (
-        OSError
-    ) as error:  # of the machine, not of robin: a folder that went away, too many open files
-        named = str(error.filename or "")
-        place = f"{named[:_NAME_SHOWN]}{'…' * (len(named) > _NAME_SHOWN)}: " if named else ""
+    except OSError as error:
+        # of the machine, not of robin: a folder that went away, too many open files
+        place = f"{shown(error.filename, _NAME_SHOWN)}: " if error.filename else ""
         _leave(f"{place}{error.strerror or error}", 2 if error.errno == errno.ENAMETOOLONG else 1)
-
-
-def _check_arguments(given: Sequence[str]) -> None:
-    for argument in given:
-        if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
-            raise InputError(
-                f'"{argument}": holds bytes that are not UTF-8, which no file of a run could name; rename the file'
-            )
 
 
 def _note(
@@ -240,10 +182,10 @@ def _note(
     line: str | None = None,
 ) -> None:
     """Print readers' warnings like a command's messages; other warnings come from libraries."""
-    if not issubclass(category, ReadAs):
+    if issubclass(category, ReadAs):
+        _say(f"note: {message}")
+    else:
         _show_warning(message, category, filename, lineno, file, line)
-        return
-    _say(f"note: {message}")
 
 
 def _leave(message: str, code: int) -> NoReturn:

@@ -2,53 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from robin_cli.cli import options as opt
-
-app = typer.Typer()
+from robin_cli.cli.options import Invocation, command
+from robin_cli.model.errors import EndpointError, InputError
 
 _MOST_OF_REPLY = 20_000
 
 
-@app.command(
-    cls=opt.taking(lambda setting: setting.of_question),
-    epilog="Example: robin check --base-url http://localhost:8000/v1 --model my-judge",
+@command(
+    "check --base-url http://localhost:8000/v1 --model my-judge",
+    "config json",
+    lambda setting: setting.of_question,
 )
-def check(
-    ctx: typer.Context,
-    config: opt.Config = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per address, for scripts.")
-    ] = False,
-) -> None:
+def check(call: Invocation) -> None:
     """Ask an endpoint what it supports.
 
     robin sends about five requests, each paid for, and says what robin judge will do about what it finds. The first
     asks for a judgment; with --pairwise, which of two responses is better, in both orders. Several judges and addresses are
-    checked one after another.
+    checked one after another; --json prints an object for each.
     """
     import asyncio
 
     from msgspec import to_builtins
 
-    from robin_cli.model.errors import EndpointError, InputError
     from robin_cli.model.exchange import Failure
     from robin_cli.session.capabilities import look_at
     from robin_cli.session.prompts import prompts_of_check
-    from robin_cli.settings.reading import load_settings
     from robin_cli.settings.resolve import resolve
     from robin_cli.show.capabilities import facts_of
     from robin_cli.show.json import print_json
     from robin_cli.show.terminal import print_facts, stdout_console
     from robin_cli.show.text import plain
 
-    def notify(line: str) -> None:
-        typer.echo(f"note: {line}", err=True)
-
-    settings = load_settings(ctx.obj, config)
+    settings = call.load_settings()
     if settings.no_ties and not settings.pairwise:
         raise InputError("--no-ties: is for --pairwise; add that, or leave it out")
     if not settings.at_endpoints:
@@ -57,20 +44,22 @@ def check(
             f"a few ratings instead: robin judge --judge {settings.judge} --limit 3 --budget 3"
         )
     resolved, prompts = resolve(settings), prompts_of_check(settings)
-    for judge, url in ((each, url) for each in resolved.judges for url in each.base_urls):
-        found = asyncio.run(look_at(resolved, judge, url, prompts, notify))
-        if isinstance(found, Failure):
-            step = "; is the server running, and --base-url right?" if found.transient else ""
+    addresses = [(judge, url) for judge in resolved.judges for url in judge.base_urls]
+    for judge, url in addresses:
+        answer = asyncio.run(
+            look_at(
+                resolved, judge, url, prompts, lambda line: typer.echo(f"note: {line}", err=True)
+            )
+        )
+        if isinstance(answer, Failure):
+            step = "; is the server running, and --base-url right?" if answer.transient else ""
             raise EndpointError(
-                f"{url}: the judgment of {judge.name} failed: {' '.join(found.detail.split())}{step}"
+                f"{url}: the judgment of {judge.name} failed: {' '.join(answer.detail.split())}{step}"
             )
-        if json:
-            print_json(to_builtins(found))
-        else:
-            facts = facts_of(found, samples_all=settings.temperature == settings.top_p == 1)
-            print_facts(
-                stdout_console(), {name.replace("_", " "): value for name, value in facts.items()}
-            )
-            typer.echo(
-                f"\nThe first judgment's raw reply:\n{plain(found.raw_reply[:_MOST_OF_REPLY])}"
-            )
+        if call.flags.json:
+            print_json(to_builtins(answer))
+            continue
+        facts = facts_of(answer, samples_all=settings.temperature == settings.top_p == 1)
+        lines = {name.replace("_", " "): value for name, value in facts.items()}
+        print_facts(stdout_console(), lines)
+        typer.echo(f"\nThe first judgment's raw reply:\n{plain(answer.raw_reply[:_MOST_OF_REPLY])}")

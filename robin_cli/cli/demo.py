@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
+
+from robin_cli.cli.options import Invocation, command
+from robin_cli.model.errors import InputError
 
 _BUDGET = 3_000
 _LATENCY_S = 0.02
@@ -23,43 +24,31 @@ reads the responses, so the scores say nothing about them. The ratings are digit
 """
 
 
-app = typer.Typer()
-
-
-@app.command(epilog="Example: robin demo")
-def demo(
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            help="A new folder for the run and its scores. (default: runs/demo-TIME)", metavar="DIR"
-        ),
-    ] = None,
-) -> None:
+@command(
+    "demo",
+    settings={"run"},
+    words={"run": "A new folder for the run and its scores. (default: runs/demo-TIME)"},
+)
+def demo(call: Invocation) -> None:
     """Judge bundled pairs: no key, no network, under a minute.
 
     The judge answers with recorded ratings; no model reads the responses.
     """
     from robin_cli.cli.judge import judge_by
     from robin_cli.data.local import shipped
-    from robin_cli.model.errors import InputError
     from robin_cli.settings.reading import load_settings
 
-    path = run or Path("runs") / f"demo-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    new = f"runs/demo-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    path = Path(call.settings.get("run", new))
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise InputError(
             f"--run {path}: is there already, and the demo writes over nothing; name another folder"
         )
     typer.echo(_ABOUT, err=True)
     with _replaying(shipped("configs") / "demo" / "ratings.parquet") as url:
+        flags = {"base_url": [url], "budget": _BUDGET, "run": str(path), "format": "table"}
         try:
-            judge_by(
-                load_settings(
-                    {"base_url": [url], "budget": _BUDGET, "run": str(path), "format": "table"},
-                    "demo",
-                ),
-                partial(_put_away, path),
-                _ROWS,
-            )
+            judge_by(load_settings(flags, "demo"), lambda: _put_away(path), _ROWS)
         except typer.Exit:
             typer.echo("The demo's judge ended with it: robin demo begins a new one.", err=True)
             raise
@@ -67,12 +56,13 @@ def demo(
 
 def _put_away(run: Path) -> list[str]:
     """Write the scores into the run; return their path, and a note on the ratings."""
-    from robin_cli.cli.showing import deliver
+    from robin_cli.cli.output import deliver
     from robin_cli.settings.table import Settings
 
     scores = run / "scores.csv"
     deliver(run, Settings(output=str(scores), quiet=True))
-    own = f"robin judge {shlex.quote(str(run))}/pairs.parquet -a helpfulness --budget {_BUDGET} --model NAME"
+    pairs = f"{shlex.quote(str(run))}/pairs.parquet"
+    own = f"robin judge {pairs} -a helpfulness --budget {_BUDGET} --model NAME"
     return [
         f"scores: {scores}",
         f"The ratings above are replayed ones. These pairs, by a judge of your own: {own}",
@@ -86,12 +76,10 @@ def _replaying(ratings: Path) -> Iterator[str]:
     from concurrent.futures import Future
 
     from robin_cli.judges.replay_server import Replay, serve
-    from robin_cli.model.errors import InputError
     from robin_cli.run.pools import load_pools
 
-    replay = Replay(
-        load_pools(str(ratings), grouped=False), source=ratings.name, latency_s=_LATENCY_S
-    )
+    pools = load_pools(str(ratings), grouped=False)
+    replay = Replay(pools, source=ratings.name, latency_s=_LATENCY_S)
     ready: Future[str] = Future()
     stop, loop = asyncio.Event(), asyncio.new_event_loop()
 
@@ -106,11 +94,11 @@ def _replaying(ratings: Path) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_until_complete, args=(work(),), daemon=True)
     thread.start()
     try:
-        url = ready.result()
+        yield ready.result()
     except OSError as error:
+        if ready.exception() is not error:
+            raise
         raise InputError(f"robin demo: cannot listen on 127.0.0.1 ({error.strerror})") from error
-    try:
-        yield url
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

@@ -1,16 +1,13 @@
-"""Make the options of commands from the tables of settings. An option not given is left out, so that other sources apply.
+"""Commands, and their options from the tables of settings and flags.
 
-Each of robin judge's has a ``ROBIN_*`` variable of its name; the help says so once, not at every flag, or it would be twice
-as long.
+Each setting of robin judge has a ``ROBIN_*`` variable of its name; the help says so once, not at every flag.
 """
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import make_dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, make_dataclass, replace
+from functools import cached_property
 from glob import has_magic
 from importlib import import_module
 from pathlib import Path
@@ -19,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from robin_cli.cli.helping import help_of_flag, with_known
+from robin_cli.cli.flags import FLAGS, PANEL, Flags
 
 if TYPE_CHECKING:
     from robin_cli.settings.setting import Setting
+    from robin_cli.settings.table import Settings
 
 _KNOWN = {
     "attribute": "ask.rubrics:known_attributes",
@@ -32,27 +30,239 @@ _KNOWN = {
 }
 """What knows the values of an option, imported only once they are asked for."""
 
-
-_DAILY = frozenset(
-    (
-        *(
-            "data",
-            "attribute",
-            "rubric",
-            "base_url",
-            "model",
-            "api_key_env",
-            "columns",
-            "pairwise",
-            "limit",
-        ),
-        *("budget", "max_cost", "decide", "target_error"),
-        *("concurrency", "temperature", "max_tokens", "run", "output"),
-    )
+_DAILY = (
+    *("data", "attribute", "rubric", "base_url", "model", "api_key_env", "columns", "pairwise"),
+    *("limit", "budget", "max_cost", "decide", "target_error", "concurrency", "temperature"),
+    *("max_tokens", "run", "output"),
 )
 """What the help of a command with many settings shows: those of an afternoon. --help-all shows all."""
 
-_MANY, _HELP_ALL = 30, "robin.help_all"
+_MANY = 30
+HELP_ALL = "robin.help_all"
+OF_SCORES = frozenset(("columns", "scale", "skip_bad_rows"))
+OF_ROWS = frozenset(("format", "output", "raw"))
+OF_VIEWS = frozenset(("with_text", "wide", "show", "guaranteed"))
+
+app = typer.Typer(
+    name="robin",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich would take half the time of a help
+)
+"""All commands; each module adds its own."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a user typed after the name of a command.
+
+    Attributes:
+        flags: the command's own; ``settings``: those of settings that were typed, by name.
+        takes: all settings that the command takes.
+    """
+
+    flags: Flags
+    settings: Mapping[str, Any]
+    takes: Sequence[Setting]
+    context: typer.Context
+
+    def load_settings(self) -> Settings:
+        """Return the settings from flags, their variables and a TOML file. InputError for a wrong one."""
+        from robin_cli.settings.reading import load_settings, variables
+
+        return load_settings({**variables(self.takes), **self.settings}, self.flags.config)
+
+    def scored_runs(self) -> list[Path]:
+        """Return the runs, with a temporary one in place of each file of scores; without any, the newest run here.
+
+        Raises:
+            InputError: a file cannot be used, or there is no run.
+        """
+        from robin_cli.run.manifest import newest_run
+        from robin_cli.show.messages import messages_for
+
+        note = messages_for().note
+        runs = [Path(run) for run in (self.flags.run, *self.flags.runs) if run]
+        if not runs:
+            runs = [newest_run()]
+            note(f"run: {runs[0]}, the newest one")
+        if all(run.is_dir() for run in runs):
+            return runs
+        from robin_cli.model.errors import READ_WITH
+        from robin_cli.session.recorded import as_runs  # brings all formats of files
+        from robin_cli.show.parsing import read_scale
+
+        flags = {name: value for name, value in self.settings.items() if name in OF_SCORES}
+        words = " ".join(_words_of(name, value) for name, value in flags.items() if value)
+        READ_WITH.update({str(run): words for run in runs if not run.is_dir()})
+        if "scale" in flags:
+            flags["scale"] = read_scale(flags["scale"])
+        return self.context.with_resource(as_runs(runs, note, by=self.flags.by, **flags))
+
+
+def _words_of(name: str, value: Any) -> str:
+    """Return a flag and its value as words of a command to copy."""
+    from robin_cli.model.errors import option
+
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, Mapping):
+        value = ",".join(f"{ours}={theirs}" for ours, theirs in value.items())
+    return flag if value is True else option(flag, value)
+
+
+def command(
+    example: str,
+    flags: str = "",
+    settings: Callable[[Setting], bool] | Iterable[str] = (),
+    *,
+    name: str | None = None,
+    words: Mapping[str, str] | None = None,
+    simulation: bool = False,
+) -> Callable[[Callable[[Invocation], None]], Callable[[Invocation], None]]:
+    """Make a function the command of its name.
+
+    Args:
+        example: what its help shows, without robin.
+        flags: its own, by name, with blanks between.
+        settings: chooses or names the settings that it takes.
+        name: that of the command, if it is no name of a function.
+        words: the help of options that mean something else here.
+        simulation: it also takes all settings of a simulation.
+    """
+
+    def registered(work: Callable[[Invocation], None]) -> Callable[[Invocation], None]:
+        class Command(_Command):
+            is_chosen = staticmethod(settings if callable(settings) else _named(settings))
+            is_simulation = simulation
+            own_flags = tuple(FLAGS[flag] for flag in flags.split())
+            other_words = words or {}
+
+        def call(ctx: typer.Context) -> None:
+            work(ctx.obj)
+
+        epilog = f"Example: robin {example}"
+        app.command(name or work.__name__, cls=Command, help=work.__doc__, epilog=epilog)(call)
+        return work
+
+    return registered
+
+
+def _named(names: Iterable[str]) -> Callable[[Setting], bool]:
+    return lambda setting: setting.name in names
+
+
+class _Command(TyperCommand):
+    is_chosen: Callable[[Setting], bool]
+    is_simulation: bool
+    own_flags: Sequence[Setting]
+    other_words: Mapping[str, str]
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """Return the settings, found only on demand, because robin --version needs none."""
+        from robin_cli.settings.table import TABLE
+        from robin_cli.simulate.settings import SCALE, SIMULATION
+
+        scale = filter(self.is_chosen, [SCALE])
+        own = SIMULATION.values() if self.is_simulation else scale
+        return [*own, *filter(self.is_chosen, TABLE.values())]
+
+    @cached_property
+    def options(self) -> list[Any]:
+        """Return settings and flags in Typer's form, and --help-all if there are many."""
+        fields = [
+            (each.name, _declaration(self._with_words(each)), None)
+            for each in (*self.settings, *self.own_flags)
+        ]
+        if len(self.settings) > _MANY:
+            option = help_all(f"Show all {len(self.settings)} settings.")
+            fields.append(("help_all", Annotated[bool, option], False))  # type: ignore[arg-type]
+        app = typer.Typer(add_completion=False)
+        app.command()(make_dataclass("Declared", fields))
+        return list(typer.main.get_command(app).params)
+
+    def _with_words(self, setting: Setting) -> Setting:
+        if setting.name not in self.other_words:
+            return setting
+        return replace(setting, help=self.other_words[setting.name], default=None, default_said="")
+
+    def is_shown(self, name: str) -> bool:
+        """Return whether the short help has an option."""
+        names = {setting.name for setting in self.settings}
+        return len(names) <= _MANY or name not in names or name in _DAILY
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, in the order of the help."""
+        return [*self.options, *super().get_params(ctx)]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Pass what was typed in one object. InputError, or RunError, before the libraries of the work are imported."""
+        from robin_cli.settings.reading import parsed
+
+        typed = list[dict[str, Any]]()
+        for table in (self.own_flags, self.settings):
+            values = [(setting, ctx.params.pop(setting.name)) for setting in table]
+            typed.append(
+                {
+                    setting.name: parsed(setting, value, setting.flag)
+                    for setting, value in values
+                    if value is not None and value != ()
+                }
+            )
+        own_flags, settings = typed
+        flags = Flags(**own_flags)
+        for run in (flags.run, *flags.runs):
+            if run and not Path(run).is_file() and not has_magic(run):
+                from robin_cli.run.manifest import read_manifest
+
+                read_manifest(Path(run))
+        ctx.obj = Invocation(flags, settings, self.settings, ctx)
+        return super().invoke(ctx)
+
+
+def help_all(words: str) -> Any:
+    """Return an option that prints the help with everything."""
+
+    def print_all(ctx: typer.Context, wanted: bool) -> None:  # Typer's callbacks take the value
+        if wanted:
+            ctx.meta[HELP_ALL] = True
+            typer.echo(ctx.get_help(), nl=False)
+            raise typer.Exit
+
+    return typer.Option(
+        "--help-all", help=words, callback=print_all, is_eager=True, expose_value=False
+    )
+
+
+def _declaration(setting: Setting) -> Any:
+    """Return a setting as Typer takes it; its value is a text, several texts, or a switch."""
+    is_repeated, is_switch = setting.several and not setting.by_commas, setting.kind is bool
+    kind: Any = bool if is_switch else list[str] if is_repeated else str
+    metavar = setting.metavar or {int: "N", float: "X"}.get(setting.kind, "TEXT")
+    about: dict[str, Any] = {
+        "help": help_of_flag(setting),
+        "metavar": None if is_switch else metavar,
+        "autocompletion": _completing(setting.name, setting.choices),
+    }
+    if setting.argument:
+        return Annotated[kind | None, typer.Argument(show_default=False, **about)]
+    # what a file says, a flag may take back
+    may_be_off = is_switch and setting.panel != PANEL and not setting.name.startswith("no_")
+    name = f"{setting.flag}/--no-{setting.flag[2:]}" if may_be_off else setting.flag
+    short = [setting.short] if setting.short else []
+    return Annotated[
+        kind | None, typer.Option(name, *short, rich_help_panel=setting.panel, **about)
+    ]
+
+
+def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[str]]:
+    """Complete the last of several names with commas between."""
+
+    def complete(incomplete: str) -> list[str]:
+        *before, last = incomplete.split(",")
+        values = choices or known_values(name)
+        return [",".join([*before, value]) for value in values if value.startswith(last)]
+
+    return complete
 
 
 def known_values(name: str) -> Iterable[str]:
@@ -64,256 +274,21 @@ def known_values(name: str) -> Iterable[str]:
     return values
 
 
-def _completing(name: str, choices: Iterable[str] = ()) -> Callable[[str], list[str]]:
-    """Complete the last of several names with commas between."""
-
-    def complete(incomplete: str) -> list[str]:
-        known = choices or known_values(name)
-        *before, last = incomplete.split(",")
-        return [",".join([*before, each]) for each in known if each.startswith(last)]
-
-    return complete
-
-
-def check_runs(ctx: typer.Context, value: Path | list[Path] | None) -> Any:
-    """Return the runs of an argument. RunError for one that is none, before the libraries of the work are imported."""
-    from robin_cli.run.manifest import read_manifest
-
-    for path in [] if ctx.resilient_parsing else value if isinstance(value, list) else [value]:
-        if path is not None and not path.is_file() and not has_magic(str(path)):
-            read_manifest(path)
-    return value
+def help_of_flag(setting: Setting) -> str:
+    """Return the help of a setting's flag, with the default."""
+    default = setting.default[0] if setting.default and setting.several else setting.default
+    if isinstance(default, bool) or not isinstance(default, int | float | str):
+        default = ""
+    default = setting.default_said or (f"{default:g}" if isinstance(default, float) else default)
+    words = with_known(setting.help.replace("{again}", "given again"), setting.name)
+    return f"{words} (default: {default})" if default != "" else words
 
 
-RunToResume = Annotated[
-    Path | None,
-    typer.Argument(
-        help="A run directory. (default: the newest unfinished one in runs/)",
-        metavar="RUN",
-        show_default=False,
-        callback=check_runs,
-    ),
-]
-RunOrScores = Annotated[
-    Path | None,
-    typer.Argument(
-        help="A run directory, or a file of scores. (default: the newest run)",
-        metavar="RUN",
-        show_default=False,
-        callback=check_runs,
-    ),
-]
-Labels = Annotated[
-    str | None,
-    typer.Option(
-        help="People's labels of its pairs, with columns pair_id and label: they correct its means.",
-        metavar="FILE",
-        show_default=False,
-    ),
-]
-_OF_SCORES = {"columns", "scale", "skip_bad_rows"}
-Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
-Config = Annotated[
-    str | None,
-    typer.Option(
-        help="TOML file, or the name of a ready one. (default: ./robin.toml)",
-        autocompletion=_completing("config"),
-        metavar="FILE",
-        rich_help_panel="Run and output",
-    ),
-]
-
-
-def taking(which: Callable[[Setting], bool], *, simulation: bool = False) -> type[TyperCommand]:
-    """Return the class of a command with the settings that ``which`` chooses; those given are in ``ctx.obj``.
-
-    Args:
-        simulation: it also takes all of a simulation.
-    """
-
-    class Command(TyperCommand):
-        @cached_property
-        def settings(self) -> list[Any]:
-            """Return the options, made only on demand, because robin --version needs none."""
-            from robin_cli.settings.table import TABLE
-            from robin_cli.simulate.settings import SCALE, SIMULATION
-
-            own = SIMULATION.values() if simulation else filter(which, [SCALE])
-            return _options([*own, *(each for each in TABLE.values() if which(each))])
-
-        @cached_property
-        def all_of_help(self) -> list[Any]:
-            """Return the option --help-all of a command with many settings."""
-            return [_help_all(len(self.settings))] if len(self.settings) > _MANY else []
-
-        def get_params(self, ctx: Any) -> list[Any]:
-            """Return the settings, then the command's own parameters."""
-            return [*self.settings, *self.all_of_help, *super().get_params(ctx)]
-
-        def get_help(self, ctx: Any) -> str:
-            """Return the help without each flag's --no-… form, whose column would make it half as long again."""
-            shown = [(each.secondary_opts, each.hidden) for each in self.settings]
-            for each in self.settings:
-                each.secondary_opts = []
-                each.hidden = (
-                    bool(self.all_of_help)
-                    and each.name not in _DAILY
-                    and not ctx.meta.get(_HELP_ALL)
-                )
-            try:
-                return super().get_help(ctx)
-            finally:
-                for each, (negations, is_hidden) in zip(self.settings, shown, strict=True):
-                    each.secondary_opts, each.hidden = negations, is_hidden
-
-        def invoke(self, ctx: Any) -> Any:
-            """Pass the settings in one mapping; an error in a variable's value names the variable."""
-            from robin_cli.settings.reading import check_variable
-
-            values = {each.name: ctx.params.pop(each.name) for each in self.settings}
-            for each in self.settings:
-                source = ctx.get_parameter_source(each.name)
-                if source is not None and source.name == "ENVIRONMENT":
-                    check_variable(each.name, values[each.name])
-            ctx.obj = {
-                name: value for name, value in values.items() if value is not None and value != ()
-            }
-            return super().invoke(ctx)
-
-    return Command
-
-
-def _help_all(settings: int) -> Any:
-    """Return an option that prints the help with all settings."""
-
-    def shown(ctx: typer.Context, wanted: bool) -> None:  # Typer's callbacks take the value
-        if wanted:
-            ctx.meta[_HELP_ALL] = True
-            typer.echo(ctx.get_help(), nl=False)
-            raise typer.Exit
-
-    said = f"Show all {settings} settings."
-    option = typer.Option(
-        "--help-all", help=said, callback=shown, is_eager=True, expose_value=False
-    )
-    return _declared([("help_all", Annotated[bool, option], False)])[0]
+def with_known(words: str, name: str) -> str:
+    """Return a help text with the known values of an option in place of ``{known}``."""
+    return words.replace("{known}", ", ".join(known_values(name))) if "{known}" in words else words
 
 
 def is_of_judging(setting: Setting) -> bool:
     """Return whether robin judge has this setting: the scale of its ratings stands in the rubric."""
     return setting.name != "scale"
-
-
-def is_of_scores(setting: Setting) -> bool:
-    """Return whether commands that also take files of scores have this setting."""
-    return setting.name in _OF_SCORES
-
-
-def scored(ctx: typer.Context, runs: Sequence[Path], by: str | None = None) -> list[Path]:
-    """Return ``runs``, with a temporary run in place of each file of scores; ``by``: the column of systems.
-
-    Without ``runs`` it is the newest here, and a line says which. Variables say nothing: ``ROBIN_COLUMNS`` names those of the
-    data to judge. InputError for a file that cannot be used, and where there is no run.
-    """
-    from robin_cli.model.errors import READ_WITH, option
-    from robin_cli.run.manifest import newest_run
-    from robin_cli.settings.reading import checked
-    from robin_cli.show.messages import messages_for
-    from robin_cli.show.parsing import read_scale
-
-    if not runs:
-        runs = [newest_run()]
-        messages_for().note(f"run: {runs[0]}, the newest one")
-    sources = {name: ctx.get_parameter_source(name) for name in _OF_SCORES & ctx.obj.keys()}
-    given = {
-        name: ctx.obj[name]
-        for name, source in sources.items()
-        if source and source.name != "ENVIRONMENT"
-    }
-    flags = (f"--{name.replace('_', '-')}" for name in given)
-    words = (
-        flag if value is True else option(flag, value)
-        for flag, value in zip(flags, given.values(), strict=True)
-        if value
-    )
-    shared = " ".join(words)
-    if all(run.is_dir() for run in runs):
-        return list(runs)
-    from robin_cli.session.recorded import as_runs  # brings all formats of files
-
-    READ_WITH.update({str(run): shared for run in runs if not run.is_dir()})
-    scale = read_scale(given.pop("scale")) if "scale" in given else None
-    return ctx.with_resource(
-        as_runs(runs, messages_for().note, scale=scale, by=by, **checked(given))
-    )
-
-
-def _options(settings: Sequence[Setting]) -> list[Any]:
-    """Return the parameters of a command that declares ``settings``, in Typer's form."""
-    params = {
-        param.name: param
-        for param in _declared([(each.name, _declaration(each), None) for each in settings])
-    }
-    for each in settings:
-        if each.several and each.variables and not each.by_commas:
-            _split_as_a_shell(params[each.name], is_file=bool(each.file))
-    return list(params.values())
-
-
-def _declared(parameters: Sequence[tuple[str, Any, Any]]) -> list[Any]:
-    """Return parameters in Typer's form, each with its name, annotation and default."""
-    app = typer.Typer(add_completion=False)
-    app.command()(make_dataclass("Declared", parameters))
-    return list(typer.main.get_command(app).params)
-
-
-def _split_as_a_shell(param: Any, *, is_file: bool) -> None:
-    """Read a variable as a shell does; Typer would split a path at its blanks."""
-
-    def words(_ctx: Any) -> list[str] | None:
-        variable = next((each for each in param.envvar if os.environ.get(each)), None)
-        if variable is None:
-            return None
-        told = os.environ[variable]
-        try:
-            return [told] if is_file and Path(told).exists() else shlex.split(told)
-        except (OSError, ValueError) as error:
-            raise typer.BadParameter(
-                f"{variable}: cannot be read ({error}); write it as in a shell"
-            ) from None
-
-    param.value_from_envvar = words
-
-
-def _declaration(setting: Setting) -> Any:
-    one = str if setting.kind is Mapping or setting.by_commas else setting.kind
-    kind = list[one] if setting.several and not setting.by_commas else one  # type: ignore[valid-type]
-    about: dict[str, Any] = {
-        "help": with_known(help_of_flag(setting), partial(known_values, setting.name)),
-        "metavar": setting.metavar or None,
-        "show_envvar": False,
-    }
-    about["envvar"] = list(setting.variables) or None
-    if setting.argument:
-        return Annotated[kind | None, typer.Argument(show_default=False, **about)]
-    # what a file says, a flag may take back
-    may_be_off = kind is bool and not setting.name.startswith("no_")
-    return Annotated[
-        kind | None,
-        typer.Option(
-            f"{setting.flag}/--no-{setting.flag[2:]}" if may_be_off else setting.flag,
-            *filter(None, [setting.short]),
-            parser=_whole_number if one is int else None,
-            autocompletion=_completing(setting.name, setting.choices),
-            rich_help_panel=setting.panel,
-            **about,
-        ),
-    ]
-
-
-def _whole_number(text: str | int) -> int:
-    """Return a number written as 3000 or 3,000."""
-    try:
-        return int(str(text).replace(",", ""))
-    except ValueError:
-        raise typer.BadParameter(f'"{text}" is no whole number; write 3000 or 3,000') from None

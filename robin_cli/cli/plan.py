@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from robin_cli.cli import options as opt
-from robin_cli.cli.showing import settings_of_rows, show
-
-_PLAN = "Plan"
-_Details = Annotated[
-    bool,
-    typer.Option(
-        "--details", help="All that the plan knows, and what its words mean.", rich_help_panel=_PLAN
-    ),
-]
-_Json = Annotated[
-    bool, typer.Option("--json", help="One JSON object, for scripts.", rich_help_panel=_PLAN)
-]
+from robin_cli.cli.checks import check_first, inputs_of
+from robin_cli.cli.options import Invocation, command, is_of_judging
+from robin_cli.cli.output import is_for_people, output_of, show
 
 
-app = typer.Typer()
-
-
-@app.command(
-    cls=opt.taking(opt.is_of_judging),
-    epilog="Example: robin plan pairs.jsonl --budget 50000 --attribute helpfulness",
+@command(
+    "plan pairs.jsonl --budget 50000 --attribute helpfulness",
+    "config details json",
+    is_of_judging,
 )
-def plan(
-    ctx: typer.Context, config: opt.Config = None, details: _Details = False, json: _Json = False
-) -> None:
+def plan(call: Invocation) -> None:
     """Estimate what a budget buys, before you spend it.
 
     It says the calls, tokens, money and time, and how far off scores may be, or how many decisions may be wrong. Takes
@@ -39,10 +21,7 @@ def plan(
     --pairwise and for comparisons of systems it says calls, tokens, money and time. --format and -o have its table as a
     file.
     """
-    from robin_cli.cli.first import check_first, inputs_of
-    from robin_cli.settings.reading import load_settings
-
-    settings = load_settings(ctx.obj, config)
+    settings = call.load_settings()
     check_first(settings)
     from robin_cli.goals.checks import check_together
     from robin_cli.session.inputs import pairs_of
@@ -53,17 +32,15 @@ def plan(
     from robin_cli.simulate.plan import Plan
 
     check_together(settings)
-    given = settings_of_rows(
-        ctx, inputs_of(settings) if "output" in ctx.obj else (), by_flags_alone=True
-    )
+    output = output_of(call, inputs_of(settings))
     messages = messages_for(quiet=settings.quiet)
     dataset = pairs_of(settings, prompts_of(settings), messages.note)
     with messages.busy("simulating the run"):
         plan = Plan(settings, dataset, messages.note)
         facts = facts_of(plan)
-    if json:
+    if call.flags.json:
         print_json(facts, indent=True)
-    elif given.output is not None or given.format not in {None, "table"}:
-        show([plan_table(plan, facts["forecast"])], given, messages.note, for_people=False)
+    elif is_for_people(output, by_default=True):
+        print_plan(plan, facts, details=call.flags.details)
     else:
-        print_plan(plan, facts, details=details)
+        show(plan_table(plan, facts["forecast"]), output, messages.note, for_people=False)

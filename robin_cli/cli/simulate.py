@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from robin_cli.cli import options as opt
-from robin_cli.cli.showing import is_of_rows, settings_of_rows, show
-
-app = typer.Typer()
+from robin_cli.cli.options import OF_ROWS, Invocation, command
+from robin_cli.cli.output import is_for_people, output_of, show
 
 
-@app.command(
-    cls=opt.taking(is_of_rows, simulation=True),
-    epilog="Example: robin simulate ratings.csv --budget 50000,100000 --schedulers uniform,robin-hood",
+@command(
+    "simulate ratings.csv --budget 50000,100000 --schedulers uniform,robin-hood",
+    "config",
+    OF_ROWS | {"quiet"},
+    words={"config": "TOML file, or one that ships: paper_table, rewardbench2."},
+    simulation=True,
 )
-def simulate(
-    ctx: typer.Context,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            help="TOML file, or one that ships: paper_table, rewardbench2.", metavar="FILE"
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")
-    ] = False,
-) -> None:
+def simulate(call: Invocation) -> None:
     """Simulate schedulers on recorded ratings.
 
     It prints their worst-case errors, or wrong decisions, as CSV. A simulated judge draws from a pair's recorded ratings;
@@ -41,18 +28,18 @@ def simulate(
     from robin_cli.show.progress import simulation_shown
     from robin_cli.simulate.settings import SIMULATION, load_simulation
 
-    given = settings_of_rows(ctx, by_flags_alone=True)
-    settings = load_simulation(
-        {name: value for name, value in ctx.obj.items() if name in SIMULATION}, config
-    )
-    messages = messages_for(quiet=quiet)
+    output = output_of(call)
+    flags = {name: value for name, value in call.settings.items() if name in SIMULATION}
+    settings = load_simulation(flags, call.flags.config)
+    messages = messages_for(quiet=call.settings.get("quiet", False))
     with simulation_shown(messages) as progress:
         subjects, rows = simulated.experiment(settings, progress)
     table = simulated.table_of(rows, settings)
-    if given.format is None and given.output is None:
+    if output.format is None and output.output is None:
         simulated.print_csv(table, sys.stdout)
     else:
-        show([table], given, messages.note, for_people=given.format == "table")
+        for_people = is_for_people(output, by_default=False)
+        show(table, output, messages.note, for_people=for_people)
     for note in simulated.notes(subjects, rows, settings):
         messages.note(note)
     if settings.plot:

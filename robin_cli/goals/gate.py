@@ -75,7 +75,7 @@ def gated(
             two = _two_systems(run, each, by, notes.append)
             known = measured_difference(two, each.attribute)
         else:
-            known = measured(run, scores, each.attribute, for_mean=each.kind == "mean")
+            known = measured(run, scores, each.attribute, each.kind)
         verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
     return Gated(
         run.name,

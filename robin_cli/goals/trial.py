@@ -10,34 +10,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.data.labels import load_labels
 from robin_cli.data.pair_table import PairTable
-from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale, number_of
 from robin_cli.run.reader import read_run
 from robin_cli.show.columns import TRIAL
 from robin_cli.show.tables import Table
-from robin_cli.stats.choosing import (
-    FEWEST_PROMPTS,
-    JudgeAgreement,
-    agreement,
-    consensus_of_others,
-    noise_of,
-    share_right,
-)
+from robin_cli.stats import choosing
+from robin_cli.stats.choosing import FEWEST_PROMPTS
 
-FIRST_PROMPTS = FEWEST_PROMPTS
-"""Prompts before the first look."""
+__all__ = ["FEWEST_PROMPTS", "Configuration", "Trial", "truth_of"]
 
 _MANY = 10_000
-_FAMILY_OF = {
-    **dict.fromkeys(("gpt", "chatgpt", "o"), "gpt"),
-    **dict.fromkeys(("claude", "haiku", "sonnet", "opus"), "claude"),
-    **dict.fromkeys(("gemini", "gemma"), "gemini"),
-    **dict.fromkeys(("mistral", "mixtral", "ministral", "magistral", "codestral"), "mistral"),
-    **dict.fromkeys(("qwen", "qwq"), "qwen"),
-    "llama": "llama",
+_FAMILIES = {
+    "gpt": ("gpt", "chatgpt", "o"),
+    "claude": ("claude", "haiku", "sonnet", "opus"),
+    "gemini": ("gemini", "gemma"),
+    "mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
+    "qwen": ("qwen", "qwq"),
 }
+_FAMILY_OF = {word: family for family, words in _FAMILIES.items() for word in words}
 
 
 class Configuration(NamedTuple):
@@ -55,34 +47,31 @@ class Configuration(NamedTuple):
     def family(self) -> str:
         """The model's family by its name: gpt for openai/gpt-5.4-mini, claude for claude-haiku-4-5."""
         words = re.findall("[a-z]+", self.judge.lower().rpartition("/")[2])
-        return next((_FAMILY_OF[word] for word in words if word in _FAMILY_OF), "".join(words[:1]))
+        return next(filter(None, map(_FAMILY_OF.get, words)), "".join(words[:1]))
 
 
 class Trial:
     """The ratings of configurations so far.
 
     Args:
-        places: of the pairs, by their ids.
+        pairs: those that are rated.
         truth: people's rating of each pair, nan for none; None to hold judges against those of other families.
-        prompt: the number of each pair's prompt.
 
     Attributes:
-        found: the agreement of each configuration.
+        agreement: of each configuration.
         is_kept: whether each is still asked.
     """
 
-    found: JudgeAgreement
+    agreement: choosing.JudgeAgreement
 
     def __init__(
-        self,
-        configurations: Sequence[Configuration],
-        places: Mapping[str, int],
-        truth: FloatArray | None,
-        prompt: IntArray,
+        self, configurations: Sequence[Configuration], pairs: PairTable, truth: FloatArray | None
     ) -> None:
         self.configurations, self.truth = configurations, truth
-        self._places, self._prompt = places, prompt
-        self._drawn = np.full((2, len(configurations), len(places)), nan)  # the first two ratings
+        self._places, self._prompt = _places(pairs), pairs.groups
+        shape = (len(configurations), len(pairs))
+        self._first, self._second = np.full(shape, nan), np.full(shape, nan)
+        self._is_asked = np.zeros(shape, dtype=np.bool_)
         # answers, those without a rating, their cost in US dollars and their latency in seconds
         self._totals = np.zeros((4, len(configurations)))
         self.is_kept = np.ones(len(configurations), dtype=np.bool_)
@@ -91,92 +80,94 @@ class Trial:
         """Add the run at ``path``; ``judges`` are the numbers of its judges' configurations."""
         run = read_run(path, ["status", "draw", "cost_usd", "latency_s"])
         answers = {name: run.judgments[name].to_numpy() for name in run.judgments.column_names}
-        pair = np.array([self._places[each] for each in run.pair_ids])[run.space.pair[run.arm]]
+        pair = np.array([self._places[pair_id] for pair_id in run.pair_ids])[
+            run.space.pair[run.arm]
+        ]
         judge = np.array(judges)[run.space.judge[run.arm].astype(int)]
-        mean = answers["expected_rating"]
-        rating = np.where(np.isnan(mean), answers["rating"], mean)
+        expected = answers["expected_rating"]
+        rating = np.where(np.isnan(expected), answers["rating"], expected)
         is_answer = answers["status"] != "failed"
-        for draw, drawn in enumerate(self._drawn):
+        for draw, ratings in enumerate((self._first, self._second)):
             chosen = is_answer & (answers["draw"] == draw)
-            drawn[judge[chosen], pair[chosen]] = rating[chosen]
+            ratings[judge[chosen], pair[chosen]] = rating[chosen]
+        self._is_asked[judge[is_answer], pair[is_answer]] = True
         is_unparsed = answers["status"] == "unparsed"
         values = (is_answer, is_unparsed, answers["cost_usd"], answers["latency_s"])
         for total, value in zip(self._totals, values, strict=True):
             np.add.at(total, judge[is_answer], value[is_answer].astype(float))
 
     def look(self) -> Iterator[str]:
-        """Compute the agreement; drop what is worse from FEWEST_PROMPTS labelled prompts on; yield a line for each."""
-        truth, kept, first = self.truth, self.is_kept, self._drawn[0]
+        """Compute the agreement, and drop what is worse by enough labels; yield a line for each."""
+        truth = self.truth
         if truth is None:
-            families = [each.family for each in self.configurations]
-            truth = consensus_of_others(first, families, self._prompt)
-        is_asked = ~np.isnan(first).all(axis=0)
-        asked = np.where(kept[:, None], first, nan)
-        found = agreement(asked, np.where(is_asked, truth, nan), self._prompt)
-        self.found = found if kept.all() else found.with_earlier(self.found, ~kept)
-        if self.truth is not None and found.prompts >= FEWEST_PROMPTS:
-            for place in np.flatnonzero(found.is_worse & kept).tolist():
-                dropped, best = (self.configurations[at] for at in (place, found.order[0]))
-                yield f"dropped: {dropped} agrees less with people than {best}"
-            self.is_kept = kept & ~found.is_worse
+            families = [chosen.family for chosen in self.configurations]
+            truth = choosing.consensus_of_others(self._first, families, self._prompt)
+        truth = np.where(self._is_asked, truth, nan)
+        kept, agreement = self.is_kept, choosing.agreement
+        self.agreement = now = agreement(self._first, truth, self._prompt, kept)
+        if self.truth is not None and now.prompts >= FEWEST_PROMPTS:
+            self.is_kept = kept & ~now.is_worse
+            best = self.configurations[now.best]
+            for place in np.flatnonzero(kept & now.is_worse).tolist():
+                yield f"dropped: {self.configurations[place]} agrees less with people than {best}"
 
     def table(self) -> Table:
         """Return a row for each configuration, the best first."""
-        found, (first, second), order = self.found, self._drawn, self.found.order
-        answers, unparsed, cost, latency = self._totals
+        now, answers = self.agreement, np.maximum(1, self._totals[0])
         values = {
-            "n_pairs": (~np.isnan(first)).sum(axis=1),
-            "agreement": found.value,
-            "agreement_low": found.value - found.reach * found.error,
-            "agreement_high": np.minimum(1.0, found.value + found.reach * found.error),
-            "difference": found.difference,
-            "difference_low": found.difference - found.reach * found.difference_error,
-            "difference_high": found.difference + found.reach * found.difference_error,
-            "noise": noise_of(first, second),
-            "unparsed": unparsed / np.maximum(1, answers),
-            "usd_per_1000": 1000 * cost / np.maximum(1, answers),
-            "seconds_per_1000": 1000 * latency / np.maximum(1, answers),
+            "n_pairs": (~np.isnan(self._first)).sum(axis=1),
+            "noise": choosing.noise_of(self._first, self._second),
+            "unparsed": self._totals[1] / answers,
+            "usd_per_1000": 1000 * self._totals[2] / answers,
+            "seconds_per_1000": 1000 * self._totals[3] / answers,
         }
+        agreements = {
+            "agreement": (now.value, now.error),
+            "difference": (now.difference, now.difference_error),
+        }
+        for name, (value, error) in agreements.items():
+            low, high = value - now.reach * error, np.minimum(1.0, value + now.reach * error)
+            values |= {name: value, f"{name}_low": low, f"{name}_high": high}
         if self.truth is not None:
-            values["right"] = share_right(first, self.truth, self._prompt)
-        rows = [self.configurations[at] for at in order]
+            values["right"] = choosing.share_right(self._first, self.truth, self._prompt)
+        rows = [self.configurations[at] for at in now.order]
         names = {name: [getattr(row, name) for row in rows] for name in Configuration._fields}
         names = {name: texts for name, texts in names.items() if any(texts)}
-        return TRIAL.of({**names, **{name: value[order] for name, value in values.items()}})
+        return TRIAL.of({**names, **{name: value[now.order] for name, value in values.items()}})
 
     def suggestion(self) -> list[str]:
         """Return which judge to take, and which two for a second opinion, in a line each."""
-        found, chosen = self.found, self.configurations
-        whom = "the judges of other families" if self.truth is None else "people"
-        rated = [at for at in found.order if not isnan(found.value[at])]
-        if not rated:
+        now, chosen = self.agreement, self.configurations
+        whom, more = "people", "more labelled prompts"
+        if self.truth is None:
+            whom, more = "the judges of other families", "more prompts"
+        if isnan(now.value[now.best]):
             return [f"no judge can be suggested: none has ratings that vary as those of {whom} do"]
-        best, *rest = rated
-        over = f"{found.value[best]:.2f} over {number_of(found.prompts, 'prompt')}"
-        told = [found.more_prompts(at) for at in rest]
-        close = [(more, at) for more, at in zip(told, rest, strict=True) if more]
+        best = chosen[now.best]
+        over = f"{now.value[now.best]:.2f} over {number_of(now.prompts, 'prompt')}"
+        rest = [at for at in now.order if at != now.best and not isnan(now.value[at])]
+        close = [at for at in rest if now.more_prompts(at)]
+        line = f"take {best}: it agrees best with {whom} ({over})"
         if close:
-            more, at = close[0]
-            needed = (
-                f"more than {_MANY:,}"
-                if more > _MANY
-                else f"about {max(1, round(more, 1 - len(str(int(more))))):,.0f}"
+            needed = now.more_prompts(close[0])
+            rounded = max(1, round(min(needed, _MANY), 1 - len(str(int(min(needed, _MANY))))))
+            about = f"{'more than' if needed > _MANY else 'about'} {rounded:,.0f}"
+            line = (
+                f"{best} agrees most with {whom} ({over}), but {number_of(len(close), 'other')} may be as good: "
+                f"{about} {more} would tell it from {chosen[close[0]]}"
             )
-            prompts = "more prompts" if self.truth is None else "more labelled prompts"
-            first = (
-                f"{chosen[best]} agrees most with {whom} ({over}), but {number_of(len(close), 'other')} may be as good: "
-                f"{needed} {prompts} would tell it from {chosen[at]}"
-            )
-        else:
-            first = f"take {chosen[best]}: it agrees best with {whom} ({over})"
-        other = next((at for at in rest if chosen[at].family != chosen[best].family), None)
+        other = next((chosen[at] for at in rest if chosen[at].family != best.family), None)
         if other is None:
-            return [first, "for a second opinion, add a judge of another family"]
-        judges = f"--model {chosen[best].judge} --model {chosen[other].judge}"
+            return [line, "for a second opinion, add a judge of another family"]
+        judges = f"--model {best.judge} --model {other.judge}"
         return [
-            first,
-            f"for a second opinion take {chosen[best]} and {chosen[other]}: robin judge --decide best {judges}",
+            line,
+            f"for a second opinion take {best} and {other}: robin judge --decide best {judges}",
         ]
+
+
+def _places(pairs: PairTable) -> Mapping[str, int]:
+    return {pair_id: place for place, pair_id in enumerate(pairs.ids)}
 
 
 def truth_of(
@@ -185,13 +176,15 @@ def truth_of(
     """Return people's rating of each pair, nan for none; None if there is none at all. InputError as :func:`load_labels`."""
     truth = pairs.human(attribute)
     if labels is not None:
-        places = {pair_id: place for place, pair_id in enumerate(pairs.ids)}
-        given = load_labels(labels, frozenset(places), {attribute: scale}, called="labels")
+        from robin_cli.data.labels import load_labels  # brings all formats of files
+
+        places = _places(pairs)
+        read = load_labels(labels, frozenset(places), {attribute: scale}, called="labels")
         truth = np.full(len(places), nan)
-        for pair_id, label in given.by_attribute[attribute].items():
+        for pair_id, label in read.by_attribute[attribute].items():
             truth[places[pair_id]] = label.value
-        for named in given.best:
-            groups, place = pairs.groups, places[named.pair_id]
-            truth[groups == groups[place]] = 0.0
+        for named in read.best:
+            place = places[named.pair_id]
+            truth[pairs.groups == pairs.groups[place]] = 0.0
             truth[place] = 1.0
     return None if np.isnan(truth).all() else truth

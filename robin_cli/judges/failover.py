@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from robin_cli.judges.judge import Judge
 from robin_cli.judges.limiter import UNTIL_ONE_ENDS, Limiter, Permit, PermitLine, Sleep
@@ -65,35 +65,11 @@ class Failover(Judge):
     async def ask(self, question: Question, permit: Permit | None = None) -> Reply | Failure:
         """Ask with ``permit``, which is released, or wait for one. EndpointError if no address can be used."""
         permit = permit or await self.acquire()
-        coming = self._addresses[permit.limiter].ask(question, permit)
-        return await self._follow(question, permit, coming)
-
-    def answered(self, permit: Permit, tokens: int) -> None:
-        """Release ``permit`` after a request made elsewhere was answered, with ``tokens`` in all."""
-        address = self._addresses[permit.limiter]
-        address.answered(permit, tokens)
-        self._succeeded(address)
-
-    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
-        """Release ``permit`` after a request made elsewhere failed; call :meth:`after` next."""
-        self._addresses[permit.limiter].failed(permit, outcome)
-
-    async def after(
-        self, question: Question, permit: Permit, outcome: Failure | EndpointError, started: float
-    ) -> Reply | Failure:
-        """Go on as :meth:`ask` would with a call, begun at ``started``, whose first request :meth:`failed`."""
-        coming = self._addresses[permit.limiter].after(question, outcome, started)
-        return await self._follow(question, permit, coming)
-
-    async def _follow(
-        self, question: Question, permit: Permit, coming: Awaitable[Reply | Failure]
-    ) -> Reply | Failure:
-        """Return the outcome of a call whose first request, with ``permit``, is under way; ask other addresses if it fails."""
         while True:
             address = self._addresses[permit.limiter]
             others = (other for other in self._addresses.values() if other is not address)
             try:
-                outcome = await coming
+                outcome = await address.ask(question, permit)
             except EndpointError as error:
                 if all(other.breaker.open_s for other in others):
                     raise
@@ -108,7 +84,6 @@ class Failover(Judge):
             if address.breaker.failed(for_good=for_good):
                 address.notices.say(f"circuit open, tried again now and then ({why})")
             permit = await self.acquire()
-            coming = self._addresses[permit.limiter].ask(question, permit)
 
     def _succeeded(self, address: Retrying) -> None:
         if address.breaker.succeeded():

@@ -10,6 +10,10 @@ from typing import Any
 from robin_cli.model.exchange import Failure, Question, Reply
 
 
+class CallLost(Exception):
+    """A request was sent, and nobody will know whether it was made and paid for: the call is made again."""
+
+
 class Judge(ABC):
     """A judge. A new one needs only :meth:`ask`; dispatch adds limits, retries and failover.
 
@@ -30,6 +34,7 @@ class Judge(ABC):
 
         Raises:
             EndpointError: every call would fail.
+            CallLost: what came of it is lost.
         """
 
     def tokens(self, question: Question) -> int:  # noqa: ARG002  # for judges that count tokens

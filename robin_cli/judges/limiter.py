@@ -39,8 +39,8 @@ class Permit:
     cost_s: float
     tokens: int | None = None
 
-    def release(self, *, is_made: bool = True) -> None:
-        self.limiter.release(self, is_made=is_made)
+    def release(self) -> None:
+        self.limiter.release(self)
 
 
 class PermitLine:
@@ -168,14 +168,12 @@ class Limiter:
         self._is_uncharged = False
         self.look_again()
 
-    def release(self, permit: Permit, *, is_made: bool = True) -> None:
-        """Release a permit: its request is over, or is not made after all."""
+    def release(self, permit: Permit) -> None:
+        """Release a permit: its request is over, or was not made."""
         self.under_way -= 1
         if permit.tokens is None:
             self._next_turn -= permit.cost_s
             self._is_uncharged = False
-        elif not is_made:
-            self._next_turn -= max(permit.cost_s, permit.tokens * self._token_s)
         for other in self.together:
             if other is not self:  # they go first, so that no judge keeps all the room
                 other.look_again()

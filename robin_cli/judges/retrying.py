@@ -13,7 +13,6 @@ from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 
 from robin_cli.judges.judge import Judge, Notices
 from robin_cli.judges.limiter import MAX_HOLD_S, UNTIL_ONE_ENDS, Clock, Limiter, Permit, Sleep
-from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import number_of
 
@@ -102,16 +101,8 @@ class Retrying:
         """Ask until there is an answer, a permanent failure, or no patience left. EndpointError as :meth:`Judge.ask`."""
         started = self._clock()
         outcome = await self._request(question, permit)
-        return (
-            outcome if isinstance(outcome, Reply) else await self.after(question, outcome, started)
-        )
-
-    async def after(
-        self, question: Question, outcome: Reply | Failure | EndpointError, started: float
-    ) -> Reply | Failure:
-        """Make a call, begun at ``started``, again as long as its failure may pass."""
-        if isinstance(outcome, EndpointError):
-            raise outcome
+        if isinstance(outcome, Reply):
+            return outcome
         tries, until = 0, started + self._patience_s
         errors = RetryCallState(AsyncRetrying(), None, (), {})
         self._retried += 1
@@ -145,24 +136,21 @@ class Retrying:
             permit.release()
             raise
         if isinstance(outcome, Failure):
-            self.failed(permit, outcome)
+            permit.release()
+            self._note_overload(permit, outcome)
             return outcome
         if (slots := self.judge.slots) is not None:
             # more prompts would drive each other out of the cache
             self.limiter.slots = max(1, slots // len(outcome.answers))
         usage = outcome.usage
-        self.answered(permit, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
-        return outcome
-
-    def answered(self, permit: Permit, tokens: int) -> None:
-        """Release ``permit`` after a request was answered, with ``tokens`` in all."""
+        tokens = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
         permit.release()
         self.limiter.succeeded(permit, tokens)
+        return outcome
 
-    def failed(self, permit: Permit, outcome: Failure | EndpointError) -> None:
-        """Release ``permit`` after a request failed."""
-        permit.release()
-        if not isinstance(outcome, Failure) or not outcome.overloaded:
+    def _note_overload(self, permit: Permit, outcome: Failure) -> None:
+        """Slow down after a request that was one too many."""
+        if not outcome.overloaded:
             return
         wait_s = outcome.retry_after_s
         self.limiter.refused(permit, wait_s)

@@ -1,29 +1,23 @@
 """The interface of policies, and the estimates that they share.
 
-A policy sees counts and sums, never the run. All are columns: one entry for each arm of a run, shape (arms,); with a leading
-axis of runs in a simulation.
-
 Symbols, as in the paper "LLM-as-Judge on a Budget": K arms, budget B, n_i ratings of arm i, σ̂_i² their 1/n variance, δ the
 failure probability.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, shown
+from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import Scale
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.systems import Systems
 from robin_cli.policies.task import Task
-
-Number = FloatArray
-"""A column of numbers, an entry for each arm."""
 
 MODES = ("practice", "theory")
 
@@ -48,13 +42,14 @@ class Setup:
         budget: B, calls in all.
         scale: the possible ratings.
         delta, mode: ROBIN-HOOD's.
-        variances: known 1/n variances, shape (K,); None if unknown.
+        variances: known 1/n variances, shape (K,), in squared points; None if unknown.
         evidence: see :class:`TwoPriors`.
         task: the decision; None without one.
         systems: the systems to compare; None without any.
         matches: the comparisons of a pairwise run; None for other runs.
         prices: of a call of each judge, in any unit, shape (judges,); None if they are not known.
         margin: in a pairwise run, a probability: a smaller difference of two preferences does not matter for the best response.
+        by_scale: each scale and its arms; not needed if all arms have ``scale``.
     """
 
     arms: int
@@ -69,6 +64,32 @@ class Setup:
     matches: Matches | None = None
     prices: FloatArray | None = None
     margin: float = DEFAULT_MARGIN
+    by_scale: Sequence[tuple[Scale, IntArray]] = ()
+
+
+class Columns(NamedTuple):
+    """Some arms of a run, shape (arms,) each; a simulation puts an axis of runs first.
+
+    For policies with contests they are whole contests, shape (…, responses, judges). In place of a missing arm, ``n`` is 0, as
+    without a rating, and the others are any number.
+
+    Attributes:
+        n: ratings.
+        pending: calls under way. They count as made: their number is known, if not their answers.
+        total, total_sq: Σ x and Σ x² over the ratings.
+        arm: numbers of the arms, for policies with a prior about each; a simulation of several worlds numbers through them.
+    """
+
+    n: FloatArray
+    pending: FloatArray
+    total: FloatArray
+    total_sq: FloatArray
+    arm: IntArray
+
+    @property
+    def made(self) -> FloatArray:
+        """The calls made, those under way included."""
+        return self.n + self.pending
 
 
 class Seen(NamedTuple):
@@ -90,33 +111,17 @@ class Seen(NamedTuple):
     courses: tuple[FloatArray, ...] = ()
 
 
-class Choice(NamedTuple):
-    """The policy that takes the place of one that only chooses: its name, and the reason."""
-
-    name: str
-    why: str
-
-    def text(self, asked: str) -> str:
-        """Return the choice in words, for a run with the policy ``asked``."""
-        name = "" if self.name == asked else f"{self.name}; "
-        return f"--scheduler {asked}: {name}{self.why}"
-
-
 class Policy:
     """A rule for the next call: it gives each arm a priority. A new one is a subclass, named in the group ``robin.policies``.
 
     robin reads these traits, never a policy's name:
         evenly: it asks all arms equally often, whatever the ratings.
-        refits: it learns from all arms together, see :meth:`fitted`.
-        fits_long: a fit takes so long that calls should go on meanwhile.
         needs_variances: it takes known variances (``setup.variances``) for the true ones.
         starves: it may never ask again about an arm whose first ratings agreed, so that its error stays.
-        contests: arms whose priorities depend on each other.
         adapts: whether an arm's own ratings decide how often it is asked. Its mean is then a little biased: an arm whose first
             ratings agree by chance keeps them.
         by_budget: its first calls depend on the whole budget.
         asks_on: whoever names it wants every call made, also of a judge that repeats itself.
-        turn: the order of the arms in each round of the warm-up.
     """
 
     __slots__ = ()
@@ -138,36 +143,18 @@ class Policy:
         """Return the policy for a run; InputError for settings that it refuses."""
         raise NotImplementedError
 
-    @classmethod
-    def stands_for(cls, setup: Setup) -> Choice | None:  # noqa: ARG003
-        """Return the policy that takes its place in a run of this setup; None for itself."""
-        return None
-
-    def priority(
-        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray
-    ) -> FloatArray:
-        """Return the value of a call of each arm: the largest is asked first. All arguments have one shape.
+    def priority(self, arms: Columns) -> FloatArray:
+        """Return the value of a call of each arm, in the shape of the columns: the largest is asked first.
 
         It is finite for n ≥ ``warm_up`` and, if positive, strictly falls in ``pending``. It is not used for an arm below its
         warm-up.
-
-        Args:
-            n: ratings received.
-            pending: calls under way. They count as made: their number is known, if not their answers.
-            total: Σ x over the ratings.
-            total_sq: Σ x² over the ratings.
-            arm: numbers of the arms, for policies with a prior about each; a simulation of several worlds numbers through them.
-                For policies with contests, the shape is (…, responses, judges), of whole contests; ``n`` is 0 without an arm.
         """
         raise NotImplementedError
 
-    def priorities(
-        self, n: Number, pending: Number, total: Number, total_sq: Number, arm: IntArray, seen: Seen
-    ) -> tuple[FloatArray, FloatArray]:
+    def priorities(self, arms: Columns, seen: Seen) -> tuple[FloatArray, FloatArray]:
         """Return the priority of each arm, and how near its decision is to certain; some calls go by each.
 
-        Only policies with :meth:`sight` have it. The arguments are those of :meth:`priority`; nearness is −inf for an arm that
-        no such call should go to.
+        Only policies with :meth:`sight` have it. Nearness is −inf for an arm that no such call should go to.
         """
         raise NotImplementedError
 
@@ -175,7 +162,7 @@ class Policy:
         self,
         log: FloatArray,
         level: FloatArray,
-        sums: tuple[FloatArray, FloatArray, FloatArray],
+        sums: Sums,
         spent: FloatArray,
         before: Seen | None = None,
     ) -> Seen | None:
@@ -184,7 +171,7 @@ class Policy:
         Args:
             log: see :class:`Seen`.
             level: ln of the evidence that settles a decision if all can be certified, shape (…, 1).
-            sums: n, Σx and Σx² of all arms, shape (…, K).
+            sums: of all arms, shape (…, K).
             spent: calls, shape (…, 1).
             before: the result of the previous look; it may save time, and must not change the result.
         """
@@ -211,7 +198,7 @@ class Policy:
 
     @property
     def refits(self) -> bool:
-        """Whether :meth:`fitted` is to be called from time to time."""
+        """Whether :meth:`fitted` is to be called from time to time, as the policy learns from all arms together."""
         return type(self).fitted is not Policy.fitted
 
     @property
@@ -224,13 +211,6 @@ class Policy:
         return self
 
 
-def exited(policy: Policy, error: SystemExit) -> InputError:
-    """Return the error for a policy that ends the program: in the loop of a run, SystemExit would end it without a message."""
-    return InputError(
-        f"--scheduler: the policy {policy.full_name} failed: SystemExit: {shown(error)}. Mend it, or take another --scheduler"
-    )
-
-
 class Estimating(Policy):
     """A policy whose priority is σ²/n by its estimate of σ²: a greedy choice makes the largest error small."""
 
@@ -240,27 +220,15 @@ class Estimating(Policy):
         """Return the estimate of σ² after these ratings, n ≥ ``warm_up``; at least 0."""
         raise NotImplementedError
 
-    def priority(
-        self, n: Number, pending: Number, total: Number, total_sq: Number, _arm: IntArray
-    ) -> FloatArray:
+    def priority(self, arms: Columns) -> FloatArray:
         """Return the estimate over n + pending: the error variance that one more call would reduce."""
-        return self.estimate(n, total, total_sq) / (n + pending)
-
-
-def root(x: FloatArray) -> FloatArray:
-    """Return √x, correctly rounded, so that it has the same bits for one arm as among many."""
-    return np.sqrt(x)
+        return self.estimate(arms.n, arms.total, arms.total_sq) / arms.made
 
 
 def rounded(x: FloatArray) -> FloatArray:
     """Return ``x`` with 40 bits of mantissa: processors differ in the last of 53, and a choice must not depend on them."""
     bits = np.asarray(x, np.float64).view(np.int64)
     return ((bits + (1 << 11)) & ~np.int64((1 << 12) - 1)).view(np.float64)
-
-
-def empirical_variance(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
-    """Return σ̂² = Σx²/n − (Σx/n)², the 1/n variance of the paper's eq. (est_var); exact for integer ratings."""
-    return (n * total_sq - total * total) / (n * n)
 
 
 def flat_variance(
@@ -294,11 +262,8 @@ def squares_within(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Fl
     return np.where(n > 1, np.maximum(total_sq - total * total / np.maximum(n, 1.0), 0.0), 0.0)
 
 
-def pooled_variance(
-    n: FloatArray, total: FloatArray, total_sq: FloatArray, even: float
-) -> FloatArray:
+def pooled_variance(freedom: FloatArray, squares: FloatArray, even: float) -> FloatArray:
     """Return g = (Σ SS + v) / (Σ (n − 1) + 1) over the last axis, v being ``even``: the pooled variance within arms."""
-    squares, freedom = squares_within(n, total, total_sq), np.maximum(n - 1.0, 0.0)
     return np.asarray((squares.sum(axis=-1) + even) / (freedom.sum(axis=-1) + 1.0))
 
 

@@ -10,10 +10,9 @@ added for every two systems that were compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 
@@ -38,14 +37,8 @@ class NotConnected(ValueError):
         self.parts = parts
 
 
-@dataclass(frozen=True, slots=True)
-class Strengths:
-    """The strengths that :func:`fit` found.
-
-    Attributes:
-        values: β, of mean 0, shape (m,).
-        is_bounded: False if the votes alone make some infinite; ``values`` then include the prior.
-    """
+class Strengths(NamedTuple):
+    """β of mean 0, shape (m,), and whether the votes alone bound all of them; if not, ``values`` include the prior."""
 
     values: FloatArray
     is_bounded: bool
@@ -61,63 +54,38 @@ def fit(wins: FloatArray) -> Strengths:
     Raises:
         NotConnected: no chain of comparisons leads from some systems to others.
     """
-    wins = with_prior(wins) if not (bounded := is_bounded(wins)) else wins - np.diag(np.diag(wins))
-    if len(parts := connected_parts(wins)) > 1:
-        raise NotConnected(parts)
-    return Strengths(_most_likely(wins), bounded)
+    from scipy.sparse.csgraph import connected_components
+
+    wins = wins - np.diag(np.diag(wins))
+    votes = wins + wins.T
+    parts, part = connected_components(votes > 0, directed=False)
+    if parts > 1:
+        numbers = dict.fromkeys(part.tolist())
+        raise NotConnected([np.flatnonzero(part == number).tolist() for number in numbers])
+    chains, _ = connected_components(wins > _NOTHING * votes, connection="strong")
+    is_bounded = chains == 1
+    return Strengths(_most_likely(wins if is_bounded else with_prior(wins)), is_bounded)
 
 
-def with_prior(wins: FloatArray, ties: float = PRIOR) -> FloatArray:
-    """Return the wins with ``ties`` more for each two compared systems, and nothing on the diagonal."""
+def with_prior(wins: FloatArray) -> FloatArray:
+    """Return the wins with PRIOR ties more for each two compared systems, and nothing on the diagonal."""
     compared = wins + wins.T > 0
     np.fill_diagonal(compared, val=False)
-    return np.asarray(np.where(compared, wins + 0.5 * ties, 0.0))
-
-
-def connected_parts(wins: FloatArray) -> list[list[int]]:
-    """Return the numbers of the systems of each connected part; the part with the first system comes first."""
-    compared = np.asarray(wins + wins.T > 0)
-    left = np.ones(len(wins), dtype=np.bool_)
-    parts = []
-    while left.any():
-        part = _reached(compared, int(left.argmax()))
-        left &= ~part
-        parts.append(np.flatnonzero(part).tolist())
-    return parts
-
-
-def is_bounded(wins: FloatArray) -> bool:
-    """Return whether a chain of wins leads from every system to every other one of its connected part."""
-    beats = np.asarray(wins > _NOTHING * (wins + wins.T))
-    # If wins lead from one system of a part to all others, and from all others to it, they lead from each to each.
-    return all(
-        _reached(edges, part[0]).sum() == len(part)
-        for part in connected_parts(wins)
-        for edges in (beats, beats.T)
-    )
-
-
-def _reached(edges: NDArray[np.bool_], start: int) -> NDArray[np.bool_]:
-    """Return whether a path leads from ``start`` to each system, itself included, shape (m,)."""
-    reached = np.zeros(len(edges), dtype=np.bool_)
-    reached[start] = True
-    last = np.array([start])
-    while len(last):
-        new = edges[last].any(axis=0) & ~reached
-        reached |= new
-        last = np.flatnonzero(new)
-    return reached
+    return np.asarray(np.where(compared, wins + 0.5 * PRIOR, 0.0))
 
 
 def _most_likely(wins: FloatArray) -> FloatArray:
     """Maximize the likelihood by Newton's method; it is concave, so steps are halved until it grows."""
-    votes = wins + wins.T
-    strength = np.zeros(len(wins))
+    votes, m = wins + wins.T, len(wins)
+    strength = np.zeros(m)
     likelihood = _log_likelihood(wins, strength)
     for _ in range(_STEPS):
         chance = win_chances(strength)
         slope = wins.sum(axis=1) - (votes * chance).sum(axis=1)
-        step = np.linalg.solve(_invertible(information(votes, chance)), slope)
+        known = information(votes, chance)
+        # its average in the null direction, the sum of all strengths
+        known += max(float(np.trace(known)) / m, np.finfo(np.float64).tiny) / m
+        step = np.linalg.solve(known, slope)
         step -= step.mean()
         least = likelihood - _ROUNDING * abs(likelihood)
         while (likelihood := _log_likelihood(wins, strength + step)) < least:
@@ -155,12 +123,6 @@ def of_differences(covariance: FloatArray) -> FloatArray:
     """Return the variance of the difference of every two, (e_i − e_j)ᵀ C (e_i − e_j), shape (m, m)."""
     variance = np.diag(covariance)
     return np.asarray(np.maximum(variance[:, None] + variance - 2.0 * covariance, 0.0))
-
-
-def _invertible(singular: FloatArray) -> FloatArray:
-    """Return the information plus its average in its null direction, the sum of all strengths."""
-    m = len(singular)
-    return singular + max(float(np.trace(singular)) / m, np.finfo(np.float64).tiny) / m
 
 
 def _log_likelihood(wins: FloatArray, strength: FloatArray) -> float:

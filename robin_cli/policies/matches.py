@@ -56,9 +56,9 @@ class Matches:
     @cached_property
     def opponents(self) -> tuple[IntArray, IntArray]:
         """Every two systems that are compared, the lower number first, shape (couples, 2), and each comparison's couple."""
-        low, high = np.sort(self.system, axis=1).T
-        couples, which = np.unique(low * (len(self.names) + 1) + high, return_inverse=True)
-        return np.stack(np.divmod(couples, len(self.names) + 1), axis=1), np.asarray(which)
+        both = np.sort(self.system, axis=1)
+        couples, which = np.unique(both, axis=0, return_inverse=True)
+        return couples, which.reshape(-1)
 
     @cached_property
     def by_opponents(self) -> tuple[IntArray, IntArray]:
@@ -107,8 +107,7 @@ def matches_of(
         prompt: numbers, shape (comparisons,).
         text: numbers of A and B, shape (comparisons, 2); for another prompt the same text is another response.
         named: the systems of A and B, a row for each comparison.
-        seed: of the run. The SHA-256 of it and the ids gives the random order, so another order of the data, a later session
-            or another machine does not change it.
+        seed: of the run; with the ids it gives the random order, see :func:`random_places`.
     """
     names: list[str] = []
     system: IntArray = np.full(text.shape, -1, dtype=np.int64)

@@ -26,23 +26,22 @@ class Rivals:
     def __init__(self, matches: Matches) -> None:
         self.matches = matches
         prompts, self.of = np.unique(matches.prompt, return_inverse=True)
-        arms = matches.space.by_pair(np.arange(len(matches.space)))
-        _, first = np.unique(matches.response, return_index=True)
-        place = _numbers_within(np.repeat(self.of, 2), matches.response.ravel()).reshape(-1, 2)
+        prompt, response = np.repeat(self.of, 2), matches.response.ravel()
+        first = np.full(len(prompts), len(response))  # those of a prompt have consecutive numbers
+        np.minimum.at(first, prompt, response)
+        place = response - first[prompt]
         self.rows = members_of(self.of)
         is_there = self.rows[..., None] >= 0
+        arms = matches.space.by_pair(np.arange(len(matches.space)))
         self.members = np.where(is_there, arms[self.rows], -1)
-        self.side = np.where(is_there, place[self.rows], -1)
-        responses = place.max(initial=0) + 1
-        count = np.bincount(np.repeat(self.of, 2)[first], minlength=len(prompts))
-        has_response = np.arange(responses) < count[:, None]
-        self.responses: IntArray = np.full(has_response.shape, -1, dtype=np.int64)
-        self.responses[np.repeat(self.of, 2), place.ravel()] = matches.response.ravel()
-        compared = np.zeros((len(prompts), responses))
-        np.add.at(compared, (np.repeat(self.of, 2), place.ravel()), 1.0)
-        self.missing = np.where(
-            has_response, np.maximum(count[:, None] - 1.0 - compared, 0.0), np.inf
-        )
+        self.side = np.where(is_there, place.reshape(-1, 2)[self.rows], -1)
+        shape = (len(prompts), place.max(initial=0) + 1)
+        self.responses: IntArray = np.full(shape, -1, dtype=np.int64)
+        self.responses[prompt, place] = response
+        compared = np.zeros(shape)
+        np.add.at(compared, (prompt, place), 1.0)
+        others = np.maximum(self.count[:, None] - 1.0 - compared, 0.0)
+        self.missing = np.where(self.responses >= 0, others, np.inf)
 
     @property
     def count(self) -> IntArray:
@@ -68,15 +67,3 @@ class Rivals:
         return np.asarray(
             np.where(is_there, wins + points / (2.0 * len(places)), -np.inf).argmax(axis=1)
         )
-
-
-def _numbers_within(group: IntArray, value: IntArray) -> IntArray:
-    """Return the place of each value among the different ones of its group."""
-    values, which = np.unique(value, return_inverse=True)
-    of = np.zeros(len(values), dtype=np.int64)
-    of[which] = group
-    order = np.argsort(of, kind="stable")
-    sizes = np.bincount(of)
-    place = np.empty(len(values), dtype=np.int64)
-    place[order] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(place[which])

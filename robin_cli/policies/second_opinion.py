@@ -34,9 +34,7 @@ class Opinions(NamedTuple):
     @classmethod
     def before(cls, task: Task) -> Opinions:
         """Return those before any rating: no offset, and the least D."""
-        kinds = len(task.space.attributes), len(task.space.judges)
-        least = np.array([_least(task, place) for place in range(kinds[0])])
-        between = _between(np.repeat(least[:, None], kinds[1] - 1, axis=1))
+        between = _between(np.repeat(_least(task), len(task.space.judges) - 1, axis=1))
         return cls(np.zeros(between.size), between.ravel())
 
 
@@ -114,17 +112,16 @@ def opinions_of(task: Task, sums: Sums, errors: FloatArray) -> Opinions:
     freedom = count - (of_group > 0).sum(axis=-3)
     noise = np.where(both, noise[..., 1:] + noise[..., :1], 0.0).sum(axis=-3)
     apart_by = scatter / np.maximum(freedom, 1) - noise / np.maximum(count, 1)
-    least = np.array([_least(task, place) for place in range(shape[-2])])
-    between = _between(np.maximum(apart_by, least[:, None]))
+    between = _between(np.maximum(apart_by, _least(task)))
     offset = np.concatenate([np.zeros((*offset.shape[:-1], 1)), offset], axis=-1)
     flat = (*n.shape[:-1], -1)
     return Opinions(offset.reshape(flat), between.reshape(flat))
 
 
-def _least(task: Task, place: int) -> float:
-    """Return the least D of an attribute: a sample of few pairs may show none."""
-    scale = task.space.scales[place]
-    return _LEAST * float(scale.high - scale.low) ** 2
+def _least(task: Task) -> FloatArray:
+    """Return the least D of each attribute, shape (attributes, 1): a sample of few pairs may show none."""
+    widths = [float(scale.high - scale.low) for scale in task.space.scales]
+    return _LEAST * np.array(widths)[:, None] ** 2
 
 
 def _between(apart: FloatArray) -> FloatArray:

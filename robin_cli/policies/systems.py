@@ -114,20 +114,15 @@ def systems_of(
     prompts: Iterable[str],
     seed: int | None,
 ) -> Systems:
-    """Return the systems over the arms of ``space``.
-
-    Args:
-        system, prompt: of each pair, shape (pairs,): places in ``names`` and ``prompts``.
-        prompts: names from :func:`~robin_cli.data.groups.name_of`.
-        seed: of the run. The SHA-256 of it and the names gives the order of the prompts, so another order of the data, a
-            later session or another machine does not change it.
-    """
-    rank = random_places(seed, prompts)
-    return Systems(space, names, system, prompt, rank)
+    """Return the systems; ``system`` and ``prompt`` of each pair are places in ``names`` and ``prompts``."""
+    return Systems(space, names, system, prompt, random_places(seed, prompts))
 
 
 def random_places(seed: int | None, names: Iterable[str]) -> IntArray:
-    """Return the place of each name in the order of the SHA-256 of it and the seed."""
+    """Return the place of each name in the order of the SHA-256 of it and the seed.
+
+    Another order of the data, a later session or another machine does not change it.
+    """
     digests = b"".join(hashlib.sha256(f"{seed}\0{name}".encode()).digest() for name in names)
     words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4)
     return places_of(np.lexsort(words.T[::-1]).astype(np.int64))

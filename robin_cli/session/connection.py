@@ -76,7 +76,7 @@ def endpoints_of(
             retries = resolved.max_retries if len(prices) == 1 else min(1, resolved.max_retries)
             chains.append(
                 Retrying(
-                    reach(target, judge.key, limiter)
+                    reach(target, judge.key)
                     if reach
                     else asked_here(target, judge.key, notify, function),
                     limiter,

@@ -21,7 +21,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
 from robin_cli.model.space import Coordinates
-from robin_cli.policies.base import WARM_UP, Policy, exited
+from robin_cli.policies.base import WARM_UP, Columns, Policy
 from robin_cli.policies.milestones import fits_from, looks_at
 from robin_cli.policies.task import contest_of
 from robin_cli.session import asking, urgency
@@ -538,18 +538,15 @@ class Planner:
     def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the urgency and nearness of ``members`` past their warm-up, in their shape; any number for others."""
         columns = (self.arms.n, self.arms.pending, self.arms.total, self.arms.total_sq)
-        n, pending, total, total_sq = (
-            column[members].astype(np.float64, copy=False) for column in columns
-        )
+        n, *others = (column[members].astype(np.float64, copy=False) for column in columns)
         if members.ndim == 1:
             n = np.maximum(n, min(self._warm_up, 1))  # in a warm-up any number will do except 0
         elif self._has_gaps:
-            n, pending, total, total_sq = (
-                column * (members >= 0) for column in (n, pending, total, total_sq)
-            )
+            n, *others = (column * (members >= 0) for column in (n, *others))
+        pending, total, total_sq = others
+        some = Columns(n, pending, total, total_sq, np.maximum(members, 0))
         seen = None if self._verdicts is None else self._verdicts.seen
-        arm = np.maximum(members, 0)
-        return urgency.urgency_by(policy, seen, n, pending, total, total_sq, arm)
+        return urgency.urgency_by(policy, seen, some)
 
     def _check(self, policy: Policy, some: IntArray, priorities: FloatArray) -> None:
         """Raise InputError if a priority is not finite: going on would leave arms out, or never end."""
@@ -594,10 +591,7 @@ class Planner:
 
     def _fitted(self, policy: Policy) -> Policy:
         columns = (self.arms.n, self.arms.total, self.arms.total_sq)
-        try:
-            return policy.fitted(*(column.astype(np.float64) for column in columns))
-        except SystemExit as error:
-            raise exited(policy, error) from error
+        return policy.fitted(*(column.astype(np.float64) for column in columns))
 
     def _take_fit(self, policy: Policy) -> None:
         """Choose by ``policy`` from now on."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from robin_cli.judges.functions import Checked, Function, judge_named, judge_of
 from robin_cli.judges.judge import Judge, Options
-from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, Price
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
@@ -29,8 +28,8 @@ class Target:
     price: Price | None
 
 
-Reach = Callable[[Target, str, Limiter], Judge]
-"""Takes a target for workers, its key and the limiter of its calls; returns a judge whose calls workers make."""
+Reach = Callable[[Target, str], Judge]
+"""Takes a target and its key; returns a judge whose calls workers make."""
 
 
 def asked_here(

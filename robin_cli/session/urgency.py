@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.policies.base import WARM_UP, Policy, Seen, exited, rounded
+from robin_cli.policies.base import WARM_UP, Columns, Policy, Seen, rounded
 
 NEVER = -np.inf
 """The urgency of an arm that may not be asked."""
@@ -29,31 +29,18 @@ def block_of(arms: int) -> int:
 
 
 def urgency_by(
-    policy: Policy,
-    seen: Seen | None,
-    n: FloatArray,
-    pending: FloatArray,
-    total: FloatArray,
-    total_sq: FloatArray,
-    arm: IntArray,
+    policy: Policy, seen: Seen | None, arms: Columns
 ) -> tuple[FloatArray, FloatArray | None]:
-    """Return the urgency of arms past their warm-up, and after a look their nearness to certain; all of one shape.
-
-    Raises:
-        InputError: the policy ends the program: in the loop of a run, SystemExit would end it without a message.
-    """
+    """Return the urgency of arms past their warm-up, and after a look their nearness to certain; all of one shape."""
     nearness = None
-    try:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            if seen is None:
-                priority = policy.priority(n, pending, total, total_sq, arm)
-            else:
-                priority, nearness = policy.priorities(n, pending, total, total_sq, arm, seen)
-    except SystemExit as error:
-        raise exited(policy, error) from error
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if seen is None:
+            priority = policy.priority(arms)
+        else:
+            priority, nearness = policy.priorities(arms, seen)
     if np.count_nonzero(priority) < priority.size:
         # Without a warm-up, an arm without a call counts as having half a call.
-        priority = priority + SPREAD / np.maximum(n + pending, 0.5)
+        priority = priority + SPREAD / np.maximum(arms.made, 0.5)
     return rounded(priority), None if nearness is None else rounded(nearness)
 
 

@@ -28,7 +28,7 @@ from robin_cli.settings.table import TABLE
 _CLOSING_S = 10.0
 """How long a judge may take to close its connections."""
 
-Around = Callable[[Session, Stop], AbstractContextManager[None]]
+Around = Callable[[Session], AbstractContextManager[None]]
 """A context around the work of a session, for displays and signals. It is entered inside the event loop."""
 
 
@@ -36,6 +36,7 @@ async def work(
     store: RunWriter,
     resolved: Resolved,
     *,
+    stop: Stop,
     notify: Callable[[str], None],
     around: Around,
     function: Callable[..., Any] | None = None,
@@ -43,6 +44,7 @@ async def work(
     """Spend the rest of the budget of an open run, until it is finished; return how it ended, or that it was finished before.
 
     Args:
+        stop: ends it early, once it is requested.
         notify: gets lines for the user.
         function: the judge, if it is a Python function.
 
@@ -59,15 +61,16 @@ async def work(
         resolved = replace(resolved, repeat_anyway=True, session=session)
     keep_sendings(store.manifest.run_id, resolved.sendings)
     if has_open_batches(store.path) and not resolved.batch:  # first finish the batches under way
-        before = await _session(store, resolved, note, around, function, finish_only=True)
+        before = await _session(store, resolved, stop, note, around, function, finish_only=True)
         if before.interrupted:
             return before
-    return await _session(store, resolved, note, around, function)
+    return await _session(store, resolved, stop, note, around, function)
 
 
 async def _session(
     store: RunWriter,
     resolved: Resolved,
+    stop: Stop,
     note: Callable[[str], None],
     around: Around,
     function: Callable[..., Any] | None,
@@ -77,7 +80,6 @@ async def _session(
     """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
     if finish_only:
         resolved = _as_submitted(resolved)
-    stop = Stop()
     if (package := carrier_of(resolved)) is None:
         carrying = carrying_here(resolved, store, note, function)
     else:
@@ -104,7 +106,7 @@ async def _session(
                 )
         store.begin(resolved.session)
         keep_labels(store, labels)
-        return await _worked(store, session, stop, around)
+        return await _worked(store, session, around)
     finally:
         await _close(carrying.closing, note)
 
@@ -119,10 +121,10 @@ def _as_submitted(resolved: Resolved) -> Resolved:
     return replace(resolved, batch=True, rounds=0, ray=None, judges=judges)
 
 
-async def _worked(store: RunWriter, session: Session, stop: Stop, around: Around) -> Outcome:
+async def _worked(store: RunWriter, session: Session, around: Around) -> Outcome:
     """Do the session's work, and record its end in the run, also after an error."""
     try:
-        with around(session, stop):
+        with around(session):
             outcome = await session.work()
     except BaseException:
         with suppress(StorageError):  # the first error says more

@@ -1,14 +1,15 @@
 """Reading and checking of settings from flags, variables, TOML files, Python keywords and runs.
 
-A setting comes from its flag, else its ``ROBIN_*`` variable (the CLI reads both), else ``--config``
-or ./robin.toml, else its default. Errors name the flag, the variable, or the file and the setting.
+A setting comes from its flag, else its ``ROBIN_*`` variable, else ``--config`` or ./robin.toml, else
+its default. Errors name the flag, the variable, or the file and the setting.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ _WORDS = {
     bool: "true or false",
     Mapping: "a table",
 }
+_SWITCHES = {"true": True, "1": True, "yes": True, "on": True}
+_SWITCHES |= {"false": False, "0": False, "no": False, "off": False}
+_FROM_TEXT: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (lambda text: int(text.replace(",", "")), "no whole number; write 3000 or 3,000"),
+    float: (float, "no number"),
+    bool: (lambda text: _SWITCHES[text.lower()], "neither true nor false"),
+}
+"""How the texts of flags and variables are read, and what is wrong with one that cannot be."""
 
 
 def load_settings(flags: Mapping[str, Any], file: str | None) -> Settings:
@@ -110,10 +119,39 @@ def checked(
     }
 
 
-def check_variable(name: str, value: Any) -> None:
-    """Raise InputError, which names the variable, for a value of the setting ``name`` in it."""
-    variable = next(each for each in TABLE[name].variables if os.environ.get(each))
-    _typed(TABLE[name], value, variable)
+def variables(settings: Iterable[Setting]) -> dict[str, Any]:
+    """Return the values of ``settings`` in variables; a shell's quotes hold a list's items together.
+
+    Raises:
+        InputError: a value is wrong; it names the variable.
+    """
+    values = dict[str, Any]()
+    for setting in settings:
+        variable = next(filter(os.environ.get, setting.variables), None)
+        if variable is None:
+            continue
+        text: Any = os.environ[variable]
+        is_file = setting.file and os.path.exists(text)  # noqa: PTH110  # Path's raises for a long text
+        if setting.several and not setting.by_commas:
+            try:
+                text = [text] if is_file else shlex.split(text)
+            except ValueError as error:
+                raise InputError(
+                    f"{variable}: cannot be read ({error}); write it as in a shell"
+                ) from None
+        values[setting.name] = parsed(setting, text, variable)
+    return values
+
+
+def parsed(setting: Setting, value: Any, place: str) -> Any:
+    """Return the value of a flag or a variable, whose numbers are texts. InputError as :func:`checked`."""
+    if setting.kind in _FROM_TEXT and not setting.by_commas:
+        read, wrong = _FROM_TEXT[setting.kind]
+        try:
+            value = [read(text) for text in value] if setting.several else read(str(value))
+        except (ValueError, KeyError):
+            raise InputError(f'{place} "{shown(value, _LONGEST_QUOTE)}": is {wrong}') from None
+    return _typed(setting, value, place)
 
 
 def check_budget(settings: Settings) -> None:

@@ -38,7 +38,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
            returned=True),
     Column("n", "Ratings.", "count", "ratings", rank=6, returned=True),
     Column("variance", "Variance of the ratings; empty below two.", "number", rank=8),
-    Column("std_error", "Standard error, by a variance drawn toward that of other pairs.", "number"),
+    Column("std_error", "Standard error, from a variance shrunk toward that of other pairs.", "number"),
     *_interval("ci", "95 % interval: holds on average over pairs.", "number", rank=1, returned=True),
     *_interval("guaranteed", "With `--guaranteed`: 95 % interval that holds for this pair, at any stop.", "number",
                "guaranteed", 3, returned=True),
@@ -158,7 +158,7 @@ CALIBRATION = declared("calibration", "Human ratings by score", "attribute and l
     *_interval("ci", "95 % interval of that, over prompts.", "number"),
 ), terminal=("attribute", "level", "to_level", "n", "n_prompts", "mean_score", "mean_human", "ci_low"))
 
-PREFERENCES = declared("preferences", "Preferences, for training", "response told apart from its group's best, or comparison", (
+PREFERENCES = declared("preferences", "Preferences, for training", "response worse than its group's best, or comparison", (
     Column("prompt", "The prompt; with `--messages` in the conversations.", "id"),
     Column("chosen", "The better response.", "id"),
     Column("rejected", "The worse response.", "id"),
@@ -388,7 +388,7 @@ JUDGE_SCORES = replace(
 # fmt: off
 TABLES = (
     SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY, LABELS_WANTED,
-    JUDGE_QUALITY, DISAGREEMENTS, DECISIONS, DIFFERENCES, SYSTEMS, REQUIREMENTS, RUNS, RESULTS, SIMULATED, PLANNED,
+    JUDGE_QUALITY, DISAGREEMENTS, DECISIONS, DIFFERENCES, SYSTEMS, REQUIREMENTS, TRIAL, RUNS, RESULTS, SIMULATED, PLANNED,
 )
 # fmt: on
 """All tables, in the order of docs/columns.md."""

@@ -97,6 +97,11 @@ def _of_all(found: Gated, verdict: Verdict) -> str:
 def _settling(found: Gated, verdict: Verdict) -> str:
     """Return what would settle an inconclusive verdict."""
     needed, requirement = verdict.settling or Settling(), verdict.requirement
+    if needed.is_open:
+        if not found.has_judge:
+            return "more samples would settle it, or more scores of these if scores of one vary"
+        how = option("--decide", requirement.criterion)
+        return f"more calls where it is open would settle it (a new run of robin judge {how} asks there)"
     if needed.prompts is not None:
         effect = "do not narrow it" if requirement.kind == "share" else "would not"
         return (
@@ -116,11 +121,6 @@ def _settling(found: Gated, verdict: Verdict) -> str:
         scores = number_of(calls, "more score")
         return f"more samples would settle it, or about {scores} of these if scores of one vary"
     more = f"about {number_of(calls, 'more call')}"
-    if requirement.kind == "all":
-        how = option("--decide", requirement.criterion)
-        return (
-            f"{more} where it is open would settle it (a new run of robin judge {how} asks there)"
-        )
     of = f", of {requirement.attribute} alone" * (found.attributes > 1)
     return f"{more} would settle it{of} ({_more_calls(found, calls)})"
 

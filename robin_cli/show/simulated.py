@@ -22,7 +22,6 @@ from robin_cli.show.parsing import read_scale
 from robin_cli.show.tables import Table
 from robin_cli.simulate.experiment import RecordedSet, Row, conduct
 from robin_cli.simulate.pools import subjects_of
-from robin_cli.simulate.runs import DrawnRatings
 from robin_cli.simulate.savings import saved
 from robin_cli.simulate.settings import SimulationSettings
 
@@ -88,7 +87,7 @@ def notes(
         once = sum(len(each) == 1 for each in subject.ratings)
         if once and subject.goal.space.raters == 1:
             yield f"{name}: {once:,} of {pairs:,} pairs have one rating, and never vary"
-        for share in subject.found_right(subject.recorded).values():
+        for share in subject.share_right(subject.recorded).values():
             right = f"{100 * share.item():.1f} %"
             yield f"{name}: {right} of the best by all recorded ratings are right"
     evenly = {(row.attribute, row.budget): row for row in rows if row.scheduler == BASELINE}
@@ -114,7 +113,7 @@ def notes(
 
 
 def _saving(rows: Sequence[Row], row: Row) -> str:
-    saving = saved(rows, row.attribute, row.scheduler, row.budget)
+    saving = saved(rows, row)
     if np.isnan(saving.share):
         return "– (uniform's curve ends before)"
     if not saving.is_significant:
@@ -172,7 +171,7 @@ def _chart(rows: Sequence[Row], subjects: Sequence[RecordedSet]) -> Chart:
     agreeing = not decides and any(subject.human is not None for subject in subjects)
     panels: dict[str, Panel] = {}
     for subject in subjects:
-        name, ratings = subject.attribute, DrawnRatings.of(subject.ratings)
+        name, ratings = subject.attribute, subject.drawn
         of_subject = [row for row in rows if row.attribute == name]
         if knows:
             panels[name] = _right(of_subject, subject)
@@ -229,7 +228,7 @@ def _right(rows: Sequence[Row], subject: RecordedSet) -> Panel:
         replace(each, x=np.divide(each.x, subject.recorded.size))
         for each in _curves(rows, "right", "", (None, None)).series
     ]
-    known = 100 * subject.found_right(subject.recorded)["right"].item()
+    known = 100 * subject.share_right(subject.recorded)["right"].item()
     label = f"right, %, {rows[0].runs} runs (dashed: all recorded)"
     calls = Axis("judge calls a response", is_log=True)
     return Panel(lines, calls, Axis(label, (None, None), rule=known))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import numpy as np
 
 from robin_cli.data.compression import decompressing, split_suffix
 from robin_cli.data.logs import WRITERS, Judged
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.rating import Rated
+from robin_cli.goals.rated import Rated
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.decision import BEST, KEEP
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
@@ -38,6 +39,19 @@ def scores_for(tool: str, path: Path, notify: Callable[[str], None]) -> bytes:
     with plugin.loaded(run.name, "write") as write:
         data: bytes = write(_judged(found), partial(_judged_file, run, tool), notify)
         return data
+
+
+def tools_of(path: Path) -> Iterator[tuple[str, int, str, str]]:
+    """Yield a row of ``robin results`` for each tool whose results the run at ``path`` judged."""
+    for tool in sorted(plugins(WRITERS)):
+        with suppress(InputError):
+            scores_for(tool, path, lambda _line: None)
+            yield (
+                tool,
+                len(read_run(path).pair_ids),
+                f"Scores in the file that {tool} reads",
+                "pair",
+            )
 
 
 def _judged(found: Rated) -> list[Judged]:

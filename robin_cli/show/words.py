@@ -10,7 +10,6 @@ from robin_cli.run.fold import Spending
 
 MOST_LINES = 3
 """The most lines of an answer."""
-EQUALLY_NOISY = "the ratings of all pairs are about equally noisy; the calls were spread evenly"
 WORST_ERROR = "expected error of the worst score"
 """The figure ``worst_error`` in sentences."""
 WORST = "worst score"

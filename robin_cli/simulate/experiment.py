@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.milestones import LOOK_GROWTH
 from robin_cli.policies.registry import BASELINE, DEFAULT, chosen, make_policy
 from robin_cli.settings.table import longest_visit
-from robin_cli.simulate.jobs import jobs_done
+from robin_cli.simulate.jobs import rows_of_jobs
 from robin_cli.simulate.runs import DrawnRatings, simulate
 from robin_cli.simulate.settings import SimulationSettings
 from robin_cli.stats.agreement import CORRELATIONS, correlations
@@ -44,10 +45,10 @@ class World:
     goal: Goal
     count: int = 1
 
-    def measured(self, found: Snapshot) -> dict[str, FloatArray]:
+    def measured(self, snapshot: Snapshot) -> dict[str, FloatArray]:
         """Return the errors of the runs by measure, see :meth:`~robin_cli.goals.base.Goal.loss`."""
-        truth = self.ratings.means.reshape(self.count, -1)[np.arange(len(found.n)) % self.count]
-        return self.goal.loss(found, truth)
+        world = np.arange(len(snapshot.n)) % self.count
+        return self.goal.loss(snapshot, self.ratings.means.reshape(self.count, -1)[world])
 
 
 def spend(
@@ -69,14 +70,13 @@ def spend(
         share: the world's share of the arms, and so of each budget.
         block, longest_visit, look_growth: see :func:`~robin_cli.simulate.runs.simulate`.
     """
-    groups: dict[tuple[str, int, int | None], tuple[Policy, list[int]]] = {}
+    groups: dict[tuple[str, int, int | None], tuple[Policy, dict[int, int]]] = {}
     for budget in budgets:
         policy = policy_at(budget)
         key = (policy.full_name, policy.warm_up, budget if policy.by_budget else None)
-        groups.setdefault(key, (policy, []))[1].append(budget)
-    for policy, group in groups.values():
-        parts = {budget: round(budget * share) for budget in group}
-        found = simulate(
+        groups.setdefault(key, (policy, {}))[1][budget] = round(budget * share)
+    for policy, parts in groups.values():
+        snapshots = simulate(
             *(world.ratings, policy, list(parts.values()), runs, rng),
             worlds=world.count,
             court=world.goal.court,
@@ -86,7 +86,7 @@ def spend(
             longest_visit=longest_visit,
             look_growth=look_growth,
         )
-        by_part = {each.budget: each for each in found}
+        by_part = {snapshot.budget: snapshot for snapshot in snapshots}
         yield from ((budget, by_part[part]) for budget, part in parts.items())
 
 
@@ -108,13 +108,24 @@ class RecordedSet:
     human: FloatArray | None = None
     right: NDArray[np.bool_] | None = None
 
+    @cached_property
+    def drawn(self) -> DrawnRatings:
+        """The ratings, laid out for drawing."""
+        return DrawnRatings.of(self.ratings)
+
     @property
     def recorded(self) -> FloatArray:
         """The mean of each pair's recorded ratings, over its judges, shape (1, pairs)."""
-        means = DrawnRatings.of(self.ratings).means
-        return np.asarray(self.goal.space.by_rater(means).mean(axis=1))[None]
+        return np.asarray(self.goal.space.by_rater(self.drawn.means).mean(axis=1))[None]
 
-    def found_right(self, scores: FloatArray) -> dict[str, FloatArray]:
+    def correlations(self, scores: FloatArray) -> dict[str, float]:
+        """Return the mean over runs of each coefficient with the human ratings, nan without these."""
+        if self.human is None:
+            return dict.fromkeys(CORRELATIONS, np.nan)
+        of_runs = [correlations(of_run, self.human) for of_run in scores]
+        return dict(zip(CORRELATIONS, np.mean(of_runs, axis=0).tolist(), strict=True))
+
+    def share_right(self, scores: FloatArray) -> dict[str, FloatArray]:
         """Return ``right``: the share of groups whose highest score is a right answer's, shape (runs,); empty without any.
 
         If several share the highest score, the share of these that are right counts: the order of the pairs has no effect.
@@ -125,14 +136,15 @@ class RecordedSet:
         group = self.goal.groups
         if self.right is None or group is None:
             return {}
-        runs, scores = np.arange(len(scores))[:, None], np.where(np.isnan(scores), -np.inf, scores)
+        at = np.arange(len(scores))[:, None], group
+        scores = np.where(np.isnan(scores), -np.inf, scores)
         best = np.full((len(scores), group.max() + 1), -np.inf)
-        np.maximum.at(best, (runs, group), scores)
-        is_best = scores >= best[:, group] - _ROUNDING
-        found, of = np.zeros((2, *best.shape))
-        np.add.at(found, (runs, group), is_best & self.right)
-        np.add.at(of, (runs, group), is_best)
-        return {"right": np.asarray((found / of).mean(axis=1))}
+        np.maximum.at(best, at, scores)
+        is_best = scores >= best[at] - _ROUNDING
+        right, highest = np.zeros((2, *best.shape))
+        np.add.at(right, at, is_best & self.right)
+        np.add.at(highest, at, is_best)
+        return {"right": np.asarray((right / highest).mean(axis=1))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +172,7 @@ class Row(MeasuredRuns):
     Attributes:
         columns: of ``robin simulate``, for the measures.
         what: the kind of error, if it has a name.
-        correlations: the mean over runs of each coefficient with the human ratings, nan without these.
+        correlations: see :meth:`RecordedSet.correlations`.
     """
 
     attribute: str
@@ -194,7 +206,8 @@ def conduct(
         (subject, name, settings, reference if name == BASELINE else ())
         for subject, name in checked(subjects, settings)
     ]
-    return jobs_done(jobs, _one, progress, calls=len(jobs) * settings.runs * max(settings.budget))
+    calls = len(jobs) * settings.runs * max(settings.budget)
+    return rows_of_jobs(jobs, _rows_of, progress, calls=calls)
 
 
 def checked(
@@ -208,56 +221,45 @@ def checked(
     jobs: list[tuple[RecordedSet, str]] = []
     for subject in subjects:
         subject.goal.check_reach(min(settings.budget))
-        setup = _setup(
-            subject.goal, DrawnRatings.of(subject.ratings), settings, max(settings.budget)
-        )
-        usual = chosen(DEFAULT, setup)
-        auto = DEFAULT if usual is None else usual.name
-        names = (
-            settings.schedulers or subject.goal.simulated or tuple(dict.fromkeys((BASELINE, auto)))
-        )
+        setup = _setup(subject, settings, max(settings.budget))
+        choice = chosen(DEFAULT, setup)
+        usual = dict.fromkeys((BASELINE, DEFAULT if choice is None else choice.name))
+        names = settings.schedulers or subject.goal.simulated or tuple(usual)
         for name in names:
             make_policy(name, setup)
         jobs += [(subject, name) for name in names]
     return jobs
 
 
-def _one(job: _Job) -> list[Row]:
+def _rows_of(job: _Job) -> list[Row]:
     subject, name, settings, reference = job
-    world = World(DrawnRatings.of(subject.ratings), subject.goal)
-    stream = [settings.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
+    world = World(subject.drawn, subject.goal)
 
     def policy_at(budget: int) -> Policy:
         """Return the policy of a run of ``budget``; in theory mode of the largest, as smaller ones are parts of that run."""
         largest = max(settings.budget) if settings.mode == "theory" else budget
-        return make_policy(name, _setup(world.goal, world.ratings, settings, largest))
+        return make_policy(name, _setup(subject, settings, largest))
 
-    rng = np.random.default_rng(stream)
+    seeds = [settings.seed, zlib.crc32(subject.attribute.encode()), zlib.crc32(name.encode())]
     return [
         Row(
             attribute=subject.attribute,
             scheduler=name,
             budget=budget,
             runs=settings.runs,
-            measured=world.measured(snapshot) | subject.found_right(snapshot.scores),
+            measured=world.measured(snapshot) | subject.share_right(snapshot.scores),
             columns=world.goal.columns + ("right_mean", "right_sem") * (subject.right is not None),
             what=world.goal.what,
-            correlations=_correlations(snapshot.scores, subject.human),
+            correlations=subject.correlations(snapshot.scores),
         )
         for budget, snapshot in spend(
-            *(world, policy_at, (*settings.budget, *reference), settings.runs, rng),
+            *(world, policy_at, (*settings.budget, *reference), settings.runs),
+            np.random.default_rng(seeds),
             longest_visit=longest_visit(settings.samples_per_request),
         )
     ]
 
 
-def _setup(goal: Goal, ratings: DrawnRatings, settings: SimulationSettings, budget: int) -> Setup:
-    own = {name: getattr(settings, name) for name in ("delta", "mode", "margin")}
-    return goal.setup(own, budget, variances=ratings.variances)
-
-
-def _correlations(estimates: FloatArray, human: FloatArray | None) -> dict[str, float]:
-    if human is None:
-        return dict.fromkeys(CORRELATIONS, np.nan)
-    found = [correlations(run, human) for run in estimates]
-    return dict(zip(CORRELATIONS, np.mean(found, axis=0).tolist(), strict=True))
+def _setup(subject: RecordedSet, settings: SimulationSettings, budget: int) -> Setup:
+    of_policies = {name: getattr(settings, name) for name in ("delta", "mode", "margin")}
+    return subject.goal.setup(of_policies, budget, variances=subject.drawn.variances)

@@ -90,7 +90,7 @@ class Forecast:
         rng = np.random.default_rng(0)
         world = self._world(self.simulated_arms(max(budgets)), rng)
         share = len(world.goal.space) / self._arms
-        found = {}
+        by_budget = {}
         for budget, snapshot in spend(
             *(world, lambda budget: policy_at(budget, world), budgets, RUNS, rng),
             share=share,
@@ -103,8 +103,8 @@ class Forecast:
             if "calls" in measured:
                 measured["over"] = np.array(measured["calls"] < snapshot.budget, np.float64)
                 measured["calls"] = measured["calls"] / share
-            found[budget] = MeasuredRuns(measured=measured)
-        return dict(sorted(found.items()))
+            by_budget[budget] = MeasuredRuns(measured=measured)
+        return dict(sorted(by_budget.items()))
 
     def calls_for_error(self, policy_at: PolicyAt, error: float) -> Needed:
         """Return the calls that bring the largest error to ``error``; the range of the search grows fourfold at a time."""
@@ -140,14 +140,14 @@ class Forecast:
 
         A judge of which nothing is known rates as the first one does.
         """
-        space, of_each = self._goal.space, list[FloatArray]()
-        for at, each in enumerate(self._known):
-            if (judge := space.judge.item(at)) and not each.counts.any():
-                of_each.append(of_each[at - judge])
+        space, columns = self._goal.space, list[FloatArray]()
+        for at, known in enumerate(self._known):
+            if (judge := space.judge.item(at)) and not known.counts.any():
+                columns.append(columns[at - judge])
                 continue
-            drawn = draw_distributions(each.counts[pairs], each.weights, rng)
-            of_each.append(quantiles(drawn, space.scale_of(at)))
-        return np.stack(of_each, axis=1).reshape(-1, QUANTILES)
+            drawn = draw_distributions(known.counts[pairs], known.weights, rng)
+            columns.append(quantiles(drawn, space.scale_of(at)))
+        return np.stack(columns, axis=1).reshape(-1, QUANTILES)
 
     def _worst_of_all(self, worst: FloatArray, simulated: Goal) -> FloatArray:
         """Scale the largest error of some arms to that of all, as if errors were normal; at most the scale's width."""
@@ -185,7 +185,7 @@ def quantiles(distributions: FloatArray, scale: Scale) -> FloatArray:
 def calls_for(error: float, expected: Mapping[int, MeasuredRuns]) -> Needed:
     """Return the calls after which the largest error is ``error``, interpolated between the budgets in logarithms."""
     budgets = np.array(list(expected), dtype=np.float64)
-    errors = [each.figure("worst_mean") for each in expected.values()]
+    errors = [runs.figure("worst_mean") for runs in expected.values()]
     falling = np.minimum.accumulate(errors)  # more calls never hurt: a rise is noise
     if error >= falling[0]:
         return Needed(int(budgets[0]), "at most")

@@ -10,11 +10,10 @@ import numpy as np
 
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.base import Goal
-from robin_cli.goals.making import wanted_goal
+from robin_cli.goals.registry import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.registry import BASELINE, chosen
+from robin_cli.policies.registry import BASELINE, chosen, make_policy
 from robin_cli.session.inputs import checked_data, space_of
 from robin_cli.session.money import calls_paid_for
 from robin_cli.session.prompts import prompts_of
@@ -161,7 +160,7 @@ class Plan:
         name, _ = self._choice(scheduler, budget)
         space = self.space if world is None else world.goal.space
         part = round(budget * len(space) / len(self.space))
-        return policy_by_scale(name, self._setup(part, world), space.by_scale())
+        return make_policy(name, self._setup(part, world))
 
     def _choice(self, scheduler: str, budget: int) -> tuple[str, str | None]:
         """Return the name of the policy that ``scheduler`` becomes, and why; None if it stays."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.data.pools import Pool
 from robin_cli.goals.checks import check_groups, check_verdicts
-from robin_cli.goals.making import goal_of
+from robin_cli.goals.registry import goal_of
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, SCORE, SYSTEM, named_in
 from robin_cli.model.errors import InputError
@@ -38,12 +38,10 @@ class Recorded(Inquiry):
 
     Attributes:
         name: the pool's.
-        group: the column of groups; None if prompts are groups.
         group_of: the group of each pair; None if the pool has none.
     """
 
     name: str
-    group: str | None
     group_of: IntArray | None
 
     @property
@@ -53,7 +51,7 @@ class Recorded(Inquiry):
             raise InputError(
                 f"--decide {BEST}: {self.name} does not say which pairs belong together; name the column with --group"
             )
-        check_groups(self.group_of, self.group)
+        check_groups(self.group_of, self.run_settings["group"])
         return self.group_of
 
     @property
@@ -72,10 +70,7 @@ def _recorded(
     pairs: Sequence[Pair] = (),
     group_of: IntArray | None = None,
 ) -> Recorded:
-    own = {each: getattr(settings, each) for each in SIMULATION}
-    return Recorded(
-        own, space, pairs, settings.seed, name=name, group=settings.group, group_of=group_of
-    )
+    return Recorded(asdict(settings), space, pairs, settings.seed, name=name, group_of=group_of)
 
 
 def subjects_of(settings: SimulationSettings, scale: Scale | None) -> list[RecordedSet]:
@@ -92,18 +87,18 @@ def _of_verdicts(settings: SimulationSettings) -> list[RecordedSet]:
     check_verdicts(settings.decide, settings.margin)
     subjects = []
     judges = _verdicts(Path(settings.pool or ""))
-    for name, compared in _named(judges, settings, "no judge"):
-        some = compared[: settings.limit]
-        pairs, points = [pair for pair, _ in some], [each for _, both in some for each in both]
+    for name in _named(judges, settings.attribute, f"no judge in {settings.pool}"):
+        compared = judges[name][: settings.limit]
+        pairs = [pair for pair, _ in compared]
         ids = [pair.pair_id for pair in pairs]
         space = ArmSpace(ids, (PREFERENCE,), (name,), (Scale(0, 2),), ORDERS)
-        goal = goal_of(_recorded(settings, name, space, pairs))
-        subjects.append(RecordedSet(name, tuple(points), goal))
+        points = tuple(chain.from_iterable(both for _, both in compared))
+        subjects.append(RecordedSet(name, points, goal_of(_recorded(settings, name, space, pairs))))
     return subjects
 
 
-def _verdicts(path: Path) -> dict[str, tuple[str, list[tuple[Pair, list[IntArray]]]]]:
-    """Return each judge's name and comparisons by that name: the pair, and for each of ORDERS its verdicts.
+def _verdicts(path: Path) -> dict[str, list[tuple[Pair, list[IntArray]]]]:
+    """Return each judge's comparisons by its name: the pair, and for each of ORDERS its verdicts.
 
     A verdict is 2 if A was better, 1 for a tie, 0 if B was, whichever the judge read first.
 
@@ -125,16 +120,13 @@ def _verdicts(path: Path) -> dict[str, tuple[str, list[tuple[Pair, list[IntArray
         raise InputError(
             f"{path}: its verdicts are probabilities, and a simulation draws whole verdicts; name another run"
         )
-    judges = {}
+    judges: dict[str, list[tuple[Pair, list[IntArray]]]] = {}
     for judge, name in enumerate(run.space.judges):
         arms = np.flatnonzero(run.space.judge == judge).reshape(len(run.pair_ids), -1)
-        compared = [
-            (run.pairs[at], [verdicts[arm].astype(np.int64) for arm in both])
-            for at, both in enumerate(arms.tolist())
-            if all(len(verdicts[arm]) for arm in both)
-        ]
-        if compared:
-            judges[name] = name, compared
+        for at, both in enumerate(arms.tolist()):
+            if all(len(verdicts[arm]) for arm in both):
+                points = [verdicts[arm].astype(np.int64) for arm in both]
+                judges.setdefault(name, []).append((run.pairs[at], points))
     if not judges:
         raise InputError(
             f"{path}: holds no comparison with verdicts in both orders; judge more of it, or name another run"
@@ -148,17 +140,19 @@ def _of_ratings(settings: SimulationSettings, scale: Scale | None) -> list[Recor
         raise InputError(f"--group: is for --decide {BEST}; thresholds are for each pair by itself")
     pools = load_pools(settings.pool or "", settings.group, grouped=wants_best)
     if not settings.model:
-        return [subject_of(pool, settings, scale) for pool in _wanted(pools, settings)]
+        return [subject_of(pools[name], settings, scale) for name in _wanted(pools, settings)]
     if settings.decide is None:
         raise InputError(
             "--model: a second opinion is for decisions; add --decide, or leave it out"
         )
-    first, *others = _named(pools, replace(settings, attribute=settings.model), "not", "--model")
+    names = _named(pools, settings.model, f"not in {settings.pool}", "--model")
+    first, *others = (pools[name] for name in names)
     return [subject_of(first, settings, scale, others)]
 
 
-def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence[Pool]:
-    named: list[Pool] = _named(pools, settings, "not")
+def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> list[str]:
+    """Return the names of the pools to simulate: those of the attribute that --decide names, if it names one."""
+    named = _named(pools, settings.attribute, f"not in {settings.pool}")
     if settings.decide is None or settings.decide.strip() in {BEST, SYSTEM}:
         return named
     wanted = set(named_in(settings.decide)) - {SCORE}
@@ -166,23 +160,22 @@ def _wanted(pools: Mapping[str, Pool], settings: SimulationSettings) -> Sequence
         raise InputError(
             f'--decide "{settings.decide}": one attribute at a time is simulated; name it score, and the sets with --attribute'
         )
-    found = [pool for pool in named if not wanted or pool.name.rpartition("/")[2] in wanted]
-    if not found:
+    of_wanted = [name for name in named if not wanted or name.rpartition("/")[2] in wanted]
+    if not of_wanted:
         raise InputError(
             f'--decide "{settings.decide}": {settings.pool} has no {wanted.pop()}; it has {", ".join(pools)}'
         )
-    return found
+    return of_wanted
 
 
 def _named(
-    pools: Mapping[str, Any], settings: SimulationSettings, what: str, flag: str = "--attribute"
-) -> list[Any]:
-    for name in settings.attribute:
-        if name not in pools:
-            raise InputError(
-                f'{flag} "{name}": {what} in {settings.pool}; it has {", ".join(pools)}'
-            )
-    return [pools[name] for name in dict.fromkeys(settings.attribute or pools)]
+    known: Mapping[str, object], names: Sequence[str], what: str, flag: str = "--attribute"
+) -> list[str]:
+    """Return the ``names``, each once, or all ``known`` ones. InputError for an unknown name."""
+    for name in names:
+        if name not in known:
+            raise InputError(f'{flag} "{name}": {what}; it has {", ".join(known)}')
+    return list(dict.fromkeys(names or known))
 
 
 def subject_of(
@@ -200,10 +193,10 @@ def subject_of(
     Raises:
         InputError: ratings outside the scale; one rating for each pair, so that nothing varies; no groups with a best.
     """
-    judges = [dict(zip(each.pair_ids, each.ratings, strict=True)) for each in (pool, *others)]
-    kept = [at for at, name in enumerate(pool.pair_ids) if all(name in each for each in judges)]
+    judges = [dict(zip(judge.pair_ids, judge.ratings, strict=True)) for judge in (pool, *others)]
+    kept = [at for at, name in enumerate(pool.pair_ids) if all(name in judge for judge in judges)]
     kept = kept[: settings.limit]
-    ratings = tuple(each[pool.pair_ids[at]] for at in kept for each in judges)
+    ratings = tuple(judge[pool.pair_ids[at]] for at in kept for judge in judges)
     if not ratings:
         raise InputError(f"--model: {' and '.join(settings.model)} have no pair in common")
     ids = [str(number) for number in range(len(kept))]
@@ -219,8 +212,8 @@ def subject_of(
             f"{pool.name}: has one rating for each pair, so nothing varies; a pool needs several for each pair"
         )
     short = pool.name.rpartition("/")[2]
-    name = " + ".join(each.name for each in (pool, *others))
-    space = ArmSpace(ids, [short], [each.name for each in (pool, *others)], [scale])
+    names = [judge.name for judge in (pool, *others)]
+    space, name = ArmSpace(ids, [short], names, [scale]), " + ".join(names)
     group_of = None if pool.groups is None else np.unique(pool.groups[kept], return_inverse=True)[1]
     goal = goal_of(_recorded(settings, name, space, group_of=group_of))
     human = None if pool.human is None else pool.human[kept]

@@ -73,7 +73,7 @@ def _likelihood(counts: IntArray) -> FloatArray:
 @cache
 def _grid(levels: int) -> FloatArray:
     """Return the probabilities of the ratings at each point of the grid, shape (500, levels)."""
-    means, spreads = (each.ravel() for each in np.meshgrid(_MEANS, _SPREADS, indexing="ij"))
+    means, spreads = (axis.ravel() for axis in np.meshgrid(_MEANS, _SPREADS, indexing="ij"))
     return _rounded(means, spreads, levels)
 
 

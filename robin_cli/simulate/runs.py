@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray, Sums
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
-from robin_cli.policies.base import Policy
+from robin_cli.policies.base import Columns, Policy
 from robin_cli.policies.milestones import (
     LOOK_GROWTH,
     TEST_GROWTH,
@@ -29,8 +29,14 @@ from robin_cli.policies.milestones import (
 )
 from robin_cli.policies.task import contest_of
 from robin_cli.session.asking import RATINGS_FOR_EACH_CALL, visit_of
-from robin_cli.session.urgency import IN_WARM_UP, NEVER, block_of, urgency_by
-from robin_cli.simulate.choices import most_urgent_of_runs, turns_of_runs
+from robin_cli.session.urgency import (
+    IN_WARM_UP,
+    NEVER,
+    block_of,
+    by_turns,
+    most_urgent,
+    urgency_by,
+)
 from robin_cli.stats.court import Court, Snapshot
 
 
@@ -51,10 +57,10 @@ class DrawnRatings:
     @classmethod
     def of(cls, ratings: Sequence[NDArray[np.int64]]) -> DrawnRatings:
         """Lay out one array of ratings for each pair."""
-        sizes = np.array([len(each) for each in ratings], dtype=np.int64)
+        sizes = np.array([len(of_pair) for of_pair in ratings], dtype=np.int64)
         values = np.zeros((len(ratings), int(sizes.max())))
-        for row, each in zip(values, ratings, strict=True):
-            row[: len(each)] = each
+        for row, of_pair in zip(values, ratings, strict=True):
+            row[: len(of_pair)] = of_pair
         return cls(values, sizes)
 
     @property
@@ -110,8 +116,12 @@ def simulate(
     if policy.evenly and decides is None:
         visits[:] = [RETIRE_AFTER, *[LONGEST_VISIT] * (len(visits) - 1)]
     visits = np.minimum(visits, longest_visit)
+    pairs = len(ratings.sizes) // worlds
     state = _State(
-        *(ratings, policy, runs, rng, worlds, first_fit, block, visits, look_growth, decides)
+        *(ratings, policy, np.arange(runs) % worlds, pairs, rng, decides, visits),
+        first_fit=pairs if first_fit is None else first_fit,
+        block=block_of(pairs) if block is None else block,
+        look_growth=look_growth,
     )
     snapshots = []
     for budget in sorted(set(budgets)):
@@ -122,105 +132,99 @@ def simulate(
 
 
 class _State:
-    """Sums of every run, shape (runs, pairs) each, and the urgency of each pair in it."""
+    """Sums of every run, shape (runs, pairs) each, and the urgency of each pair in it.
+
+    Args:
+        world: of each run, shape (runs,).
+        visits: calls of the next visit of a pair, by its ratings.
+    """
 
     def __init__(
         self,
         ratings: DrawnRatings,
         policy: Policy,
-        runs: int,
+        world: IntArray,
+        pairs: int,
         rng: np.random.Generator,
-        worlds: int,
-        first_fit: int | None,
-        block: int | None,
-        visits: IntArray,
-        look_growth: float,
         court: Court | None,
+        visits: IntArray,
+        *,
+        first_fit: int,
+        block: int,
+        look_growth: float,
     ) -> None:
-        self._ratings = ratings
-        self._rng = rng
-        self._runs = np.arange(runs)[:, None]
-        self._pairs = len(ratings.sizes) // worlds
-        self._world = np.arange(runs) % worlds
-        self._first_row = self._world[:, None] * self._pairs
-        self._block = block_of(self._pairs) if block is None else block
-        self.n, self.total, self.total_sq = (np.zeros((runs, self._pairs)) for _ in range(3))
-        self._visits = visits
-        self._made = np.zeros(runs, dtype=np.int64)  # visits of each run
-        self._spent = np.zeros(runs, dtype=np.int64)
-        self._urgency: FloatArray | None = None
-        self._nearness = np.empty(0)
-        self._policy = policy
-        self._first_fit = self._pairs if first_fit is None else first_fit
-        self._refit_at = self._first_fit if policy.refits else np.inf
-        self._court = court
+        self._ratings, self._policy, self._court, self._rng = ratings, policy, court, rng
+        self._world, self._pairs, self._visits, self._block = world, pairs, visits, block
+        self._runs = np.arange(len(world))[:, None]
+        self._first_row = world[:, None] * pairs
+        n, total, total_sq = np.zeros((3, len(world), pairs))
+        self._sums = Sums(n, total, total_sq)
+        self._made, self._spent = np.zeros((2, len(world)), dtype=np.int64)  # visits and calls
+        self._urgency, self._nearness = np.full((2, len(world), pairs), NEVER)
+        self._is_stale = True
+        self._contests = policy.contests
+        self._set_of = np.arange(pairs)  # which arms have their urgencies computed together
+        if self._contests is not None:
+            self._set_of = contest_of(self._contests, pairs)
         self._look_growth = look_growth
         certifies = court is not None and court.certifies
-        self._looks = looks_at(self._pairs, look_growth)
+        self._fits, self._looks = fits_from(first_fit), looks_at(pairs, look_growth)
+        self._refit_at = first_fit if policy.refits else np.inf
         self._looks_at = self._looks.first if certifies else np.inf
         self._tests_at = court.first if court is not None and court.target else np.inf
-        turn = np.arange(self._pairs) if policy.turn is None else policy.turn
+        turn = np.arange(pairs) if policy.turn is None else policy.turn
         self._round = np.argsort(turn)
         # Calls of each pair in whole rounds, the place in the next round, and the calls of a visit in it.
         self._depth = self._place = self._visit = 0
-        self._contests = policy.contests
-        self._contest_of = np.empty(0, dtype=np.int64)
-        if self._contests is not None:
-            self._contest_of = contest_of(self._contests, self._pairs)
 
     @property
     def _next_stop(self) -> float:
         """The calls at which the policy is fitted, the decisions are looked at, or the target is tested next."""
         return min(self._refit_at, self._looks_at, self._tests_at)
 
-    def _is_over(self) -> bool:
-        return self._court is not None and bool(self._court.done.all())
+    def _goes_on(self, until: float = np.inf) -> NDArray[np.bool_]:
+        """Return whether each run has fewer than ``until`` calls, and is not over."""
+        return (self._spent < until) & (True if self._court is None else ~self._court.done)
 
     def ask_evenly(self, budget: int) -> None:
         """Ask in whole rounds, the pairs in their turn, until the warm-up ends or ``budget`` calls of each run are made."""
         even = budget // self._pairs
-        while self._depth < self._policy.warm_up and not self._is_over():
+        while self._depth < self._policy.warm_up and self._goes_on().any():
             if not self._place:
-                self._visit = min(
-                    int(self._visits[min(self._depth, len(self._visits) - 1)]),
-                    max(1, even - self._depth),
-                )
+                visit = int(self._visits[min(self._depth, len(self._visits) - 1)])
+                self._visit = min(visit, max(1, even - self._depth))
             left = budget - self._depth * self._pairs - self._place * self._visit
             if left <= 0:
                 return
             until = min(left, self._next_stop - budget + left)
             end = min(self._pairs, self._place + -(-int(until) // self._visit))
-            pair = np.broadcast_to(
-                self._round[self._place : end], (len(self._runs), end - self._place)
-            )
+            some = self._round[self._place : end]
+            pair = np.broadcast_to(some, (len(self._runs), len(some)))
             self._ask(pair, np.full(pair.shape, self._visit))
             self._place = end % self._pairs
             self._depth += self._visit * (end == self._pairs)
-            self._urgency = None
+            self._is_stale = True
             self._refit_and_decide()
 
     def ask_adaptively(self, budget: int) -> None:
         """Ask by the policy, a block of each run at a time, up to ``budget`` calls of each run."""
         until = 0
-        while until < budget and not self._is_over():
+        while until < budget and self._goes_on().any():
             until = int(min(self._next_stop, budget))
             while self._goes_on(until).any():
+                if self._is_stale:
+                    sets = np.arange(self._set_of.max() + 1)
+                    self._refresh(np.broadcast_to(sets, (len(self._runs), len(sets))))
+                    self._is_stale = False
                 pair = self._chosen()
                 self._ask(pair, self._calls(pair, until, budget))
-                self._look_at(pair)
+                self._refresh(self._set_of[pair])
             self._refit_and_decide()
-
-    def _goes_on(self, until: int) -> NDArray[np.bool_]:
-        """Return whether each run has fewer than ``until`` calls, and is not over."""
-        return (self._spent < until) & (True if self._court is None else ~self._court.done)
 
     def _calls(self, pair: IntArray, until: int, budget: int) -> IntArray:
         """Return the calls of the visits of these pairs, shape (runs, pairs): those after ``until`` calls are not made."""
-        assert self._urgency is not None  # noqa: S101  # the pairs were chosen by it
-        urgency = self._urgency[self._runs, pair]
-        calls = self._visits[
-            np.minimum(self.n[self._runs, pair], len(self._visits) - 1).astype(np.int64)
-        ]
+        urgency, n = self._urgency[self._runs, pair], self._sums.n[self._runs, pair]
+        calls = self._visits[np.minimum(n, len(self._visits) - 1).astype(np.int64)]
         is_first = urgency > IN_WARM_UP  # a block holds first calls, or later ones
         may_be_asked = (urgency > NEVER) | (self._nearness[self._runs, pair] > NEVER)
         may_be_asked[:, 0] = True
@@ -230,23 +234,22 @@ class _State:
 
     def snapshot(self, budget: int) -> Snapshot:
         """Return all runs as they stand at ``budget`` calls, or at fewer if everything was decided before."""
+        court, sums = self._court, self._sums
         with np.errstate(invalid="ignore"):
-            estimates = self.total / self.n
+            estimates = sums.total / sums.n
         truth = self._ratings.means.reshape(-1, self._pairs)[self._world]
         errors = np.abs(estimates - truth)
         if self._ratings.units is not None:
             errors /= self._ratings.units.reshape(-1, self._pairs)[self._world]
-        court, sums = self._court, self._sums()
-        measured = {} if court is None else court.measured(sums, truth)
         return Snapshot(
             budget,
             self._made.copy(),
-            self.n.astype(np.int64),
+            sums.n.astype(np.int64),
             estimates,
             estimates if court is None else court.scores(sums),
             errors.max(axis=1),
             errors.mean(axis=1),
-            measured,
+            {} if court is None else court.measured(sums, truth),
         )
 
     def _ask(self, pair: IntArray, calls: IntArray) -> None:
@@ -256,96 +259,90 @@ class _State:
         self._made += (calls > 0).sum(axis=1)
         self._spent += calls.sum(axis=1)
         run, pair = (
-            np.repeat(each.ravel(), calls.ravel()) for each in np.broadcast_arrays(self._runs, pair)
+            np.repeat(place.ravel(), calls.ravel())
+            for place in np.broadcast_arrays(self._runs, pair)
         )
         rating = self._ratings.draw(self._first_row[run, 0] + pair, self._rng)
         if self._court is not None:
             self._court.add(run, pair, rating)
-        np.add.at(self.n, (run, pair), 1.0)
-        np.add.at(self.total, (run, pair), rating)
-        np.add.at(self.total_sq, (run, pair), rating * rating)
+        np.add.at(self._sums.n, (run, pair), 1.0)
+        np.add.at(self._sums.total, (run, pair), rating)
+        np.add.at(self._sums.total_sq, (run, pair), rating * rating)
 
     def _refit_and_decide(self) -> None:
         """Fit the policy and decide, if every run has come so far."""
-        if self._is_over():
+        if not (goes_on := self._goes_on()).any():
             return
-        spent = int(self._spent[self._goes_on(2**62)].min())
+        spent, court = int(self._spent[goes_on].min()), self._court
         if spent >= self._refit_at:
-            self._policy = self._policy.fitted(*self._sums())
-            self._refit_at = fits_from(self._first_fit).after(spent)
-            self._urgency = None
-        if self._court is not None and spent >= self._tests_at:
+            self._policy = self._policy.fitted(*self._sums)
+            self._refit_at = self._fits.after(spent)
+            self._is_stale = True
+        if court is not None and spent >= self._tests_at:
             growth = max(TEST_GROWTH, self._look_growth)
-            self._tests_at = Milestones(self._court.first, growth).after(spent)
-            self._court.test(self._sums(), skips=self._look_growth > LOOK_GROWTH)
-        if self._court is not None and spent >= self._looks_at:
+            self._tests_at = Milestones(court.first, growth).after(spent)
+            court.test(self._sums, skips=self._look_growth > LOOK_GROWTH)
+        if court is not None and spent >= self._looks_at:
             self._looks_at = self._looks.after(spent)
-            if self._court.look(self._sums(), self._policy):
-                self._urgency = None
+            self._is_stale |= court.look(self._sums, self._policy)
 
     def _chosen(self) -> IntArray:
         """Return the next block of pairs of each run, shape (runs, pairs)."""
-        urgency = self._urgencies()
-        if self._court is None or self._court.seen is None:
-            return most_urgent_of_runs(urgency, self._block)
-        part = self._court.seen.part
-        return turns_of_runs(urgency, self._nearness, self._block, self._made, part)
-
-    def _urgencies(self) -> FloatArray:
-        """Return the urgency of each pair of each run, shape (runs, pairs)."""
-        if self._urgency is None:
-            columns = list(self._sums())
-            arms, place = np.arange(self._pairs), np.arange(self._pairs)
-            if self._contests is not None:
-                there, arms = self._contests >= 0, np.maximum(self._contests, 0)
-                place = np.flatnonzero(there)[np.argsort(self._contests[there])]
-                columns = [np.where(there, np.take(each, arms, axis=1), 0.0) for each in columns]
-            found = self._computed(columns, self._first_row.reshape(-1, *[1] * arms.ndim) + arms)
-            self._urgency, self._nearness = (
-                each.reshape(len(each), -1)[:, place] for each in found
-            )
-            self._hold_back(slice(None), slice(None))
-        return self._urgency
-
-    def _look_at(self, pair: IntArray) -> None:
-        """Compute the urgency of these pairs of each run, shape (runs, …), and of those in contests with them."""
-        assert self._urgency is not None  # noqa: S101  # _urgencies came first
-        run, first_row, there = self._runs, self._first_row, None
-        if self._contests is not None:
-            members = self._contests[self._contest_of[pair]]
-            there, pair = members >= 0, np.maximum(members, 0)
-            run, first_row = (
-                np.broadcast_to(each[:, :, None, None], pair.shape) for each in (run, first_row)
-            )
-        columns = [each[run, pair] for each in self._sums()]
-        if there is not None:
-            columns = [np.where(there, each, 0.0) for each in columns]
-        found = self._computed(columns, first_row + pair)
-        if there is not None:
-            run, pair, found = (
-                np.broadcast_to(run, pair.shape)[there],
-                pair[there],
-                [each[there] for each in found],
-            )
-        self._urgency[run, pair], self._nearness[run, pair] = found
-        self._hold_back(run, pair)
-
-    def _computed(self, columns: list[FloatArray], arm: IntArray) -> list[FloatArray]:
-        """How urgent arms are, and how near to certain."""
         seen = None if self._court is None else self._court.seen
-        n, total, total_sq = columns
-        urgency, nearness = urgency_by(
-            self._policy, seen, n, np.zeros_like(n), total, total_sq, arm
+        if seen is None:
+            return most_urgent_of_runs(self._urgency, self._block)
+        return turns_of_runs(self._urgency, self._nearness, self._block, self._made, seen.part)
+
+    def _refresh(self, sets: IntArray) -> None:
+        """Compute the urgency of these contests of each run, shape (runs, …); without contests, of these pairs."""
+        members = sets if self._contests is None else self._contests[sets]
+        is_there, pair = members >= 0, np.maximum(members, 0)
+        run, first_row = (
+            np.broadcast_to(column.reshape(-1, *[1] * (pair.ndim - 1)), pair.shape)
+            for column in (self._runs, self._first_row)
         )
-        return [urgency, np.full(urgency.shape, NEVER) if nearness is None else nearness]
-
-    def _hold_back(self, run: IntArray | slice, pair: IntArray | slice) -> None:
-        """Mark those of these pairs that are settled as never urgent."""
-        assert self._urgency is not None  # noqa: S101  # they were computed
+        n, total, total_sq = (np.where(is_there, column[run, pair], 0.0) for column in self._sums)
+        columns = Columns(n, np.zeros(n.shape), total, total_sq, first_row + pair)
+        seen = None if self._court is None else self._court.seen
+        urgency, nearness = urgency_by(self._policy, seen, columns)
+        at = run[is_there], pair[is_there]
+        self._urgency[at] = urgency[is_there]
+        self._nearness[at] = NEVER if nearness is None else nearness[is_there]
         if self._court is not None and self._court.settled is not None:
-            is_settled = self._court.settled[run, pair]
-            self._urgency[run, pair] = np.where(is_settled, NEVER, self._urgency[run, pair])
+            self._urgency[at] = np.where(self._court.settled[at], NEVER, self._urgency[at])
 
-    def _sums(self) -> Sums:
-        """Return n, Σx and Σx², shape (runs, K)."""
-        return Sums(self.n, self.total, self.total_sq)
+
+def most_urgent_of_runs(urgency: FloatArray, count: int) -> IntArray:
+    """Return the ``count`` most urgent of each row, the most urgent first and ties to the lower index.
+
+    Args:
+        urgency: shape (rows, arms).
+        count: at least 1, and no more than arms.
+    """
+    if count == 1:
+        return np.asarray(urgency.argmax(axis=1))[:, None]
+    rows = -urgency  # np.partition is slow on many equal values at the low end
+    last = np.partition(rows, count - 1)[:, count - 1, None]
+    row, arm = np.nonzero(rows <= last)
+    order = np.lexsort((rows[row, arm], row))
+    starts = np.searchsorted(row, np.arange(len(rows)))[:, None]
+    return np.asarray(arm[order[starts + np.arange(count)]])
+
+
+def turns_of_runs(
+    urgency: FloatArray, nearness: FloatArray, count: int, made: IntArray, part: FloatArray
+) -> IntArray:
+    """Return ``count`` arms of each row, :func:`by_turns`; once neither finds any more, the lowest indices follow.
+
+    Args:
+        urgency, nearness: shape (rows, arms); NEVER for an arm that may not be asked.
+        count: at least 1, and no more than arms.
+        made: visits made before, shape (rows,).
+        part: as for :func:`by_turns`, shape (rows, 1).
+    """
+    chosen = []
+    for row in range(len(urgency)):
+        urgent, near = most_urgent(urgency[row], count), most_urgent(nearness[row], count)
+        first = by_turns(urgent, near, made.item(row), part.item(row), count)
+        chosen.append(list(dict.fromkeys([*first.tolist(), *range(urgency.shape[1])]))[:count])
+    return np.array(chosen)

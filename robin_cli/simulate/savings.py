@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -35,50 +36,33 @@ class Saving:
         return self.low > 0 or self.high < 0
 
 
-def saved(rows: Sequence[Row], attribute: str, scheduler: str, budget: int) -> Saving:
-    """Return the share of uniform's calls that ``scheduler`` saves at the error it reaches with ``budget``.
+def saved(rows: Sequence[Row], row: Row) -> Saving:
+    """Return the share of uniform's calls that the scheduler of ``row`` saves at the error it reaches.
 
-    It is 1 − budget / B' for the B' at which uniform's mean WCE is the scheduler's at ``budget``. B' is interpolated on
-    uniform's curve, linearly in logarithms. The share is negative if uniform is better. The interval is a percentile bootstrap
-    over runs: those of uniform, each with its whole curve, and those of the scheduler.
+    It is 1 − budget / B' for the B' at which uniform's mean WCE is the row's. B' is interpolated on uniform's curve, linearly
+    in logarithms. The share is negative if uniform is better. The interval is a percentile bootstrap over runs: those of
+    uniform, each with its whole curve, and those of the scheduler; beyond uniform's curve it takes the curve's end.
     """
-    curve = sorted(
-        (row for row in rows if (row.attribute, row.scheduler) == (attribute, BASELINE)),
-        key=lambda row: row.budget,
-    )
-    mine = next(
-        row
-        for row in rows
-        if (row.attribute, row.scheduler, row.budget) == (attribute, scheduler, budget)
-    )
-    budgets = np.log(np.array([row.budget for row in curve], dtype=np.float64))
-    evenly, errors = np.array([row.measured["wce"] for row in curve]), mine.measured["wce"]
-    share = _share(
-        budgets, np.log(evenly.mean(axis=1)), math.log(errors.mean()), budget, beyond=np.nan
-    )
-    if np.isnan(share) or len(errors) < _FEWEST_RUNS:
-        return Saving(share, np.nan, np.nan)
+    evenly = [
+        other for other in rows if (other.attribute, other.scheduler) == (row.attribute, BASELINE)
+    ]
+    evenly.sort(key=attrgetter("budget"))
+    budgets = np.log([float(even.budget) for even in evenly])
+    curve, errors = np.array([even.measured["wce"] for even in evenly]), row.measured["wce"]
+
+    def share(curve: FloatArray, errors: FloatArray, *, is_first: bool) -> float:
+        # noise may lift a later point; more calls never hurt
+        falling = np.minimum.accumulate(np.log(curve.mean(axis=1)))
+        error = math.log(errors.mean())
+        if is_first and not falling[-1] <= error <= falling[0]:
+            return np.nan
+        return float(1 - row.budget / np.exp(np.interp(-error, -falling, budgets)))
+
+    of_all = share(curve, errors, is_first=True)
+    if np.isnan(of_all) or len(errors) < _FEWEST_RUNS:
+        return Saving(of_all, np.nan, np.nan)
     rng = np.random.default_rng(0)
     picks = (rng.integers(len(errors), size=(2, len(errors))) for _ in range(_RESAMPLES))
-    shares = [
-        _share(
-            budgets,
-            np.log(evenly[:, one].mean(axis=1)),
-            math.log(errors[other].mean()),
-            budget,
-            beyond=None,
-        )
-        for one, other in picks
-    ]
+    shares = [share(curve[:, a], errors[b], is_first=False) for a, b in picks]
     low, high = np.quantile(shares, [0.025, 0.975])
-    return Saving(share, float(low), float(high))
-
-
-def _share(
-    budgets: FloatArray, evenly: FloatArray, error: float, budget: int, *, beyond: float | None
-) -> float:
-    """Return the share saved, from logarithms; beyond uniform's curve ``beyond``, or for None the curve's end."""
-    falling = np.minimum.accumulate(evenly)  # noise may lift a later point; more calls never hurt
-    if beyond is not None and not falling[-1] <= error <= falling[0]:
-        return beyond
-    return float(1 - budget / np.exp(np.interp(-error, -falling, budgets)))
+    return Saving(of_all, float(low), float(high))

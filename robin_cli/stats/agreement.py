@@ -1,27 +1,24 @@
 """Agreement of scores with human ratings, and with themselves: coefficients, each with an interval over prompts.
 
-Responses to one prompt are alike. So a bootstrap over pairs overstates their number, and its intervals are too short. Prompts
-are resampled instead, each with all its pairs (a cluster bootstrap: Davison and Hinkley, "Bootstrap methods and their
-application", 1997, section 3.8). benchmarks/agreement.py measures the coverage.
+Responses to one prompt are alike, so prompts are resampled, each with all its pairs (a cluster bootstrap: Davison and Hinkley,
+"Bootstrap methods and their application", 1997, section 3.8). benchmarks/agreement.py measures the coverage.
 
-A judge that ranks well may still be a point too kind: :func:`calibration` has the human ratings of the pairs of each score.
-On a scale of many levels each would have one or two pairs, too few for an interval, so levels are grouped in bins, and
-preferences by quarters: 0, 0.25 and so on to 1.
+A judge that ranks well may still be a point too kind: :func:`calibration` has the human ratings of the pairs of each score, of
+long scales in bins, and of preferences by quarters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.records import Ends, Scale
+from robin_cli.model.records import Ends, Scale, number_of
 from robin_cli.stats.clustered import clusters_of, student_bounds, student_factor
-from robin_cli.stats.counting import distinct
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.moderated import WEIGHT
 
@@ -38,15 +35,11 @@ MOST_HALVES = 0.1
 FEWEST_PROMPTS = 20
 """Prompts that an interval needs. At 20, with four responses each, 95 % intervals hold the truth in 87 to 97 % of cases
 (simulated, benchmarks/agreement.py); with fewer, coverage is too low."""
-
-_ALIKE = "too many of the resamples are of pairs that are all alike"
-_ONE_LEVEL = "all values round to one level"
-_ROUNDING = 1e-9
-"""Rounding may put a mean of a half just below it."""
-
 MOST_RESAMPLED = 20_000
 """The most prompts that are resampled: with a million a status took a minute and gigabytes."""
 
+_ROUNDING = 1e-9
+"""Rounding may put a mean of a half just below it."""
 _FEW = 200
 
 Statistic = Callable[..., tuple[float, ...]]
@@ -57,14 +50,12 @@ class Agreement:
     """One coefficient between scores and human ratings, among people or judges, or of the scores alone.
 
     Attributes:
-        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b), kappa (Cohen's κ, quadratic
-            weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of values rounded to levels of the scale.
+        coefficient: alpha (Krippendorff's α, interval), pearson (r), spearman (ρ), kendall (τ_b), kappa (Cohen's κ,
+            quadratic weights) or alpha_ordinal (Krippendorff's α, ordinal), the last two of values rounded to levels.
             Preferences have the levels B, neither and A, and ``same`` is the share of comparisons with the same level.
             :func:`reliability` has others.
-        value: at most 1; nan with fewer than FEWEST_VALUED prompts, a constant side, or human ratings off the scale. A
-            coefficient in ROUNDED is also nan if rounding decides more than MOST_HALVES of the pairs.
-        ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if the value is, with fewer than
-            FEWEST_PROMPTS prompts, or if most resamples leave it undefined.
+        value: at most 1; nan if it is undefined.
+        ci_low, ci_high: 95 % bootstrap over prompts (expanded percentiles); nan if there is none.
         n, n_prompts: pairs with a score and a human rating, and their prompts.
         why: the reason that there is no value, or no interval; '' with both.
         rounding: how values become levels; '' if they do not.
@@ -94,17 +85,9 @@ def off_scale(human: FloatArray, scale: Scale | Ends) -> str:
 
 def refusal(prompt: IntArray, sides: Mapping[str, FloatArray], fewest: int = FEWEST_PROMPTS) -> str:
     """Return why pairs of these prompts give no coefficient, in words; '' if they do. ``sides``: values by singular noun."""
-    prompts = distinct(prompt)
-    if prompts < fewest:
+    if (prompts := len(np.unique(prompt))) < fewest:
         return f"{fewest} prompts with a {' and a '.join(sides)} are needed; this run has {prompts}"
-    return next(
-        (f"all {side}s are alike" for side, values in sides.items() if np.ptp(values) == 0), ""
-    )
-
-
-def _refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
-    n, prompts = len(prompt), distinct(prompt)
-    return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
+    return next((f"all {side}s are alike" for side in sides if np.ptp(sides[side]) == 0), "")
 
 
 def agreement(
@@ -132,13 +115,13 @@ def agreement(
     values = np.stack([scores, human], axis=1)
     both = ~np.isnan(values).any(axis=1)
     values, prompt = values[both], prompt[both]
-    names = OF_PREFERENCES if of_two else COEFFICIENTS
     sides = dict(zip(("score", "human rating"), values.T, strict=True))
-    if why := off_scale(human, scale) or refusal(prompt, sides, FEWEST_VALUED):
-        return _refused(names, why, prompt)
-    columns = values, (sides_of if of_two else levels_of)(values)
-    found = _estimated(names, _coefficients, columns, prompt, seed=seed, resamples=resamples)
-    return found if of_two else _rounded(found, values, rounds=rounds)
+    why = off_scale(human, scale) or refusal(prompt, sides, FEWEST_VALUED)
+    names = OF_PREFERENCES if of_two else COEFFICIENTS
+    bootstrap = partial(_estimated, seed=seed, resamples=resamples)
+    return _of_levels(
+        names, _coefficients, values, prompt, why, bootstrap, of_two=of_two, rounds=rounds
+    )
 
 
 def among(
@@ -155,11 +138,46 @@ def among(
     """
     several = (~np.isnan(values)).sum(axis=1) >= 2
     values, prompt = values[several], prompt[several]
-    if why := refusal(prompt, {"shared rating": values[~np.isnan(values)]}, FEWEST_VALUED):
-        return _refused(AMONG, why, prompt)
+    why = refusal(prompt, {"shared rating": values[~np.isnan(values)]}, FEWEST_VALUED)
+    bootstrap = partial(_estimated, resamples=resamples)
+    return _of_levels(AMONG, _alphas, values, prompt, why, bootstrap, of_two=of_two, rounds=rounds)
+
+
+def _of_levels(
+    names: Sequence[str],
+    statistic: Statistic,
+    values: FloatArray,
+    prompt: IntArray,
+    why: str,
+    bootstrap: Callable[..., list[Agreement]],
+    *,
+    of_two: bool,
+    rounds: bool,
+) -> list[Agreement]:
+    """Return the coefficients of values and of their levels; none of ROUNDED if rounding decides too many pairs."""
+    if why:
+        return _refused(names, why, prompt)
     columns = values, (sides_of if of_two else levels_of)(values)
-    found = _estimated(AMONG, _alphas, columns, prompt, resamples=resamples)
-    return found if of_two else _rounded(found, values, rounds=rounds)
+    found = bootstrap(names, statistic, columns, prompt)
+    if of_two:
+        return found
+    halves = (np.abs(values - np.floor(values) - 0.5) < _ROUNDING).any(axis=1).mean()
+    for place, one in enumerate(found):
+        if one.coefficient not in ROUNDED:
+            continue
+        if halves > MOST_HALVES and not rounds:
+            why = f"{100 * halves:.0f} % of the pairs have a value halfway between two levels"
+            why = f"{why}; --what agreement --round rounds up"
+            one = replace(one, value=np.nan, ci_low=np.nan, ci_high=np.nan)  # noqa: PLW2901
+        else:
+            why = "all values round to one level" if np.isnan(one.value) else one.why
+        found[place] = replace(one, why=why, rounding="half up")
+    return found
+
+
+def _refused(names: Sequence[str], why: str, prompt: IntArray) -> list[Agreement]:
+    n, prompts = len(prompt), len(np.unique(prompt))
+    return [Agreement(name, np.nan, np.nan, np.nan, n, prompts, 0, why) for name in names]
 
 
 def _alphas(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
@@ -171,23 +189,6 @@ def _coefficients(values: FloatArray, levels: FloatArray) -> tuple[float, ...]:
     x, y = levels.T
     rounded = _kappa(x, y), krippendorff_ordinal(levels)
     return krippendorff(values), *_correlations(*values.T), *rounded, float((x == y).mean())
-
-
-def _rounded(found: Sequence[Agreement], values: FloatArray, *, rounds: bool) -> list[Agreement]:
-    """Return ROUNDED with their rounding, and without a value where this decides too many pairs of ``values``; all others."""
-    is_half = np.abs(values - np.floor(values) - 0.5) < _ROUNDING
-    share = is_half.any(axis=1).mean()
-    unsure: dict[str, Any] = {}
-    if share > MOST_HALVES and not rounds:
-        why = f"{100 * share:.0f} % of the pairs have a value halfway between two levels"
-        unsure = dict.fromkeys(("value", "ci_low", "ci_high"), np.nan)
-        unsure["why"] = f"{why}; --what agreement --round rounds up"
-
-    def rounded(each: Agreement) -> Agreement:
-        why = {"why": _ONE_LEVEL if np.isnan(each.value) else each.why}
-        return replace(each, rounding="half up", **(unsure or why))
-
-    return [rounded(each) if each.coefficient in ROUNDED else each for each in found]
 
 
 def correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -229,7 +230,7 @@ def _estimated(
     """
     from scipy.special import ndtr
 
-    n, prompts = len(prompt), distinct(prompt)
+    n, prompts = len(prompt), len(np.unique(prompt))
     values, rng = statistic(*columns), np.random.default_rng(seed)
     known, few = prompts if known_by is None else known_by, ""
     if known < FEWEST_PROMPTS:
@@ -243,22 +244,23 @@ def _estimated(
         columns, prompt = [column[some] for column in columns], prompt[some]
         middle, shortened = statistic(*columns), float(np.sqrt(MOST_RESAMPLED / prompts))
     count = resamples_for(len(prompt)) if resamples is None else resamples
-    picks = resampled(prompt, count, rng)
-    drawn = np.array([statistic(*(column[pick] for column in columns)) for pick in picks])
+    drawn = np.array(
+        [statistic(*(column[rows] for column in columns)) for rows in resampled(prompt, count, rng)]
+    )
     # Plain percentiles are too narrow with few prompts, like z in place of t: the expanded percentile interval (Hesterberg,
     # "What teachers should know about the bootstrap", Am. Stat. 69, 2015) ends at Φ(−√(P/(P − 1)) t), t of P − 1 degrees.
     widened, found = max(2, known), list[Agreement]()
     tail = float(ndtr(-np.sqrt(widened / (widened - 1)) * student_factor(widened, ALPHA)))
-    for position, name in enumerate(names):
-        value, why = float(values[position]), few or _ALIKE
-        low = high = np.nan
-        sample = drawn[:, position] if count else drawn
+    for place, name in enumerate(names):
+        value, low, high, why = float(values[place]), np.nan, np.nan, few
+        sample = drawn[:, place] if count else drawn
         sample = sample[~np.isnan(sample)]
         if len(sample) > count / 2:
             low, high = np.quantile(sample, [tail, 1.0 - tail])
-            why = few
             if shortened < 1.0:
-                low, high = (value + shortened * (end - middle[position]) for end in (low, high))
+                low, high = (value + shortened * (end - middle[place]) for end in (low, high))
+        else:
+            why = few or "too many of the resamples are of pairs that are all alike"
         found.append(Agreement(name, value, float(low), float(high), n, prompts, count, why))
     return found
 
@@ -275,9 +277,8 @@ def resampled(prompt: IntArray, count: int, rng: np.random.Generator) -> Iterato
     for _ in range(count):
         drawn = rng.integers(len(sizes), size=len(sizes))
         ends = np.cumsum(sizes[drawn])
-        yield rows[
-            np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn]) + np.arange(ends[-1])
-        ]
+        offsets = np.repeat(starts[drawn] + sizes[drawn] - ends, sizes[drawn])
+        yield rows[offsets + np.arange(ends[-1])]
 
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, ...]:
@@ -317,11 +318,8 @@ def _kappa(a: FloatArray, b: FloatArray) -> float:
 def krippendorff(labels: FloatArray) -> float:
     """Return Krippendorff's α of the interval metric, of two or more people with gaps; nan if all labels are equal.
 
-    It is 1 − D_o/D_e. D_o is the mean squared difference within a unit, each unit's pairs of values with the weight 1/(m − 1),
-    and D_e that of any two values ("Computing Krippendorff's alpha-reliability", 2011).
-
-    Args:
-        labels: a row for each unit, a column for each person, nan for none.
+    1 − D_o/D_e: D_o is the mean squared difference within a unit, its pairs of values with the weight 1/(m − 1), and D_e that
+    of any two values ("Computing Krippendorff's alpha-reliability", 2011). ``labels``: a row a unit, a column a person.
     """
     m = (~np.isnan(labels)).sum(axis=1)
     values = labels[m >= 2]
@@ -363,21 +361,15 @@ def reliability(
 ) -> list[Agreement]:
     """Return the reliability of ``scores``, shape (K,), nan for absent, the highest correlation it allows, and the judge's ICC.
 
-    With s² the variance of the scores over pairs, e the mean of their error variances, and b = max(0, s² − e) the variance of
-    the pairs themselves:
+    With s² the variance of the scores over pairs, e the mean of their error variances, and b = max(0, s² − e):
 
     - reliability: b / s², the expected correlation between these scores and those of as many new calls (ICC(1, k) if all have
       k ratings: Shrout and Fleiss, "Intraclass correlations", Psychol. Bull. 86, 1979);
-    - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, "The proof and
-      measurement of association between two things", Am. J. Psychol. 15, 1904);
-    - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none,
-      as its single ratings are not alike.
+    - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, Am. J. Psychol. 15, 1904);
+    - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none.
 
-    The error variance of a judge's mean rating of a pair is V/n, V = (SS + 4 g) / (n + 3), SS being the pair's sum of squares
-    and g the mean of the variances of all pairs that the judge rated at least twice, anew in each resample. If ratings decide
-    where the next calls go, the variance pooled over all ratings gives pairs that vary more weight, and a pair's own variance
-    is too small if it was asked little because its first ratings agreed: benchmarks/agreement.py measures both. The intervals
-    are as wide as for the prompts with a pair that was asked twice.
+    Variances within pairs are moderated as by :mod:`robin_cli.stats.moderated`, anew in each resample, because ratings may
+    decide where the next calls go. The intervals are as wide as for the prompts with a pair that was asked twice.
 
     Args:
         n, variances: number of ratings and their variance (1/(n − 1), nan below two) by pair and judge, shape (K, J). The
@@ -390,20 +382,19 @@ def reliability(
     if why := refusal(prompt, {"score": scores}, FEWEST_VALUED) or _unknown_noise(n):
         return _refused(names, why, prompt)
     variances = np.where(n > 1, variances, 0.0)
+    known_by = min(len(np.unique(prompt[of_judge > 1])) for of_judge in n.T)
     columns = (scores, n, variances)
-    known_by = min(distinct(prompt[of_judge > 1]) for of_judge in n.T)
     found = _estimated(
         names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples
     )
     if not variances.any():
         why = "no two ratings of a pair differ, so their noise is unknown"
-    elif all(
-        each.ci_low == each.ci_high for each in found
-    ):  # b is 0 in nearly all resamples, which does not show its size
+    elif all(one.ci_low == one.ci_high for one in found):
+        # b is 0 in nearly all resamples, which does not show its size
         why = "noise alone explains how these scores differ, so the variance of the pairs themselves is unknown"
     else:
         return found
-    return [replace(each, ci_low=np.nan, ci_high=np.nan, why=why) for each in found]
+    return [replace(one, ci_low=np.nan, ci_high=np.nan, why=why) for one in found]
 
 
 def _unknown_noise(n: IntArray) -> str:
@@ -411,9 +402,8 @@ def _unknown_noise(n: IntArray) -> str:
     if (further := int((n - 1).sum(axis=0).min())) >= FEWEST_FURTHER:
         return ""
     whose = "the judge's noise" if n.shape[1] == 1 else "the noise of each judge"
-    ratings = "1 further rating" if further == 1 else f"{further} further ratings"
     return (
-        f"too few pairs were asked twice to know {whose}: {ratings} of pairs already rated, "
+        f"too few pairs were asked twice to know {whose}: {number_of(further, 'further rating')} of pairs already rated, "
         f"{FEWEST_FURTHER} are needed"
     )
 
@@ -440,10 +430,8 @@ _QUARTERS: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
 class Level:
     """The pairs whose scores are nearest to one level of the scale, or to those of one bin; halves go up.
 
-    Attributes:
-        level, to_level: the lowest and the highest of the bin; equal for a single level.
-        ci_low, ci_high: 95 % for ``mean_human`` over prompts like these; nan with one prompt, or if all human ratings are
-            equal, which does not prove that others would be.
+    ``level``, ``to_level``: the ends of the bin. ``ci_low``, ``ci_high``: 95 % for ``mean_human`` over prompts
+    like these; nan with one prompt, or if all human ratings are equal, which does not prove that others would be.
     """
 
     level: float
@@ -465,14 +453,7 @@ def calibration(
     of_two: bool = False,
     alpha: float = ALPHA,
 ) -> list[Level]:
-    """Return the mean human rating of each level with pairs, or bin of :func:`bins_of`, rising.
-
-    Args:
-        scores, human: shape (K,), nan for absent.
-        prompt: number of each pair's prompt, shape (K,).
-        scale: limits of the intervals.
-        of_two: whether both are preferences for the first of two responses, 0 to 1.
-    """
+    """Return the mean human rating of each level with pairs, or bin of :func:`bins_of`, rising; see :func:`agreement`."""
     both = ~(np.isnan(scores) | np.isnan(human))
     scores, human, prompt = scores[both], human[both], prompt[both]
     if of_two:
@@ -503,9 +484,8 @@ def bins_of(scale: Scale) -> Sequence[int]:
     """
     if scale.levels <= MOST_LEVELS:
         return list(range(scale.low, scale.high + 1))
-    widths = (lead * 10**power for power in count() for lead in (2, 5, 10))
-    each_start = (
-        [scale.low, *range(scale.low // width * width + width, scale.high, width)]
-        for width in widths
-    )
-    return next(starts for starts in each_start if len(starts) <= MOST_LEVELS)
+    for width in (lead * 10**power for power in count() for lead in (2, 5, 10)):
+        starts = [scale.low, *range(scale.low // width * width + width, scale.high, width)]
+        if len(starts) <= MOST_LEVELS:
+            return starts
+    raise AssertionError  # a bin may be as wide as any scale

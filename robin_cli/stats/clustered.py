@@ -5,18 +5,14 @@ Responses to one prompt are alike, so prompts are the sample. Student's t over p
 
 Here the prompts get random weights, as in the Bayesian bootstrap (Rubin, Annals of Statistics 9, 1981), and one more prompt
 joins them: for the lower bound one with as many pairs as any, all with the lowest possible score; for the upper the highest.
-The bound is the α quantile of the weighted mean: with independent exponential weights E_g, totals T_g and sizes n_g it is the
-m at which
+With independent exponential weights E_g, totals T_g and sizes n_g the bound is the m at which
     P(Σ E_g (T_g − n_g m) + E_0 n_max (low − m) ≤ 0) = α.
-With one pair for each prompt this is Gaffke's bound, and for values 0 and 1 that of Clopper and Pearson, which is exact. With
-many prompts it is that of the normal distribution. No distribution is known for which it fails (Gaffke, "Three test statistics
-for a nonparametric one-sided hypothesis on the mean of a nonnegative variable", Math. Methods of Statistics 14, 2005;
-Learned-Miller and Thomas, "A new confidence interval for the mean of a bounded random variable", arXiv:1905.06208);
-benchmarks/gate.py measures it.
+With one pair for each prompt this is Gaffke's bound ("Three test statistics for a nonparametric one-sided hypothesis", Math.
+Methods of Statistics 14, 2005; arXiv:1905.06208), and for values 0 and 1 that of Clopper and Pearson. No distribution is known
+for which it fails; benchmarks/gate.py measures it.
 
-The probability is an integral of the moment generating function along a line through its saddle point (Imhof, "Computing the
-distribution of quadratic forms in normal variables", Biometrika 48, 1961, with the line moved as in Daniels, "Saddlepoint
-approximations in statistics", Ann. Math. Stat. 25, 1954). So nothing is random, and small α keep their digits.
+The probability is an integral of the moment generating function along a line through its saddle point (Imhof, Biometrika 48,
+1961; Daniels, Ann. Math. Stat. 25, 1954). So nothing is random, and small α keep their digits.
 """
 
 from __future__ import annotations
@@ -28,7 +24,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.stats.counting import renumbered
 
 MOST_DIFFERENT = 400
 """Up to this number of kinds of prompts, bounds of many means are exact."""
@@ -40,6 +35,7 @@ _CARRY = 0.5
 """The largest share of one prompt, and skewness, at which t holds: less costs power at 20 prompts, see docs/evidence."""
 
 _BISECTIONS = 14
+_SPARSE = 8
 _ALIKE = 1e-18
 """A smaller variance over the square of the scale's width is rounding."""
 
@@ -72,15 +68,17 @@ class Clusters:
         return float(self.times.sum())
 
     @property
+    def residuals(self) -> FloatArray:
+        """What each row's total is above that of the mean, shape (rows,)."""
+        return self.totals - self.mean * self.sizes
+
+    @property
     def variance(self) -> float:
         """Variance of the mean, by residual sums of prompts with G/(G − 1) (Cochran's ratio estimator); inf for one prompt."""
-        prompts = self.prompts
-        if prompts <= 1:
+        if self.prompts <= 1:
             return math.inf
-        residuals = self.totals - self.mean * self.sizes
-        return float(
-            prompts / (prompts - 1) * (residuals**2 @ self.times) / (self.sizes @ self.times) ** 2
-        )
+        squares = float(self.residuals**2 @ self.times)
+        return self.prompts / (self.prompts - 1) * squares / float(self.sizes @ self.times) ** 2
 
     def are_alike(self, width: float) -> bool:
         """Return whether all prompts have the same mean up to rounding; ``width``: of the scale."""
@@ -90,10 +88,14 @@ class Clusters:
 
 
 def clusters_of(values: FloatArray, prompt: IntArray | None = None) -> Clusters:
-    """Return the ``values`` of pairs grouped by ``prompt``, any numbers; shape (K,) each. None: one value a prompt."""
-    which = np.arange(len(values)) if prompt is None else renumbered(prompt)[1]
-    both = np.bincount(which, values) + 1j * np.bincount(which)  # sums and sizes together
-    kinds, times = np.unique(both, return_counts=True)
+    """Group the ``values`` of pairs by ``prompt``, numbers from 0; shape (K,) each. None: one value a prompt."""
+    sums = values + 1j  # sums and sizes together
+    if prompt is not None:
+        if prompt.max(initial=0) >= _SPARSE * len(prompt):  # a few pairs of many prompts
+            prompt = np.unique(prompt, return_inverse=True)[1]
+        sums = np.bincount(prompt, values) + 1j * np.bincount(prompt)
+        sums = sums[sums.imag > 0]
+    kinds, times = np.unique(sums, return_counts=True)
     return Clusters(kinds.real.copy(), kinds.imag.copy(), times.astype(np.float64))
 
 
@@ -106,9 +108,8 @@ def mean_bounds(
     """
     if math.isinf(low):
         return low, high
-    mirrored = _mirrored(clusters, low, high)
-    lower, upper = (lower_bound(each, low, alpha=alpha / 2) for each in (clusters, mirrored))
-    return lower, low + high - upper
+    upper = lower_bound(_mirrored(clusters, low, high), low, alpha=alpha / 2)
+    return lower_bound(clusters, low, alpha=alpha / 2), low + high - upper
 
 
 def quick_mean_bounds(
@@ -140,7 +141,7 @@ def few_carry(clusters: Clusters, low: float, high: float) -> bool:
     """
     if clusters.prompts <= 1 or clusters.are_alike(high - low):
         return True
-    residuals = clusters.totals - clusters.mean * clusters.sizes
+    residuals = clusters.residuals
     total = float(residuals**2 @ clusters.times)
     largest = float((residuals[clusters.times > 0] ** 2).max())
     skew = abs(float(residuals**3 @ clusters.times)) / total**1.5

@@ -93,7 +93,7 @@ def _with_certified(found: Decided, evidence: Evidence, error_rate: float) -> De
     return replace(
         found,
         certified=sure & same & (first != UNDECIDED),
-        is_over=bool((sure | evidence.stuck[0]).all()),
+        is_over=bool((sure | evidence.closed[0]).all()),
     )
 
 

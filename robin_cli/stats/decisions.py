@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums, mean
-from robin_cli.model.decision import RELATIONS
 from robin_cli.model.space import ArmSpace, Coordinates
 from robin_cli.policies.base import Policy, Seen, flat_variance, rounded
 from robin_cli.policies.task import Task
@@ -34,9 +33,6 @@ _ROUNDING = 1e-9
 AT_ONCE = 2**16
 """Contests that are looked at together: what is computed between takes a hundred numbers of each."""
 
-_MANY = 64.0
-"""Times as many ratings as there are stand for as many as one likes."""
-
 CountsAt = Callable[[IntArray, IntArray], FloatArray]
 """How often some arms of some runs got each level, shape (N, levels), given both as numbers, shape (N,); all on one scale."""
 
@@ -56,9 +52,8 @@ class Certainty(ABC):
         error_rate: δ: at most this share of what is certified is wrong, on average.
         log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. What is below that, and
             certifies nothing, may be too large.
-        stuck: decisions that no further call can settle, because an arm that they hang on was given up; shape as ``log``.
-        gone: decisions of which no arm is asked any more, because it was given up; shape as ``log``.
-        closed: decisions that no further call can certify: stuck ones, and gone ones with too little evidence beside these.
+        stuck: decisions that hang on an arm that was given up; shape as ``log``.
+        closed: stuck ones with too little evidence, which are asked no more.
         contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
         members: the arms that each decision hangs on, shape (decisions, most); −1 where one has fewer.
         seen: what the last look is to the policy, see :meth:`~robin_cli.policies.base.Policy.sight`.
@@ -75,7 +70,7 @@ class Certainty(ABC):
         self._decision[members[there]] = np.nonzero(there)[0]
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
-        self.stuck, self.gone, self.closed = np.zeros((3, *self.log.shape), dtype=np.bool_)
+        self.stuck, self.closed = np.zeros((2, *self.log.shape), dtype=np.bool_)
 
     @property
     def of_contests(self) -> FloatArray:
@@ -84,11 +79,9 @@ class Certainty(ABC):
 
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
-        n, total, total_sq = (np.array(each, dtype=np.float64) for each in sums)  # calls go on
+        sums = sums.by(lambda each: np.array(each, dtype=np.float64))  # calls go on
         settled_at = self.needed_by_all + math.log(SETTLED)
-        self.seen = policy.sight(
-            self.of_contests, settled_at, (n, total, total_sq), spent, self.seen
-        )
+        self.seen = policy.sight(self.of_contests, settled_at, sums, spent, self.seen)
 
     @property
     def needed_by_all(self) -> FloatArray:
@@ -118,10 +111,10 @@ class Certainty(ABC):
         for start in range(0, len(contest), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             self._update(run[part], contest[part], ratings)
-        self.log, self.closed = rounded(self.log), self.stuck.copy()
-        more = self.gone
-        while more.any():
-            more = self.gone & ~self.closed & (self.log < self.needed_by_all)
+        self.log, self.closed = rounded(self.log), np.zeros_like(self.closed)
+        more = self.stuck
+        while more.any():  # each one that is closed leaves less room for the others
+            more = self.stuck & ~self.closed & (self.log < self.needed_by_all)
             self.closed |= more
 
     @abstractmethod
@@ -192,28 +185,8 @@ class Evidence(Certainty):
         drop = np.logaddexp.reduce(bad, axis=1) - math.log(len(task.decision.criteria))
         self.log[run, pair], self.side[run, pair] = np.maximum(keep, drop), keep >= drop
         self.other[run, pair] = np.minimum(keep, drop)
-        if ratings.given_up.any():
-            self.stuck[run, pair] = self._is_stuck(run, pair, good, ratings)
-            arms = space.by_pair(task.contests[:, 0])[pair]
-            self.gone[run, pair] = (ratings.given_up[run[:, None], arms] | (arms < 0)).all(axis=1)
-
-    def _is_stuck(
-        self, run: IntArray, pair: IntArray, good: FloatArray, ratings: Ratings
-    ) -> NDArray[np.bool_]:
-        """Pairs that cannot be kept, because a threshold can be shown no further, while nothing speaks for dropping them."""
-        space, criteria = self.task.space, self.task.decision.criteria
-        columns = [list(space.attributes).index(each.attribute) for each in criteria]
-        rows = space.by_pair(np.arange(len(self.task.contests)))[pair][:, columns]
-        cell = run[:, None, None], self.task.contests[rows, 0]
-        gone = ratings.given_up[cell].any(axis=2)
-        means = mean(ratings.sums.n[cell], ratings.sums.total[cell]).mean(axis=2)
-        holds = [
-            RELATIONS[each.relation](means[:, place], each.threshold)
-            for place, each in enumerate(criteria)
-        ]
-        is_against = ~np.isnan(means) & ~np.stack(holds, axis=1)
-        blocked = gone & (good[:, columns] < self.needed)
-        return np.asarray(blocked.any(axis=1) & ~(is_against & ~gone).any(axis=1))
+        arms = space.by_pair(task.contests[:, 0])[pair]
+        self.stuck[run, pair] = (ratings.given_up[run[:, None], arms] & (arms >= 0)).any(axis=1)
 
     def _update_best(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
         """Test the leader of each group against its rivals; a response that could not be rated is none."""
@@ -237,25 +210,20 @@ class Evidence(Certainty):
         nearest, has_rivals = ahead.argmin(axis=1), rivals.any(axis=1)
         log_rivals = np.log(np.maximum(rivals.sum(axis=1), 1))
 
-        def over(rows: IntArray, rival: IntArray, counts_at: CountsAt) -> FloatArray:
-            of = self._over(run[rows], arms[rows, lead[rows]], arms[rows, rival], counts_at)
-            return np.asarray(of - log_rivals[rows])
+        def over(rows: IntArray, rival: IntArray) -> FloatArray:
+            leaders, rivals = arms[rows, lead[rows]], arms[rows, rival]
+            log = self._over(run[rows], leaders, rivals, ratings.counts_at)
+            return np.asarray(log - log_rivals[rows])
 
-        def with_many(of: IntArray, arm: IntArray) -> FloatArray:
-            return ratings.counts_at(of, arm) * np.where(given_up[of, arm], 1.0, _MANY)[:, None]
-
-        of_lead, of_nearest = is_gone[every, lead], is_gone[every, nearest]
-        stuck, log = of_lead | of_nearest | ~has_rivals, np.full(len(contest), -np.inf)
-        # With the other of them asked as often as one likes it may be decided all the same.
-        one = np.flatnonzero((of_lead != of_nearest) & has_rivals)
-        stuck[one] = over(one, nearest[one], with_many) < self.needed
+        is_stuck = is_gone[every, lead] | is_gone[every, nearest] | ~has_rivals
+        log = np.full(len(contest), -np.inf)
         near = np.flatnonzero((ahead.min(axis=1) >= _CLEAR) & has_rivals)
-        log[near] = over(near, nearest[near], ratings.counts_at)
+        log[near] = over(near, nearest[near])
         sure = near[log[near] >= self.needed]
         row, rival = np.nonzero(rivals[sure] & (np.arange(arms.shape[1]) != nearest[sure, None]))
-        np.minimum.at(log, sure[row], over(sure[row], rival, ratings.counts_at))
+        np.minimum.at(log, sure[row], over(sure[row], rival))
         self.side[run, contest], self.log[run, contest] = lead, log
-        self.stuck[run, contest] = stuck
+        self.stuck[run, contest] = is_stuck
 
     def _responses(
         self, run: IntArray, arms: IntArray, sums: Sums

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.stats.intervals import distinct_whole_rows, log_wealth
+from robin_cli.stats.intervals import distinct_rows, log_wealth
 
 
 def log_evidence(
@@ -25,13 +25,11 @@ def log_evidence(
         counts: ratings of each arm by level, the lowest first, shape (K, levels).
         threshold, margin: τ and ε, in points; ε at least 0.
     """
-    counts = np.asarray(counts, dtype=np.float64)
-    few = distinct_whole_rows(counts)  # many pairs with few ratings have few different counts
-    distinct, which = (counts, slice(None)) if few is None else few
+    # many pairs with few ratings have few different counts
+    distinct, which = distinct_rows(np.asarray(counts, dtype=np.float64))
     above = _log_wealth_at(distinct, high - low, threshold - margin - low)
-    return above[which], _log_wealth_at(distinct[:, ::-1], high - low, high - threshold - margin)[
-        which
-    ]
+    below = _log_wealth_at(distinct[:, ::-1], high - low, high - threshold - margin)
+    return above[which], below[which]
 
 
 def _log_wealth_at(counts: FloatArray, width: float, m: float) -> FloatArray:

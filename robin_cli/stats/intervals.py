@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.stats.counting import renumbered
 
 ALPHA = 0.05
 """The intervals hold with probability at least 1 − ALPHA, each for itself."""
@@ -67,12 +66,6 @@ _ROWS_AT_A_TIME = 2**13
 
 _KEPT_OF_DIFFERENCES = 0.3
 """The same where one arm is bet to be high and one low: if the ratings of both lie at one end of the scale, one bet is lost."""
-
-_MET: dict[tuple[tuple[float, ...], bytes], FloatArray] = {}
-"""Minima of rows, by the bet and the row."""
-
-_MOST_MET, _FEW = 2**15, 2**13
-"""So many are kept, about 20 MB, of calls that have few rows."""
 
 
 def mean_intervals(
@@ -213,26 +206,8 @@ def _tables(
     for each in parts:
         distinct, which = distinct_rows(np.asarray(each.counts, dtype=np.float64))
         part = replace(each, counts=distinct)
-        tables.append((_remembered(part, kept, multipliers, alpha), which))
+        tables.append((_table(part, kept, multipliers, alpha), which))
     return least, multipliers, tables
-
-
-def _remembered(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> FloatArray:
-    """As :func:`_table`, without work for rows met before: a simulation meets the same few again and again."""
-    counts = part.counts
-    if len(counts) > _FEW:
-        return _table(part, kept, multipliers, alpha)
-    bet = (part.weight, part.high - part.low, kept, multipliers[0], alpha)
-    keys = [(bet, row.tobytes()) for row in counts]
-    found = {key: row for key in keys if (row := _MET.get(key)) is not None}
-    new = [at for at, key in enumerate(keys) if key not in found]
-    if new:
-        if len(_MET) >= _MOST_MET:
-            _MET.clear()
-        rows = _table(replace(part, counts=counts[new]), kept, multipliers, alpha)
-        for at, row in zip(new, rows, strict=True):
-            found[keys[at]] = _MET[keys[at]] = row
-    return np.array([found[key] for key in keys]).reshape(len(counts), len(multipliers))
 
 
 def _table(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> FloatArray:
@@ -319,26 +294,22 @@ def _blocks(
 
 
 def distinct_rows(counts: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the distinct rows, sorted, and the index of each row among them: ``distinct[which]`` is ``counts``."""
-    if (found := distinct_whole_rows(counts)) is not None:
-        return found
-    distinct, which = np.unique(counts, axis=0, return_inverse=True)
-    return distinct, which.ravel()
+    """Return the distinct rows, and the index of each row among them: ``distinct[which]`` is ``counts``.
 
-
-def distinct_whole_rows(counts: FloatArray) -> tuple[FloatArray, IntArray] | None:
-    """Return the same for whole numbers in a tenth of the time, by one number per row. None for others, or too large ones."""
+    Only of whole numbers, by one number for each row: others are rarely equal, and each row then stays by itself.
+    """
     sizes = counts.max(axis=0, initial=0.0) + 1.0
-    parts = [
-        counts[start : start + _ROWS_AT_A_TIME] for start in range(0, len(counts), _ROWS_AT_A_TIME)
-    ]
-    if np.log2(sizes).sum() >= 62 or any((part != np.floor(part)).any() for part in parts):
-        return None
-    places = np.cumprod(np.append(1, sizes[:0:-1].astype(np.int64)))[::-1]
-    first, which = renumbered(
-        np.concatenate([np.empty(0, np.int64), *(part.astype(np.int64) @ places for part in parts)])
-    )
-    return counts[first], which
+    is_whole = np.log2(sizes).sum() < 62 and not any((each % 1.0).any() for each in counts.T)
+    if not is_whole:
+        return counts, np.arange(len(counts))
+    codes = np.zeros(len(counts), np.int64)
+    for column, size in zip(counts.T, sizes, strict=True):
+        codes = codes * int(size) + column.astype(np.int64)
+    codes, which = np.unique(codes, return_inverse=True)
+    distinct = np.empty((len(codes), len(sizes)))
+    for column in range(len(sizes) - 1, -1, -1):
+        codes, distinct[:, column] = np.divmod(codes, int(sizes[column]))
+    return distinct, which
 
 
 def _lower_ends(

@@ -1,24 +1,21 @@
 """A mean of scores, or a difference of two, corrected by people's labels of some of the pairs.
 
-A judge may be too kind, or kinder to one system than to another. More calls and more pairs do not correct that; labels do. The
-estimate is that of prediction-powered inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++",
-arXiv:2311.01453). With scores f, labels y of the pairs in L, and target weights w that sum to 1, it is
+More calls and more pairs do not correct a judge that is too kind; labels do. The estimate is that of prediction-powered
+inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++", arXiv:2311.01453). With scores f, labels y of the pairs
+in L, and target weights w that sum to 1, it is
     θ = λ Σ w f + Σ_L d (y − λ f),   d ∝ w/π over L, summing to 1,
-π being the probability with which a pair was drawn to be labelled (active inference: Zrnic and Candès, arXiv:2403.03208). For
-a difference it is that of system a less that of b, with one λ. θ is right for any λ; the λ with the least variance is taken.
-It is near 0 if the judge says nothing about people's labels, and θ is then the mean of the labels.
+π being the probability with which a pair was drawn to be labelled (Zrnic and Candès, arXiv:2403.03208). For a difference it is
+that of system a less that of b. θ is right for any λ; the one with the least variance is taken, near 0 if the judge says
+nothing about people's labels: θ is then the mean of the labels.
 
-Responses to one prompt are alike, so prompts are the sample. The variance is by linearization: the squares of
+Prompts are the sample. The variance is by linearization: the squares of
     ± (d (y − ȳ) − λ (d (f − f̄_L) − w (f − f̄))),
-summed over each prompt and centred over labelled and over other prompts separately. It is a quadratic in λ, taken at its least.
-If all pairs of the labelled prompts are labelled, with equal probabilities and one pair for each prompt, it is PPI++'s but for
-degrees of freedom: mean and slope are fitted to the labelled prompts, so their squares count with n/(n − 2), and Student's t
-has n − 2. n is (Σ d)²/Σ d² with d summed by prompt, which is the number of labelled prompts if these weigh the same.
+summed over each prompt and centred over labelled and over other prompts separately. Mean and slope are fitted to the labelled
+prompts, so their squares count with n/(n − 2), and Student's t has n − 2; n is (Σ d)²/Σ d² with d summed by prompt.
 
-Rare errors that the judge does not see may be in none of 25 labels, and t knows nothing of them. So each end is at least as far
-as the bounds for y − λ f as a bounded value (``clustered.py``), at _LOOSER times α, which is as wide as t for ordinary errors.
-A difference may lie anywhere in twice the scale, so that these bounds would be up to twice as wide as t: it has them where
-few prompts carry the variance, as those of ``paired.py`` do. benchmarks/labels.py measures the coverage.
+Rare errors that the judge does not see may be in none of 25 labels. So each end is at least as far as the bounds for y − λ f as
+a bounded value (``clustered.py``), at _LOOSER times α, which is as wide as t for ordinary errors; for a difference, which may
+lie anywhere in twice the scale, only where few prompts carry the variance. benchmarks/labels.py measures the coverage.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ from robin_cli.stats.clustered import (
     mean_bounds,
     student_factor,
 )
-from robin_cli.stats.counting import renumbered
 from robin_cli.stats.intervals import ALPHA
 
 FEWEST_LABELLED = 25
@@ -105,29 +101,6 @@ class Corrected:
         return "; ".join([*cautions, "label more"]) if cautions else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The mean of one system.
-
-    Attributes:
-        labels: those that count, of ``prompts`` prompts.
-        alike: number of prompts of equal weight to which these amount.
-        share: labelled share of the target weight.
-        mean_label: ȳ; ``excess``: f̄_L − f̄, the mean score of labelled pairs less that of all.
-        at_zero, by_lam: each pair's part in the residual of its prompt at λ = 0, and the reduction per λ; shape (K,), as d.
-    """
-
-    labels: FloatArray
-    prompts: int
-    alike: float
-    share: float
-    mean_label: float
-    excess: float
-    at_zero: FloatArray
-    by_lam: FloatArray
-    d: FloatArray
-
-
 def corrected(
     scores: FloatArray,
     labels: FloatArray,
@@ -157,93 +130,86 @@ def corrected(
     if not counts.all():
         scores, labels, drawn, prompt = (each[counts] for each in (scores, labels, drawn, prompt))
         rows = rows[:, counts]
-    _, place = renumbered(prompt)
-    parts = [_part(scores, labels, drawn, place, np.abs(row)) for row in rows]
-    n_labels, n_prompts = int((~np.isnan(labels)).sum()), min(part.prompts for part in parts)
-    if why := _refusal(parts):
-        return _refused(n_labels, n_prompts, why)
-    signs = np.sign(rows.sum(axis=1))
-    residuals = np.zeros((2, int(place.max()) + 1))
-    for sign, part in zip(signs, parts, strict=True):
-        for measure, each in enumerate((part.at_zero, part.by_lam)):
-            residuals[measure] += sign * np.bincount(place, each)
+    place = np.unique(prompt, return_inverse=True)[1]
+    signs, share = np.sign(rows.sum(axis=1)), np.abs(rows)
+    has_label = ~np.isnan(labels) & (share > 0)
+    n_labels = int((~np.isnan(labels)).sum())
+    n_prompts = min(len(np.unique(place[each])) for each in has_label)
+
+    def refused(why: str) -> Corrected:
+        return Corrected(nan, nan, nan, nan, nan, n_labels, n_prompts, why)
+
+    if why := _refusal([labels[each] for each in has_label], n_prompts):
+        return refused(why)
+    # if all of them have a label, all pairs are in, whatever their probabilities
+    is_whole = (has_label == (share > 0)).all(axis=1, keepdims=True)
+    d = np.where(has_label, share / np.where(is_whole, 1.0, drawn), 0.0)
+    d /= d.sum(axis=1, keepdims=True)
+    alike = min(1.0 / float((_by_prompt(place, each) ** 2).sum()) for each in d)
+    if alike < _FEWEST_ALIKE:
+        count_as = f"{number_of(n_prompts, 'prompt')} count as {alike:.0f}"
+        few = f"the labels' probabilities differ so much that {count_as}"
+        return refused(f"{few}; {_FEWEST_ALIKE} are needed")
+    off_labels = np.nan_to_num(labels) - (mean_label := d @ np.nan_to_num(labels))[:, None]
+    off = scores - (d @ scores)[:, None]
+    mean = share @ scores
+    of_lam = d * off - share * (scores - mean[:, None])
+    residuals = [_by_prompt(place, signs @ each) for each in (d * off_labels, of_lam)]
     is_labelled = np.bincount(place, ~np.isnan(labels)) > 0
-    unlabelled = 1.0 - float(np.mean([part.share for part in parts]))
-    is_whole = unlabelled < _NOTHING
-    alike = min(part.alike for part in parts)
-    freedom = alike - (1.0 if is_whole else 2.0)  # the mean, and λ
-    (of_labels, both), (_, of_scores) = _squares(residuals, is_labelled, alike / freedom)
+    unlabelled = 1.0 - float((share * has_label).sum(axis=1).mean())
+    is_all = unlabelled < _NOTHING
+    freedom = alike - (1.0 if is_all else 2.0)  # the mean, and λ
+    (of_labels, both), (_, of_scores) = _squares(np.stack(residuals), is_labelled, alike / freedom)
     is_flat = of_scores <= (_NOTHING * np.abs(scores).max()) ** 2
-    lam = 0.0 if is_whole or is_flat else float(np.clip(both / of_scores, 0.0, 1.0 / unlabelled))
+    lam = 0.0 if is_all or is_flat else float(np.clip(both / of_scores, 0.0, 1.0 / unlabelled))
     variance = max(0.0, of_labels - 2.0 * lam * both + lam**2 * of_scores)
     if variance <= (_NOTHING * np.nanmax(np.abs(labels))) ** 2:
-        return _refused(n_labels, n_prompts, _WITHOUT_REST)
-    estimate = float(signs @ np.array([part.mean_label - lam * part.excess for part in parts]))
+        return refused("labels and scores agree without a residual, so the error is unknown")
+    estimate = float(signs @ (mean_label - lam * (d @ scores - mean)))
     error = float(np.sqrt(variance))
     below, above = (side * student_factor(freedom + 1.0, alpha) * error for side in (-1.0, 1.0))
     if ends is not None and n_prompts <= MOST_DIFFERENT:
-        bounds = _bounds(scores, place, signs, parts, lam, ends, alpha)
+        # y − λ f as a bounded value, over labelled prompts
+        totals = _by_prompt(place, signs @ (d * (off_labels - lam * off)))
+        reach = np.stack(
+            [
+                ends[0] - mean_label - lam * off.max(axis=1),
+                ends[1] - mean_label - lam * off.min(axis=1),
+            ]
+        )
+        bounds = _bounds(totals, _by_prompt(place, d.mean(axis=0)), signs * reach, alpha)
         below, above = min(below, bounds[0]), max(above, bounds[1])
     low, high = estimate + below, estimate + above
     return Corrected(estimate, low, high, error, lam * unlabelled, n_labels, n_prompts, "", ends)
 
 
+def _by_prompt(place: IntArray, values: FloatArray) -> FloatArray:
+    return np.bincount(place, values).astype(np.float64)
+
+
+def _refusal(of_systems: list[FloatArray], prompts: int) -> str:
+    """Return the reason that labels like these are refused, in words; '' if they are not."""
+    several = len(of_systems) > 1
+    if prompts < FEWEST_LABELLED:
+        few = f"{number_of(prompts, 'prompt')}{' of each system' * several} with a label"
+        return f"{few}; {FEWEST_LABELLED} are needed"
+    for each in of_systems:
+        if np.ptp(each) == 0:
+            labels = f"all labels{' of a system' * several}"
+            return f"{labels} are {each[0]:g}, so the error of their mean is unknown"
+    return ""
+
+
 def _bounds(
-    scores: FloatArray,
-    place: IntArray,
-    signs: FloatArray,
-    parts: list[_Part],
-    lam: float,
-    ends: tuple[float, float],
-    alpha: float,
+    totals: FloatArray, sizes: FloatArray, reach: FloatArray, alpha: float
 ) -> tuple[float, float]:
-    """Return the bounds, less the estimate, of the mean of y − λ f as a bounded value, over labelled prompts."""
-    totals, sizes = np.zeros((2, int(place.max()) + 1))
-    low = high = 0.0
-    for sign, part in zip(signs, parts, strict=True):
-        off = scores - part.d @ scores
-        totals += sign * np.bincount(place, part.at_zero - lam * part.d * off)
-        sizes += np.bincount(place, part.d) / len(parts)
-        reach = [
-            end - part.mean_label - lam * far
-            for end, far in zip(ends, (off.max(), off.min()), strict=True)
-        ]
-        low += min(sign * each for each in reach)
-        high += max(sign * each for each in reach)
-    is_labelled = sizes > 0
-    count = is_labelled.sum()
-    clusters = Clusters(count * totals[is_labelled], count * sizes[is_labelled], np.ones(count))
-    if len(parts) > 1 and not few_carry(clusters, low, high):
+    """Return bounds, less the estimate, of a mean whose values, of each system, ``reach`` so far; shape (2, systems)."""
+    low, high = float(reach.min(axis=0).sum()), float(reach.max(axis=0).sum())
+    count = int((sizes > 0).sum())
+    clusters = Clusters(count * totals[sizes > 0], count * sizes[sizes > 0], np.ones(count))
+    if reach.shape[1] > 1 and not few_carry(clusters, low, high):
         return 0.0, 0.0
     return mean_bounds(clusters, low, high, alpha=min(0.9, _LOOSER * alpha))
-
-
-def _part(
-    scores: FloatArray, labels: FloatArray, drawn: FloatArray, place: IntArray, weight: FloatArray
-) -> _Part:
-    has_label = ~np.isnan(labels) & (weight > 0)
-    if not has_label.any():
-        return _Part(labels[has_label], 0, 0.0, 0.0, nan, nan, weight, weight, weight)
-    is_whole = not (
-        weight[~has_label] > 0
-    ).any()  # then all pairs are in, whatever their probabilities
-    d = np.zeros(len(weight))
-    d[has_label] = weight[has_label] if is_whole else weight[has_label] / drawn[has_label]
-    d /= d.sum()
-    mean_label = float(d[has_label] @ labels[has_label])
-    labelled_mean, mean = float(d @ scores), float(weight @ scores)
-    by_prompt = np.bincount(place, d)
-    return _Part(
-        labels=labels[has_label],
-        prompts=int((by_prompt > 0).sum()),
-        alike=float(1.0 / (by_prompt @ by_prompt)),
-        share=float(weight[has_label].sum()),
-        mean_label=mean_label,
-        excess=labelled_mean - mean,
-        at_zero=d * (np.where(has_label, labels, 0.0) - mean_label),
-        by_lam=d * (scores - labelled_mean) - weight * (scores - mean),
-        d=d,
-    )
 
 
 def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: float) -> FloatArray:
@@ -257,27 +223,3 @@ def _squares(residuals: FloatArray, is_labelled: NDArray[np.bool_], factor: floa
     if (count := len(others.T)) > 1:
         others -= others.mean(axis=1, keepdims=True)
     return np.asarray(found + count / max(1, count - 1) * (others @ others.T))
-
-
-def _refusal(parts: list[_Part]) -> str:
-    """Return the reason that labels like these are refused, in words; '' if they are not."""
-    fewest = min(part.prompts for part in parts)
-    of_each = " of each system" if len(parts) > 1 else ""
-    if fewest < FEWEST_LABELLED:
-        return f"{number_of(fewest, 'prompt')}{of_each} with a label; {FEWEST_LABELLED} are needed"
-    if alike_labels := [part.labels[0] for part in parts if np.ptp(part.labels) == 0]:
-        value = alike_labels[0]
-        return f"all labels{' of a system' * (len(parts) > 1)} are {value:g}, so the error of their mean is unknown"
-    if (alike := min(part.alike for part in parts)) < _FEWEST_ALIKE:
-        return (
-            f"the labels' probabilities differ so much that {number_of(fewest, 'prompt')} count as {alike:.0f}; "
-            f"{_FEWEST_ALIKE} are needed"
-        )
-    return ""
-
-
-_WITHOUT_REST = "labels and scores agree without a residual, so the error is unknown"
-
-
-def _refused(n_labels: int, n_prompts: int, why: str) -> Corrected:
-    return Corrected(nan, nan, nan, nan, nan, n_labels, n_prompts, why)

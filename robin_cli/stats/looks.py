@@ -1,9 +1,8 @@
 """The end of a run with --decide system and --target-wrong: every two systems clearly differ.
 
 A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on, and over all; then whenever
-the calls have doubled. A run that looked after every prompt would sooner or later find a difference by chance. So X is split
-(Bonferroni): an equal share for each look at more prompts, and one for all looks at more calls: half of it for the first of
-them, a quarter for the next, and so on, because a larger budget adds some.
+the calls have doubled. X is split (Bonferroni): an equal share for each look at more prompts, and one for all looks at more
+calls: half of it for the first of them, a quarter for the next, and so on.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from itertools import combinations
 import numpy as np
 
 from robin_cli.model.arms import Arms
-from robin_cli.policies.systems import Systems
-from robin_cli.stats.paired import Responses, by_prompt, difference
+from robin_cli.policies.systems import FEWEST_PROMPTS, Systems
+from robin_cli.stats.paired import paired_p
 from robin_cli.stats.row_scores import row_scores
 
 FIRST = 20
@@ -43,21 +42,22 @@ def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
     if not look or not target:
         return False
     space, scores = systems.space, row_scores(systems.space, None, arms.copied_sums()).score
-    row_of, looks = space.by_pair(np.arange(len(scores))), looks_of(systems)
+    looks = looks_of(systems)
     calls_of_all = int((arms.n + arms.n_unparsed).sum()) // len(space)
     doublings = max(1, calls_of_all).bit_length() - 1 if look == looks[-1] else 0
     level = target / (len(looks) + 1) / 2**doublings
     is_near = np.isin(systems.prompt, systems.in_order[:look])
-    for rows, scale in zip(row_of.T, space.scales, strict=True):
-        chosen = np.flatnonzero(is_near & ~np.isnan(scores[rows]))
-        score, ones = scores[rows][chosen], np.ones(len(chosen))
-        responses = Responses(
-            *(score, 0.0 * ones, ones, systems.prompt[chosen], systems.system[chosen]),
-            *(float(scale.low), float(scale.high)),
-        )
-        by_system = [by_prompt(responses, system) for system in range(len(systems.names))]
-        for a, b in combinations(range(len(by_system)), 2):
-            p = difference(a, b, by_system[a], by_system[b], responses.reach).p
-            if not p / 2 <= level:
+    for score, scale in zip(space.by_pair(scores).T, space.scales, strict=True):
+        chosen = is_near & ~np.isnan(score)
+        # a mean for each system and prompt; nan without one
+        cell = systems.system[chosen] * (systems.prompt.max() + 1) + systems.prompt[chosen]
+        count = len(systems.names) * (systems.prompt.max() + 1)
+        with np.errstate(invalid="ignore"):
+            means = np.bincount(cell, score[chosen], count) / np.bincount(cell, minlength=count)
+        for a, b in combinations(means.reshape(len(systems.names), -1), 2):
+            values = (a - b)[~np.isnan(a - b)]
+            if len(values) < FEWEST_PROMPTS:
+                return False
+            if not paired_p(values, float(scale.high - scale.low)) / 2 <= level:
                 return False
     return True

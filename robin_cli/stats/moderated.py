@@ -1,15 +1,14 @@
 """Variances of few ratings, moderated by those of all pairs, and the likely intervals from them.
 
-A few equal ratings do not prove that a judge never varies, nor do two different ones prove that it varies much. So each arm's
-variance is drawn toward that of the others, as in limma (Smyth, "Linear models and empirical Bayes methods for assessing
-differential expression", Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g being the pooled variance within
-arms, which counts as 4 more ratings. (x̄ − μ) / √(V/n) is then taken as Student's t with n + 3 degrees of freedom.
+A few equal ratings do not prove that a judge never varies. So each arm's variance is drawn toward that of the others, as in
+limma (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g being the pooled variance within arms, which
+counts as 4 more ratings. (x̄ − μ) / √(V/n) is then taken as Student's t with n + 3 degrees of freedom.
 
 If all pairs flip at the same low rate, most have only equal ratings, and t misses their means. The pooled residuals then show
 how far a mean may be off: :func:`skewed`, a bootstrap-t (Efron and Tibshirani, "An introduction to the bootstrap", 1993).
 
-All this holds on average over the pairs, if ratings were taken without regard to their values; it guarantees nothing for a
-single pair. :mod:`robin_cli.stats.intervals` has guarantees. benchmarks/coverage.py measures coverage under every scheduler.
+All this holds on average over the pairs; :mod:`robin_cli.stats.intervals` has guarantees for each. benchmarks/coverage.py
+measures coverage under every scheduler.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from robin_cli.model.space import ArmSpace
 WEIGHT = 4.0
 """Ratings that the pooled variance counts as."""
 
+_AT_A_TIME = 2**16
 _DRAWS = 2000
 _BINS = 128
 _EXACT = 80
@@ -122,26 +122,11 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
     """
     from scipy.special import stdtrit
 
-    n = counts.sum(axis=1)
-    levels = np.linspace(0.0, scale.high - scale.low, counts.shape[1])
-    again = counts if (n > 1).all() else counts[n > 1]  # a copy may take 40 MB
-    size = again.sum(axis=1)
-    residuals = (levels - (again @ levels / size)[:, None]) * np.sqrt(size / (size - 1.0))[:, None]
-    found = np.ones((2, len(n)))
-    if not ((again > 0) & (np.abs(residuals) > levels[-1] / _BINS)).any():
+    n, found = counts.sum(axis=1), np.ones((2, len(counts)))
+    weight, value, pooled = _residuals(counts, n, scale)
+    if not len(weight):
         return found
-    place = (
-        ((residuals / levels[-1] / math.sqrt(2.0) + 1.0) * 0.5 * _BINS)
-        .astype(np.int64)
-        .clip(0, _BINS - 1)
-        .ravel()
-    )
-    weight = np.bincount(place, again.ravel(), _BINS)
-    value = np.bincount(place, (again * residuals).ravel(), _BINS)[weight > 0] / weight[weight > 0]
-    share = weight[weight > 0] / weight.sum()
-    squares = (again * residuals**2).sum() - (again * residuals**2 / size[:, None]).sum()
-    even, beside = scale.prior
-    pooled = (squares + even) / ((size - 1.0).sum() + beside)
+    share = weight / weight.sum()
     kurtosis = share @ value**4 / (share @ value**2) ** 2
     caution = 1.0 + _CAUTION * math.sqrt(max(kurtosis - 1.0, 0.0) / weight.sum())
     sizes = np.concatenate([np.arange(1, _EXACT), _EXACT * 1.1 ** np.arange(34)]).astype(np.int64)
@@ -154,10 +139,38 @@ def skewed(counts: FloatArray, scale: Scale, *, alpha: float) -> FloatArray:
             means / np.sqrt((squares + WEIGHT * pooled) / freedom / some),
             [1.0 - 0.5 * alpha, 0.5 * alpha],
         )
-        found[:, n >= some] = np.maximum(
-            1.0, caution * np.abs(ends) / stdtrit(freedom, 1.0 - 0.5 * alpha)
-        )[:, None]
+        widened = caution * np.abs(ends) / stdtrit(freedom, 1.0 - 0.5 * alpha)
+        for factor, of_side in zip(found, np.maximum(1.0, widened), strict=True):
+            factor[n >= some] = of_side
     return found
+
+
+def _residuals(
+    counts: FloatArray, n: FloatArray, scale: Scale
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the weights and the values of the pooled residuals in bins, and the pooled variance.
+
+    Some arms at a time: a million take 40 MB an array. Without bins, no residual is larger than one.
+    """
+    levels = np.linspace(0.0, scale.high - scale.low, counts.shape[1])
+    weight, total, squares, freedom = np.zeros(_BINS), np.zeros(_BINS), 0.0, 0.0
+    varies = False
+    for start in range(0, len(counts), _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        again, size = counts[part][n[part] > 1], n[part][n[part] > 1]
+        apart = levels - (again @ levels / size)[:, None]
+        residuals = apart * np.sqrt(size / (size - 1.0))[:, None]
+        varies |= bool(((again > 0) & (np.abs(residuals) > levels[-1] / _BINS)).any())
+        place = (residuals / levels[-1] / math.sqrt(2.0) + 1.0) * 0.5 * _BINS
+        place = place.astype(np.int64).clip(0, _BINS - 1).ravel()
+        weight += np.bincount(place, again.ravel(), _BINS)
+        total += np.bincount(place, (again * residuals).ravel(), _BINS)
+        squares += float((again * apart**2).sum())
+        freedom += float((size - 1.0).sum())
+    even, beside = scale.prior
+    is_there = (weight > 0) & varies
+    pooled = (squares + even) / (freedom + beside) if varies else math.nan  # without repeats 0 / 0
+    return weight[is_there], total[is_there] / weight[is_there], pooled
 
 
 def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatArray:

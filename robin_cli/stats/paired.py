@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -104,12 +105,11 @@ class Responses:
         return self.high - self.low
 
 
-@dataclass(frozen=True, slots=True)
-class ByPrompt:
+class ByPrompt(NamedTuple):
     """One system's prompts, in order of their numbers: shape (G,) each.
 
-    ``score``: the mean over the prompt's responses. ``noise``: its error variance; ``then``: the same with MORE_CALLS more per
-    response.
+    ``score``: the mean over the prompt's responses. ``noise``: its error variance; ``then``: the
+    same with MORE_CALLS more per response.
     """
 
     prompt: IntArray
@@ -132,7 +132,6 @@ class Difference:
         mean_a, mean_b: over the prompts that both answered, each with the same weight.
         by_prompt, noise_by_prompt: the differences and the judge's error variance of each, shape (n_prompts,).
         prompts: their numbers.
-        std_error: that of the difference over prompts.
         ci_low, ci_high: interval for prompts like these; those of all differences hold together with 1 − α. nan below
             FEWEST_PROMPTS, and for differences that are alike without a scale.
         is_widened: whether it is wider than Student's, as few prompts carry the variance.
@@ -153,7 +152,6 @@ class Difference:
     by_prompt: FloatArray
     noise_by_prompt: FloatArray
     prompts: IntArray
-    std_error: float = math.nan
     ci_low: float = math.nan
     ci_high: float = math.nan
     is_widened: bool = False
@@ -167,6 +165,13 @@ class Difference:
     @property
     def n_prompts(self) -> int:
         return len(self.prompts)
+
+    @property
+    def std_error(self) -> float:
+        """That of the difference over prompts; nan below FEWEST_PROMPTS."""
+        if self.n_prompts < FEWEST_PROMPTS:
+            return math.nan
+        return math.sqrt(float(self.by_prompt.var(ddof=1)) / self.n_prompts)
 
     @property
     def is_settled(self) -> bool:
@@ -212,20 +217,21 @@ def differences(responses: Responses, systems: int, *, is_robust: bool = False) 
     sides = [by_prompt(responses, system) for system in range(systems)]
     # A repeat shows how the judge varies on all responses, as their variances are drawn together.
     knows_noise = float(np.maximum(responses.ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
-    found = [
-        difference(
-            *(a, b, sides[a], sides[b], responses.reach),
-            knows_noise=knows_noise,
-            is_robust=is_robust,
-        )
-        for a, b in combinations(range(systems), 2)
-    ]
+    found = []
+    for a, b in combinations(range(systems), 2):
+        one = _difference(a, b, sides[a], sides[b])
+        if one.n_prompts >= FEWEST_PROMPTS:
+            one = replace(one, p=paired_p(one.by_prompt, responses.reach, is_robust=is_robust))
+            shares = _shares_of_noise(one, sides[a], sides[b], responses.reach)
+            if knows_noise and shares is not None:
+                one = replace(one, noise_share=shares[0], shorter=shares[1])
+        found.append(one)
     p = np.array([one.p for one in found])
     alpha = ALPHA / max(1, int((~np.isnan(p)).sum()))
     return [
-        _with_interval(
-            replace(one, p_adjusted=adjusted), responses.reach, alpha, is_robust=is_robust
-        )
+        one
+        if math.isnan(one.p)
+        else _with_interval(replace(one, p_adjusted=adjusted), responses.reach, alpha, is_robust)
         for one, adjusted in zip(found, holm(p).tolist(), strict=True)
     ]
 
@@ -242,57 +248,45 @@ def by_prompt(responses: Responses, system: int) -> ByPrompt:
     return ByPrompt(prompts, score / size, now / size**2, then / size**2)
 
 
-def difference(
-    a: int,
-    b: int,
-    of_a: ByPrompt,
-    of_b: ByPrompt,
-    reach: float,
-    *,
-    knows_noise: bool = False,
-    is_robust: bool = False,
-) -> Difference:
-    """Return the difference of two systems over the prompts that both answered, without its interval.
-
-    ``reach``: the largest possible difference. ``knows_noise``: whether there are enough repeated ratings for the judge's
-    noise. ``is_robust``: whether p is that of a widened interval in any case.
-    """
+def _difference(a: int, b: int, of_a: ByPrompt, of_b: ByPrompt) -> Difference:
+    """Return the difference of two systems over the prompts that both answered, without its tests."""
     prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
     first, second = of_a.at(prompts), of_b.at(prompts)
-    values, noises = first.score - second.score, first.noise + second.noise
-    count = len(prompts)
+    values = first.score - second.score
     mean_a, mean_b, mean = (
-        float(x.mean()) if count else math.nan for x in (first.score, second.score, values)
+        float(x.mean()) if len(x) else math.nan for x in (first.score, second.score, values)
     )
-    found = Difference(a, b, mean_a, mean_b, mean, values, noises, prompts)
-    if count < FEWEST_PROMPTS:
-        return found
-    variance = float(values.var(ddof=1)) / count
-    share = shorter = math.nan
-    if knows_noise and variance > _ALIKE * min(reach, 1.0) ** 2:
-        noise, then = (float(x.sum()) / count**2 for x in (noises, first.then + second.then))
-        share = min(1.0, noise / variance)
-        shorter = 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise)) if noise > 0 else 0.0
-    is_widened = math.isfinite(reach) and few_carry(clusters_of(values), -reach, reach)
-    return replace(
-        found,
-        std_error=math.sqrt(variance),
-        is_widened=is_widened,
-        p=_p(values, reach, is_widened=is_widened or is_robust),
-        noise_share=share,
-        shorter=shorter,
-    )
+    noises = first.noise + second.noise
+    return Difference(a, b, mean_a, mean_b, mean, values, noises, prompts)
 
 
-def _p(values: FloatArray, reach: float, *, is_widened: bool) -> float:
-    """Return the p of the paired t test, or if the interval is widened the larger of this and that of the bounds."""
+def _shares_of_noise(
+    one: Difference, of_a: ByPrompt, of_b: ByPrompt, reach: float
+) -> tuple[float, float] | None:
+    """Return the judge's share of the variance, and by which share MORE_CALLS would shorten the interval."""
+    variance = one.std_error**2
+    if not variance > _ALIKE * min(reach, 1.0) ** 2:
+        return None
+    noise = float(one.noise_by_prompt.sum()) / one.n_prompts**2
+    if not noise > 0:
+        return 0.0, 0.0
+    then = float((of_a.at(one.prompts).then + of_b.at(one.prompts).then).sum()) / one.n_prompts**2
+    share = min(1.0, noise / variance)
+    return share, 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise))
+
+
+def paired_p(values: FloatArray, reach: float, *, is_robust: bool = False) -> float:
+    """Return the two-sided p of the paired t test; if the interval is widened, no less than that of the bounds.
+
+    ``values``: a difference for each prompt, shape (G,), from −``reach`` to ``reach``.
+    """
     from scipy.special import stdtr
 
     clusters, by_t = clusters_of(values), 0.0
     if not (are_alike := clusters.are_alike(2.0 * reach)):
         t = clusters.mean / math.sqrt(clusters.variance)
         by_t = float(2.0 * stdtr(len(values) - 1, -abs(t)))
-    if math.isinf(reach) or not is_widened:
+    if math.isinf(reach) or not (is_robust or few_carry(clusters, -reach, reach)):
         return 1.0 if are_alike else by_t
     return max(by_t, probability_beyond(coarse(clusters, -reach, reach), -reach, reach, at=0.0))
 
@@ -312,14 +306,13 @@ def holm(p: FloatArray) -> FloatArray:
     return adjusted
 
 
-def _with_interval(one: Difference, reach: float, alpha: float, *, is_robust: bool) -> Difference:
+def _with_interval(one: Difference, reach: float, alpha: float, is_robust: bool) -> Difference:  # noqa: FBT001
     """Return ``one`` with its interval, and with what would settle it."""
-    if math.isnan(one.p):
-        return one
     clusters = clusters_of(one.by_prompt)
     ends = bounds_over_prompts(clusters, -reach, reach, alpha=alpha, is_robust=is_robust)
     low, high = (end if math.isfinite(end) else math.nan for end in ends)
-    one = replace(one, ci_low=low, ci_high=high)
+    is_widened = math.isfinite(reach) and few_carry(clusters, -reach, reach)
+    one = replace(one, ci_low=low, ci_high=high, is_widened=is_widened)
     if one.is_settled:
         return one
     needed = partial(prompts_needed, low=-reach, high=reach, alpha=alpha, is_robust=is_robust)

@@ -78,7 +78,7 @@ def best_responses(
     if evidence is None:
         return found
     sure = certified(evidence.log[0], evidence.error_rate)
-    return replace(found, certified=sure, is_over=bool((sure | evidence.stuck[0]).all()))
+    return replace(found, certified=sure, is_over=bool((sure | evidence.closed[0]).all()))
 
 
 def likely_wrong_bests(
@@ -156,7 +156,7 @@ class DuelEvidence(Certainty):
         stuck = rivals.missing[contest, leader] > 0
         log[stuck] = -np.inf
         is_gone = np.asarray(matches.space.by_pair(given_up).any(axis=1))[comparison]
-        np.logical_or.at(stuck, row, is_gone & (found - log_count[row] < self.needed))
+        np.logical_or.at(stuck, row, is_gone)
         self.log[run, contest], self.stuck[run, contest] = log, stuck
 
     def _evidence(

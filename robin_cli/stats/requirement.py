@@ -18,11 +18,9 @@ Kind = Literal["mean", "share", "all", "compare"]
 FORMS = "mean(NAME)>=NUMBER, share(NAME>=NUMBER)>=SHARE, all(NAME>=NUMBER) or compare(A,B)>=NUMBER"
 
 _HEAD = re.compile(r"\s*(?P<kind>\w*)\s*(?P<bracket>\(?)")
-_RELATION = r"(?P<relation>>=|<=|==|!=|=|>|<)\s*(?P<number>\S+)\s*\Z"
-_INSIDE = re.compile(r"\s*(?P<name>.*?)\s*" + _RELATION, re.DOTALL)
-_BEHIND = re.compile(r"\s*" + _RELATION)
-_SPACES = re.compile(r"\s*")
-
+_COMPARED = re.compile(
+    r"\s*(?P<name>.*?)\s*(?P<relation>>=|<=|==|!=|=|>|<)\s*(?P<number>\S+)\s*\Z", re.DOTALL
+)
 _STEPS = {
     "mean": "behind the bracket write >=NUMBER, as in mean(score)>=3",
     "compare": "behind the bracket write >=NUMBER, as in compare(A,B)>=0",
@@ -30,9 +28,10 @@ _STEPS = {
     "all": "inside the brackets write NAME>=NUMBER, as in all(score>=3)",
 }
 """What to write where a kind's threshold is missing."""
+_SHARE_STEP = "behind the bracket write >=SHARE, as in share(score>=3)>=0.9"
 
 Where = Callable[[int], str]
-"""Return the flag, its text and the character at a position: how errors begin."""
+"""Returns the flag, its text and the character at a position: how errors begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +96,14 @@ def requirement_of(
     end = text.rfind(")")
     if end < start:
         raise InputError(f'{where(len(text))}: a ")" is missing; write {FORMS}')
-    behind, systems = (end + 1, len(text)), tuple[str, ...]()
+    inside, behind = (start, end), (end + 1, len(text))
+    systems = tuple[str, ...]()
     if kind in {"share", "all"}:
-        compared = _compared(_INSIDE, text, (start, end), where, _STEPS[kind])
+        compared = _compared(text, inside, where, _STEPS[kind], has_name=True)
         name, name_at = compared["name"], compared.start("name")
     else:
-        compared = _compared(_BEHIND, text, behind, where, _STEPS[kind])
-        name, name_at = text[start:end].strip(), _past_spaces(text, start, end)
+        compared = _compared(text, behind, where, _STEPS[kind], has_name=False)
+        name, name_at = text[start:end].strip(), _past_spaces(text, *inside)
     if kind == "compare":
         systems, name = _systems(text[start:end], where(start), attributes)
         name_at = start
@@ -111,10 +111,13 @@ def requirement_of(
         raise InputError(f"{where(name_at)}: which attribute? Name it, or {SCORE} for the only one")
     attribute = attribute_named(name, attributes, where(name_at))
     scale = scales[list(attributes).index(attribute)]
-    threshold_at = where(compared.start("number"))
-    threshold = number_in(compared["number"], threshold_at)
-    _check_threshold(kind, attribute, threshold, scale, threshold_at)
-    criterion = Criterion(attribute, compared["relation"], threshold)
+    at = where(compared.start("number"))
+    criterion = Criterion(attribute, compared["relation"], number_in(compared["number"], at))
+    _check_threshold(kind, criterion, scale, at)
+    if kind == "share":
+        outer = _compared(text, behind, where, _SHARE_STEP, has_name=False)
+        share = _share(outer["number"], where(outer.start("number")), criterion)
+        return Requirement(kind, criterion, relation=outer["relation"], share=share)
     if kind == "all":
         if (place := _past_spaces(text, *behind)) < len(text):
             raise InputError(
@@ -125,18 +128,12 @@ def requirement_of(
                 f"{flag}: needs the scale of {attribute}, which the file does not say; name it with --scale LOW-HIGH"
             )
         return Requirement(kind, criterion, _margin(margin, criterion, scale))
-    if kind == "share":
-        step = "behind the bracket write >=SHARE, as in share(score>=3)>=0.9"
-        outer = _compared(_BEHIND, text, behind, where, step)
-        share = _share(outer["number"], where(outer.start("number")), criterion)
-        return Requirement(kind, criterion, relation=outer["relation"], share=share)
     return Requirement(kind, criterion, systems=systems)
 
 
 def _past_spaces(text: str, start: int, end: int) -> int:
     """Return the position of the first character between that is no space, or ``end``."""
-    spaces = _SPACES.match(text, start, end)
-    return end if spaces is None else spaces.end()
+    return end - len(text[start:end].lstrip())
 
 
 def _head(text: str, where: Where) -> tuple[Kind, int]:
@@ -147,20 +144,19 @@ def _head(text: str, where: Where) -> tuple[Kind, int]:
     if word not in kinds:
         near = did_you_mean(word, kinds) if head["bracket"] else ""
         what = f'"{shown(word)}" is none of {", ".join(kinds)}{near}'
-        raise InputError(
-            f"{where(head.start('kind'))}: {what if word else 'a requirement begins with its kind'}; write {FORMS}"
-        )
+        what = what if word else "a requirement begins with its kind"
+        raise InputError(f"{where(head.start('kind'))}: {what}; write {FORMS}")
     if not head["bracket"]:
         raise InputError(f'{where(head.end("kind"))}: a "(" belongs here; write {FORMS}')
     return kinds[kinds.index(word)], head.end()
 
 
 def _compared(
-    pattern: re.Pattern[str], text: str, part: tuple[int, int], where: Where, step: str
+    text: str, part: tuple[int, int], where: Where, step: str, *, has_name: bool
 ) -> re.Match[str]:
-    """Match relation and number, and a name if ``pattern`` has one, between the positions ``part`` of ``text``."""
-    match = pattern.match(text, *part)
-    if match is None:
+    """Match relation and number, and a name before them if it ``has_name``, in this part of ``text``."""
+    match = _COMPARED.match(text, *part)
+    if match is None or (match["name"] and not has_name):
         raise InputError(f"{where(_past_spaces(text, *part))}: {step}")
     if match["relation"] not in RELATIONS:
         raise InputError(
@@ -170,21 +166,16 @@ def _compared(
     return match
 
 
-def _check_threshold(
-    kind: Kind, attribute: str, threshold: float, scale: Scale | Ends, where: str
-) -> None:
+def _check_threshold(kind: Kind, criterion: Criterion, scale: Scale | Ends, where: str) -> None:
     """Raise InputError for a threshold that every mean of the scale meets, or none."""
-    reach = scale.high - scale.low
-    if kind == "compare" and not -reach < threshold < reach:
-        raise InputError(
-            f"{where}: no two means on the scale {scale} of {attribute} differ by {threshold:g}, so nothing would be left to "
-            "decide"
-        )
-    if kind != "compare" and not scale.low < threshold < scale.high:
-        raise InputError(
-            f"{where}: the threshold {threshold:g} is not inside the scale {scale} of {attribute}, so nothing would be left "
-            "to decide"
-        )
+    x, reach, of = criterion.threshold, scale.high - scale.low, f"{scale} of {criterion.attribute}"
+    if kind == "compare" and not -reach < x < reach:
+        what = f"no two means on the scale {of} differ by {x:g}"
+    elif kind != "compare" and not scale.low < x < scale.high:
+        what = f"the threshold {x:g} is not inside the scale {of}"
+    else:
+        return
+    raise InputError(f"{where}: {what}, so nothing would be left to decide")
 
 
 def _systems(inside: str, where: str, attributes: Sequence[str]) -> tuple[tuple[str, str], str]:

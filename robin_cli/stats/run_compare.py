@@ -36,13 +36,13 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class Compared:
-    """Systems and their differences.
+    """Systems and their differences, by attribute.
 
     Attributes:
         runs: in which they were judged.
-        responses: with a score, by attribute.
-        differences: of every two systems, by attribute.
-        corrected: the differences by people's labels, for each attribute with some; None for systems without.
+        responses: with a score.
+        differences: of every two systems.
+        corrected: the differences by people's labels; None for systems without.
         match: the column that matches responses to the same prompt; None for the prompt's text.
         means: the scores behind the last attribute's means, of each run.
         has_labels: whether people's labels were given, usable or not.
@@ -111,8 +111,6 @@ def compared(
         InputError: runs that were judged in different ways; one system; prompts that do not match, or too few of them.
     """
     if not as_they_are:
-        if len({each.path.resolve() for each in runs}) < len(runs):
-            raise InputError(f"{runs[-1].name}: is named twice; name another run to compare with")
         check_alike(runs, notify)
     who = _who(runs, notify, by=by, match=match, only=only)
     names = [run.manifest.attributes for run in runs]
@@ -132,22 +130,23 @@ def compared(
                 f"--robust: the scale of {shown(name)} is not known, so nothing bounds what others may score; give it by "
                 "--scale LOW-HIGH"
             )
-        differing = differences(responses[name], len(who.systems), is_robust=is_robust)
+        found[name] = differences(responses[name], len(who.systems), is_robust=is_robust)
         if any(each.is_final for each in known):
-            differing = [replace(one, shorter=0.0, times_needed=math.inf) for one in differing]
+            found[name] = [replace(one, shorter=0.0, times_needed=math.inf) for one in found[name]]
         of_name = [each[name] for each in labels]
-        people[name] = _corrected(responses[name], of_name, is_there, differing)
-        found[name] = differing
+        people[name] = _corrected(responses[name], of_name, is_there, found[name])
         for why in dict.fromkeys(each.why for each in of_name if each.why):
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
     result = Compared(
         who, runs, responses, found, people, match, known, given is not None, is_robust, *several
     )
-    _say_what_is_unseen(result, notify)
+    _say_what_is_rare(result, notify)
     if not as_they_are:
         _check_enough(result, notify)
-        _say_what_is_odd(result, notify)
+        _say_what_is_shared(result, notify)
+        _say_what_labels_lack(result, notify)
+        _say_what_is_unspent(result, notify)
     return result
 
 
@@ -269,14 +268,16 @@ def check_alike(runs: Sequence[RunReader], notify: Notify) -> None:
 
     Scores that every judge has on one scale, such as preferences, can be compared; the differences are then only reported.
     """
+    if len({each.path.resolve() for each in runs}) < len(runs):
+        raise InputError(f"{runs[-1].name}: is named twice; name another run to compare with")
     first = runs[0]
     for other in runs[1:]:
-        if differing := differing_in(first.manifest, other.manifest):
-            if first.manifest.score_scales == other.manifest.score_scales != first.manifest.scales:
-                notify(
-                    f"judged in different ways, and the difference includes that: {'; '.join(differing)}"
-                )
-                continue
+        if not (differing := differing_in(first.manifest, other.manifest)):
+            continue
+        if first.manifest.score_scales == other.manifest.score_scales != first.manifest.scales:
+            what = "judged in different ways, and the difference includes that"
+            notify(f"{what}: {'; '.join(differing)}")
+        else:
             raise InputError(
                 f"{first.name} and {other.name} were not judged in the same way, so their scores cannot be compared: "
                 f"{'; '.join(differing)}. Judge one of them again like the other; robin export RUN --what agreement shows for "
@@ -362,8 +363,7 @@ def _in_several(runs: Sequence[RunReader], who: Who) -> tuple[int, bool]:
     return int((times > 1).sum()), bool((times == len(runs)).all())
 
 
-def _say_what_is_unseen(found: Compared, notify: Notify) -> None:
-    """Report differences that are mostly equal, of too few prompts to show a rare large one."""
+def _say_what_is_rare(found: Compared, notify: Notify) -> None:
     for name, listed in found.differences.items():
         reach = found.responses[name].reach
         if some := [one.n_prompts for one in listed if one.may_miss_rare(reach)]:
@@ -373,51 +373,44 @@ def _say_what_is_unseen(found: Compared, notify: Notify) -> None:
             )
 
 
-def _say_what_is_odd(found: Compared, notify: Notify) -> None:
-    """Report responses in several runs, labels that correct nothing, and runs that go on."""
-    if found.who.by is None:
-        if all(
-            len(run.space.variants) > 1 for run in found.runs
-        ):  # a row has both sides, and is the same in every run
-            ids = read_numbers([run.path for run in found.runs], "pair_id")
-            if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in found.runs):
-                notify(
-                    f"{number_of(some, 'comparison')} not in all of the runs: these may differ in what was compared, not in "
-                    "how it was judged"
-                )
-        elif again := found.n_shared:
-            differ = "it differs" if again == 1 else "they differ"
-            notify(
-                f"the runs share {number_of(again, 'response')}; {differ} only by the judge's noise"
-            )
-    if found.has_labels:
-        result = [
-            each for listed in found.corrected.values() for each in listed if each is not None
-        ]
-        if not result:
-            notify(
-                "--labels: no label is of a response that is compared here, so nothing is corrected"
-            )
-        for why in dict.fromkeys(each.why for each in result if each.why):
-            notify(f"not corrected by labels: {why}")
+def _say_what_is_shared(found: Compared, notify: Notify) -> None:
+    if found.who.by is not None:
+        return
+    # a row of comparisons has both sides, and is the same in every run
+    if all(len(run.space.variants) > 1 for run in found.runs):
+        ids = read_numbers([run.path for run in found.runs], "pair_id")
+        if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in found.runs):
+            what = f"{number_of(some, 'comparison')} not in all of the runs"
+            notify(f"{what}: these may differ in what was compared, not in how it was judged")
+    elif again := found.n_shared:
+        differ = "it differs" if again == 1 else "they differ"
+        shared = number_of(again, "response")
+        notify(f"the runs share {shared}; {differ} only by the judge's noise")
+
+
+def _say_what_labels_lack(found: Compared, notify: Notify) -> None:
+    known = [each for listed in found.corrected.values() for each in listed if each is not None]
+    if found.has_labels and not known:
+        what = "no label is of a response that is compared here"
+        notify(f"--labels: {what}, so nothing is corrected")
+    for why in dict.fromkeys(each.why for each in known if each.why and found.has_labels):
+        notify(f"not corrected by labels: {why}")
+
+
+def _say_what_is_unspent(found: Compared, notify: Notify) -> None:
     for run, means in zip(found.runs, found.means, strict=True):
-        spent, last = run.fold.arms.spent, run.manifest.last_session
-        if (
-            not run.manifest.is_spent(spent)
-            and not means.is_final
-            and last.get("target_error") is None
-            and not last.get("target_wrong")
-        ):
-            money = run.manifest.budget_usd
-            of = (
-                f"of {run.manifest.budget:,} calls are"
-                if money is None
-                else f"calls for some of ${money:g} are"
-            )
-            notify(
-                f"{run.name}: {spent:,} {of} spent. The intervals hold for one look, so compare once all are: "
-                "repeated looks find too many differences"
-            )
+        manifest, spent = run.manifest, run.fold.arms.spent
+        last = manifest.last_session
+        has_target = last.get("target_error") is not None or last.get("target_wrong")
+        if manifest.is_spent(spent) or means.is_final or has_target:
+            continue
+        of = f"of {manifest.budget:,} calls are"
+        if manifest.budget_usd is not None:
+            of = f"calls for some of ${manifest.budget_usd:g} are"
+        notify(
+            f"{run.name}: {spent:,} {of} spent. The intervals hold for one look, so compare once all are: "
+            "repeated looks find too many differences"
+        )
 
 
 def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Sequence[str]) -> None:
@@ -426,55 +419,43 @@ def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Seque
     answered = np.zeros((len(names), len(systems)), dtype=bool)
     answered[who.prompt[who.is_used], who.system[who.is_used]] = True
     count = answered.sum(axis=1)
-    if (count == len(systems)).sum() == (count > 0).sum():
-        return
     alone = np.flatnonzero((count > 0) & (count < len(systems)))
-    first = int(alone[0])
-    lacking = systems[int(np.flatnonzero(~answered[first])[0])]
+    if not len(alone):
+        return
+    lacking = systems[int(np.flatnonzero(~answered[alone[0]])[0])]
     what = "prompts" if match is None else f"values of {shown(match)}"
-    sentence = (
-        f"{len(alone):,} of {int((count > 0).sum()):,} {what} are not answered by all systems and count only where two "
-        f'have them: the first, "{shown(names[first], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
-    )
-    if count.max(initial=0) < 2 and nameless:
+    some = f"{len(alone):,} of {int((count > 0).sum()):,} {what} are not answered by all systems"
+    first = f'the first, "{shown(names[alone[0]], _SHOWN)}", is not answered by {shown(lacking, _SHOWN)}'
+    if count.max() >= 2:
+        notify(f"{some} and count only where two have them: {first}")
+        return
+    if nameless:
         raise InputError(
             f"{nameless[0]}: has no prompts, so nothing says which responses answer the same one; export it with --with-text"
         )
-    if count.max(initial=0) < 2:
-        step = (
-            "; a column that is the same for all answers to a prompt names no systems"
-            if who.by
-            else ""
-        )
-        if not match:
-            step += "; if texts differ where the prompts are the same, name a column that says so with --match"
-        raise InputError(
-            f"no two systems answered the same prompts: {sentence.replace(' and count only where two have them', '')}{step}"
-        )
-    notify(sentence)
+    step = ""
+    if who.by:
+        step = "; a column that is the same for all answers to a prompt names no systems"
+    if not match:
+        step += "; if texts differ where the prompts are the same, name a column that says so with --match"
+    raise InputError(f"no two systems answered the same prompts: {some}: {first}{step}")
 
 
 def _check_enough(found: Compared, notify: Notify) -> None:
     """Raise InputError if no two systems have enough common prompts; report the others."""
-    listed = [(name, one) for name, each in found.differences.items() for one in each]
-    few = [(name, one) for name, one in listed if one.n_prompts < FEWEST_PROMPTS]
     for name, count in found.unrated.items():
         if count:
             notify(f"{name}: {number_of(count, 'response')} without a rating left out")
+    listed = [(name, one) for name, each in found.differences.items() for one in each]
+    few = [(name, one) for name, one in listed if one.n_prompts < FEWEST_PROMPTS]
     if len(few) == len(listed):
         most = max((one.n_prompts for _, one in few), default=0)
-        more = (
-            ", or spend more budget if some have no rating yet"
-            if any(found.unrated.values())
-            else ""
-        )
+        more = ", or spend more budget if some have no rating yet" * any(found.unrated.values())
         raise InputError(
             f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to know how prompts "
             f"differ. Judge more prompts{more}"
         )
     for name, one in few:
-        notify(
-            f"{name}: {shown(found.systems[one.a], _SHOWN)} and {shown(found.systems[one.b], _SHOWN)} have "
-            f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed; their difference is not "
-            "reported"
-        )
+        a, b = (shown(found.systems[each], _SHOWN) for each in (one.a, one.b))
+        common = f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed"
+        notify(f"{name}: {a} and {b} have {common}; their difference is not reported")

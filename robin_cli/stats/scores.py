@@ -23,7 +23,7 @@ from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from robin_cli.stats.moderated import likely_intervals, skewed
 from robin_cli.stats.named import Named
-from robin_cli.stats.row_scores import row_scores
+from robin_cli.stats.row_scores import RowScores, row_scores
 
 
 def between_judges(means: FloatArray, noise: FloatArray) -> FloatArray:
@@ -102,15 +102,8 @@ def score(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Sc
     pooling = None if by_judge else run.task
     found = row_scores(space, pooling, totals.sums, arms=arms)
     n, variances = totals.n[arms], sample_variance(*totals.sums)[arms]
-    counted = list(counts_by_scale(space, run.arm, run.judgments))
-    skew = _skew_of(space, counted, found.parts, arms, alpha)
-    if pooling is not None and raters > 1:  # pooled scores have no guarantee but the scale
-        guaranteed = np.array(space.ends)[:, first]
-    else:
-        guaranteed = _guaranteed(run, counted, arms, alpha)
-    low, high = likely_intervals(
-        found.score, found.error, found.freedom, skew, guaranteed, alpha=alpha
-    )
+    is_pooled = pooling is not None and raters > 1
+    low, high, guaranteed = _intervals(run, found, arms, alpha, is_pooled=is_pooled)
     retired = totals.is_retired[arms]
     unrated = np.full(len(run.pair_ids), np.nan)
     human = np.stack([run.human.get(name, unrated) for name in space.attributes])
@@ -182,39 +175,41 @@ def _as_shown(run: RunReader, columns: dict[str, Any]) -> None:
     columns["variance"] = unit**2 * columns["variance"]
 
 
-def _skew_of(
-    space: ArmSpace, counted: Sequence[Counted], noise: FloatArray, arms: IntArray, alpha: float
-) -> FloatArray:
-    """Return the factors by which each row's interval is wider than by t, below and above its score, shape (2, rows).
+def _intervals(
+    run: RunReader, found: RowScores, arms: IntArray, alpha: float, *, is_pooled: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the likely ends of all rows, shape (rows,) each, and the guaranteed ones, shape (2, rows).
 
-    ``noise``: parts of ``arms`` in the error variance of their row, shape (rows, raters): the weights of a row's raters.
+    Pooled scores have no guarantee but the scale; without a known scale there is none.
     """
-    factors = np.ones((2, len(space)))
+    space, attribute = run.space, run.space.attribute[arms[:, 0]]
+    factors, guaranteed = np.ones((2, len(space))), np.full((2, len(arms)), np.nan)
+    counted = list(counts_by_scale(space, run.arm, run.judgments))
     for scale, of_scale, counts in counted:
         for kind in np.unique(space.kind[of_scale]):
             alike = space.kind[of_scale] == kind
             of_kind = counts if alike.all() else counts[alike]  # a copy may take 40 MB
             factors[:, of_scale[alike]] = skewed(of_kind, scale, alpha=alpha)
-    return np.asarray(np.sqrt((factors[:, arms] ** 2 * noise).sum(axis=2) / noise.sum(axis=1)))
-
-
-def _guaranteed(
-    run: RunReader, counted: Sequence[Counted], arms: IntArray, alpha: float
-) -> FloatArray:
-    """Return the guaranteed intervals of all rows, shape (2, rows); nan where the scale is not known."""
-    found, is_known = (
-        np.full((2, len(arms)), np.nan),
-        [each.are_known for each in run.manifest.known_ends],
-    )
-    for rows, parts in _parts(run.space, counted, arms):
+    for rows, parts in _parts(space, counted, arms) if not is_pooled else ():
         # of one rater its own bets are narrower
         alone = parts[0]
-        found[:, rows] = (
+        guaranteed[:, rows] = (
             sum_intervals(parts, alpha=alpha)
             if len(parts) > 1
             else mean_intervals(alone.counts, alone.low, alone.high, alpha=alpha)
         )
-    return np.where(np.array(is_known)[run.space.attribute[arms[:, 0]]], found, np.nan)
+    if is_pooled:
+        guaranteed = np.array(space.ends)[:, arms[:, 0]]
+    else:
+        are_known = np.array([each.are_known for each in run.manifest.known_ends])
+        guaranteed[:, ~are_known[attribute]] = np.nan
+    # each rater's factor counts by its part in the error variance of the row
+    total = found.parts.sum(axis=1)
+    skew = [np.sqrt((each[arms] ** 2 * found.parts).sum(axis=1) / total) for each in factors]
+    low, high = likely_intervals(
+        found.score, found.error, found.freedom, np.stack(skew), guaranteed, alpha=alpha
+    )
+    return low, high, guaranteed
 
 
 def _given_up(run: RunReader, arms: IntArray, retired: NDArray[np.bool_]) -> list[str]:
@@ -252,6 +247,9 @@ def _parts(
     """Yield the same from counted ratings of ``arms_of_row``, shape (rows, raters)."""
     place, share = np.empty(len(space), dtype=np.int64), 1 / arms_of_row.shape[1]
     for scale, of_scale, counts in counted:
+        if arms_of_row.size == len(space) == len(of_scale) and arms_of_row.shape[1] == 1:
+            yield np.arange(len(space)), [Part(counts, scale.low, scale.high, share)]
+            continue
         place[of_scale] = np.arange(len(of_scale))
         rows = np.flatnonzero(np.isin(arms_of_row[:, 0], of_scale, assume_unique=True))
         of_raters = place[arms_of_row[rows]].T

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,6 @@ from robin_cli.policies.registry import traits_of
 from robin_cli.run.fold import values_of
 from robin_cli.run.reader import RunReader
 from robin_cli.stats.clustered import bounds_over_prompts, clusters_of, mean_bounds
-from robin_cli.stats.counting import distinct
 from robin_cli.stats.intervals import ALPHA
 from robin_cli.stats.labelled import Corrected, corrected
 from robin_cli.stats.row_scores import row_scores
@@ -55,6 +55,11 @@ class PairMeans:
     first: int | None = None
     is_final: bool = False
 
+    @classmethod
+    def of_scores(cls, scores: Scores, rows: NDArray[Any]) -> PairMeans:
+        """Take these rows of the scores as they are."""
+        return cls(scores.numbers("score")[rows], scores.numbers("std_error")[rows] ** 2)
+
 
 def first_ratings(run: RunReader) -> int:
     """Return how many ratings of each pair, by the first judge, are in a mean of a run that decides: no doubt led to them."""
@@ -68,37 +73,36 @@ def pair_means(
 
     ``of_all``: take the scores as they are, unless the run decides.
     """
-    mine = scores.of_attribute(run.space, attribute)
+    mine, space = scores.of_attribute(run.space, attribute), run.space
     is_final = scores.decided is not None
-    count_first = first_ratings(run) if is_final else None if of_all else _even_ratings(run)
-    if count_first is None:
-        means, errors = (
-            np.asarray(scores.columns[name], dtype=np.float64)[mine]
-            for name in ("score", "std_error")
-        )
-        return PairMeans(means, errors**2)
-    space, count = run.space, len(run.space)
-    n, totals, squares = np.zeros((3, count))
+    count = first_ratings(run) if is_final else None if of_all else _even_ratings(run)
+    if count is None:
+        return PairMeans.of_scores(scores, mine)
+    # The other judges of a decision are asked where it is in doubt.
+    arms = space.by_rater(np.arange(len(space)))[:, : 1 if is_final else None]
+    of_rows = row_scores(space, None, _sums_of_first(run, count), arms=arms)
+    means, errors = of_rows.score[mine], of_rows.error[mine]
+    place = space.attributes.index(attribute)
+    scale, shown = run.manifest.scales[place], run.manifest.score_scales[place]
+    if shown != scale:
+        unit = (shown.high - shown.low) / (scale.high - scale.low)
+        means, errors = shown.low + unit * (means - scale.low), unit**2 * errors
+    return PairMeans(means, errors, count, is_final)
+
+
+def _sums_of_first(run: RunReader, count: int) -> Sums:
+    """Return the sums over the first ``count`` ratings of each arm."""
+    n, totals, squares = np.zeros((3, len(run.space)))
     for start in range(0, len(run.arm), _AT_A_TIME):
         judgments = run.judgments.slice(start, _AT_A_TIME)
         is_rated = np.asarray(judgments["rating"].is_valid())
-        some, values = run.arm[start : start + _AT_A_TIME][is_rated], values_of(judgments)[is_rated]
-        by_arm = np.argsort(some, kind="stable")
-        # of the same arm
-        before = np.arange(len(some)) - np.searchsorted(some[by_arm], some[by_arm])
-        first = by_arm[n[some[by_arm]] + before < count_first]
-        for sums, each in ((n, np.ones(len(some))), (totals, values), (squares, values**2)):
-            np.add.at(sums, some[first], each[first])
-    # The other judges of a decision are asked where it is in doubt.
-    arms = space.by_rater(np.arange(count))[:, : 1 if is_final else None]
-    of_rows = row_scores(space, None, Sums(n, totals, squares), arms=arms)
-    means, errors = of_rows.score[mine], of_rows.error[mine]
-    place = space.attributes.index(attribute)
-    scale, told = run.manifest.scales[place], run.manifest.score_scales[place]
-    if told != scale:
-        unit = (told.high - told.low) / (scale.high - scale.low)
-        means, errors = told.low + unit * (means - scale.low), unit**2 * errors
-    return PairMeans(means, errors, count_first, is_final)
+        arm, values = run.arm[start : start + _AT_A_TIME][is_rated], values_of(judgments)[is_rated]
+        by_arm = np.argsort(arm, kind="stable")
+        before = np.arange(len(arm)) - np.searchsorted(arm[by_arm], arm[by_arm])  # of the same arm
+        first = by_arm[n[arm[by_arm]] + before < count]
+        for sums, powers in ((n, np.ones(len(arm))), (totals, values), (squares, values**2)):
+            np.add.at(sums, arm[first], powers[first])
+    return Sums(n, totals, squares)
 
 
 def _even_ratings(run: RunReader) -> int | None:
@@ -161,43 +165,40 @@ def summaries(
     ``groups``: group of each pair, shape (pairs,); pairs of None are left out. None for all pairs together. ``threshold``: of
     the shares.
     """
-    names: list[str | None] = (
-        [None] if groups is None else [name for name in dict.fromkeys(groups) if name is not None]
-    )
-    of = None if groups is None else np.array(groups, dtype=object)
+    names: list[str | None] = [None]
+    of = None
+    if groups is not None:
+        names = [name for name in dict.fromkeys(groups) if name is not None]
+        of = np.array(groups, dtype=object)
     found = []
     for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
-        mine = scores.of_attribute(run.space, attribute)
-        every = np.asarray(scores.columns["score"], dtype=np.float64)[mine]
+        every = scores.numbers("score")[scores.of_attribute(run.space, attribute)]
         means, own = pair_means(run, scores, attribute, of_all=True).scores, labels[attribute]
+        has_labels = bool(own.known.any())
         for name in names:
             is_scored = ~np.isnan(means)
             rows = np.flatnonzero(is_scored if of is None else is_scored & (of == name))
-            prompt = run.prompts[rows]
-            found.append(
-                Summary(
-                    attribute=attribute,
-                    group=name,
-                    prompts=distinct(prompt),
-                    pairs=len(rows),
-                    mean=_estimate(means[rows], prompt, scale.low, scale.high, bounds_over_prompts),
-                    share=None
-                    if threshold is None
-                    else _estimate(every[rows] >= threshold, prompt, 0.0, 1.0, mean_bounds),
-                    corrected=_corrected(means, own, run.prompts, rows, scale)
-                    if own.known.any()
-                    else None,
-                    labels=own if own.known.any() or own.why else None,
-                )
+            share = None
+            if threshold is not None:
+                share = _estimate(every[rows] >= threshold, run.prompts[rows], (0, 1), mean_bounds)
+            summary = Summary(
+                attribute=attribute,
+                group=name,
+                prompts=len(np.unique(run.prompts[rows])),
+                pairs=len(rows),
+                mean=_estimate(means[rows], run.prompts[rows], scale, bounds_over_prompts),
+                share=share,
+                corrected=_corrected(means, own, run.prompts, rows, scale) if has_labels else None,
+                labels=own if has_labels or own.why else None,
             )
+            found.append(summary)
     return found
 
 
 def _estimate(
-    values: FloatArray | NDArray[np.bool_],
+    values: NDArray[Any],
     prompt: IntArray,
-    low: float,
-    high: float,
+    ends: Sequence[float],
     bounds: Callable[..., tuple[float, float]],
 ) -> Estimate:
     if not len(values):
@@ -205,7 +206,7 @@ def _estimate(
     clusters = clusters_of(values.astype(np.float64), prompt)
     if clusters.prompts < FEWEST_PROMPTS:
         return Estimate(clusters.mean)
-    return Estimate(clusters.mean, *bounds(clusters, low, high, alpha=ALPHA))
+    return Estimate(clusters.mean, *bounds(clusters, *ends, alpha=ALPHA))
 
 
 def _corrected(

@@ -201,7 +201,7 @@ def test_takes_pairs_with_groups_from_python(tmp_path: Path) -> None:
         assert read_run(run.path).pairs.group_names == ["x", "y"], name
     refuses(
         RobinError,
-        "group: pairs have their own",
+        "group: is about data that robin reads; give it to load_pairs",
         robin_cli.judge,
         pairs,
         group="set",

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Setup
-from robin_cli.policies.by_scale import ByScale, policy_by_scale
-from robin_cli.policies.own.uniform import Uniform
+from robin_cli.policies.base import Columns, Setup
+from robin_cli.policies.by_scale import ByScale
 from robin_cli.policies.registry import make_policy
+from robin_cli.policies.uniform import Uniform
 from tests.session.played import play
 
 SHORT, LONG = Scale(0, 4), Scale(10, 18)
@@ -37,7 +37,9 @@ def test_asks_as_it_would_on_one_scale_where_ratings_are_the_same_shares(
     ]
 
     one = play(make_policy("robin-hood", setup), ratings, 150)
-    several = play(policy_by_scale("robin-hood", setup, mixed(len(ratings))), stretched, 150)
+    several = play(
+        make_policy("robin-hood", replace(setup, by_scale=mixed(len(ratings)))), stretched, 150
+    )
 
     assert several == one
 
@@ -50,11 +52,11 @@ def test_fits_each_scale_to_its_own_arms_and_weighs_it_by_its_width() -> None:
     )
     total, total_sq = ratings.sum(axis=0).astype(float), (ratings**2).sum(axis=0).astype(float)
     setup = Setup(40, 4000, SHORT)
-    policy = policy_by_scale("two-priors", setup, mixed(40))
+    policy = make_policy("two-priors", replace(setup, by_scale=mixed(40)))
     assert isinstance(policy, ByScale)
 
     keys = policy.fitted(n, total, total_sq).priority(
-        n, np.zeros(40), total, total_sq, np.arange(40)
+        Columns(n, np.zeros(40), total, total_sq, np.arange(40))
     )
 
     for (scale, mine), width in zip(mixed(40), (4, 8), strict=True):
@@ -62,7 +64,7 @@ def test_fits_each_scale_to_its_own_arms_and_weighs_it_by_its_width() -> None:
         assert own.refits
         known = own.fitted(n[mine], total[mine], total_sq[mine])
         by_itself = known.priority(
-            n[mine], np.zeros(20), total[mine], total_sq[mine], np.arange(20)
+            Columns(n[mine], np.zeros(20), total[mine], total_sq[mine], np.arange(20))
         )
         np.testing.assert_allclose(keys[mine], by_itself / width**2, rtol=1e-14)
 
@@ -74,12 +76,12 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
     total_sq = np.where(np.arange(40) % 2, 392.0, 112.5)
     few = n.copy()
     few[3::2] = 1.0  # but one of them, all are asked once
-    policy = policy_by_scale("two-priors", Setup(40, 4000, SHORT), mixed(40))
+    policy = make_policy("two-priors", replace(Setup(40, 4000, SHORT), by_scale=mixed(40)))
     assert isinstance(policy, ByScale)
 
     def keys(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
         return policy.fitted(n, total, total_sq).priority(
-            n, np.zeros(40), total, total_sq, np.arange(40)
+            Columns(n, np.zeros(40), total, total_sq, np.arange(40))
         )
 
     once = np.where(few == 1.0, 0.5, 1.0)
@@ -93,11 +95,13 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
 def test_knows_each_worlds_own_variances_in_simulation() -> None:
     # three worlds of four arms, as simulate lays them out: arm k of world w is row 4 w + k
     variances = np.arange(1.0, 13.0)
-    policy = policy_by_scale("robin", Setup(4, 1000, SHORT, variances=variances), mixed(4))
+    policy = make_policy(
+        "robin", replace(Setup(4, 1000, SHORT, variances=variances), by_scale=mixed(4))
+    )
     rows = np.arange(12).reshape(3, 4)
     ones = np.ones((3, 4))
 
-    keys = policy.priority(ones, 0 * ones, ones, ones, rows)
+    keys = policy.priority(Columns(ones, 0 * ones, ones, ones, rows))
 
     widths = np.array([4.0, 8.0, 4.0, 8.0])
     np.testing.assert_allclose(keys, variances.reshape(3, 4) / widths**2, rtol=1e-14)
@@ -105,9 +109,12 @@ def test_knows_each_worlds_own_variances_in_simulation() -> None:
 
 def test_one_scale_needs_no_weighing() -> None:
     assert not isinstance(
-        policy_by_scale("two-priors", Setup(4, 100, SHORT), [(SHORT, np.arange(4))]), ByScale
+        make_policy("two-priors", replace(Setup(4, 100, SHORT), by_scale=[(SHORT, np.arange(4))])),
+        ByScale,
     )
 
 
 def test_spreads_evenly_whatever_the_scales() -> None:
-    assert isinstance(policy_by_scale("uniform", Setup(4, 100, SHORT), mixed(4)), Uniform)
+    assert isinstance(
+        make_policy("uniform", replace(Setup(4, 100, SHORT), by_scale=mixed(4))), Uniform
+    )

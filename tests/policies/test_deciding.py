@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.model.arms import FloatArray, WritableArms
+from robin_cli.model.arms import FloatArray, Sums, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.policies.base import Policy, Seen, Setup
-from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.of_goals.apt import Apt
+from robin_cli.policies.base import Columns, Policy, Seen, Setup
+from robin_cli.policies.deciding import Apt
 from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.policies.task import Task
 from robin_cli.session import planner
@@ -48,7 +48,7 @@ def policy_for(task: Task, calls: int = 1000) -> Policy:
     setup = Setup(len(task.space), calls * len(task.space), SHORT, task=task)
     choice = chosen("auto", setup)
     assert choice is not None
-    return policy_by_scale(choice.name, setup, task.space.by_scale())
+    return make_policy(choice.name, replace(setup, by_scale=task.space.by_scale()))
 
 
 def variance(ratings: list[int], pooled: float, scale: Scale = SHORT) -> float:
@@ -89,7 +89,8 @@ def test_asks_next_where_the_threshold_is_the_nearest_in_standard_errors(
     pooled = (sum(squares) + even) / (sum(len(each) - 1 for each in arms) + 1)
 
     found, later = (
-        policy.priority(n, n * 0 + each, total, total_sq, np.arange(len(arms))) for each in (0, 2)
+        policy.priority(Columns(n, n * 0 + each, total, total_sq, np.arange(len(arms))))
+        for each in (0, 2)
     )
     for arm, ratings in enumerate(arms):
         mean, count = sum(ratings) / len(ratings), len(ratings)
@@ -115,7 +116,7 @@ def test_asks_the_judge_of_a_panel_whose_call_makes_their_pooled_score_surest(
     members = policy.contests
     n, total, total_sq = (each[members] for each in (n, total, total_sq))
 
-    found = policy.priority(n, np.zeros_like(n), total, total_sq, members)
+    found = policy.priority(Columns(n, np.zeros_like(n), total, total_sq, members))
 
     least = 0.1 * 4**2 / 81  # the variance of the judges' difference before any is known
     of_judges = (0.35 * least, 0.65 * least)
@@ -153,7 +154,7 @@ def test_a_judge_of_twice_the_price_must_bring_twice_as_much() -> None:
     setup = Setup(2, 1000, SHORT, task=task, prices=np.array([2.0, 1.0]))
 
     even, dear = (
-        each.priority(n, np.zeros_like(n), total, total_sq, np.array([[[0, 1]]]))[0, 0]
+        each.priority(Columns(n, np.zeros_like(n), total, total_sq, np.array([[[0, 1]]])))[0, 0]
         for each in (policy_for(task), Apt.of(setup))
     )
 
@@ -221,7 +222,7 @@ def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(
     )
 
     found = policy.priority(
-        n, np.zeros_like(n), total, total_sq, np.where(there, policy.contests, 0)
+        Columns(n, np.zeros_like(n), total, total_sq, np.where(there, policy.contests, 0))
     )
 
     for number, group in enumerate(groups):
@@ -246,7 +247,7 @@ def test_asks_the_leader_or_its_nearest_rival_of_the_group_that_is_least_clear(
 def after_a_look(policy: Policy, log: list[float], n: FloatArray, level: float) -> Seen:
     zero = np.zeros(len(log))
     found = policy.sight(
-        zero + log, np.array([level]), (n, n * 0.0, n * 0.0), n.sum(axis=-1, keepdims=True)
+        zero + log, np.array([level]), Sums(n, n * 0.0, n * 0.0), n.sum(axis=-1, keepdims=True)
     )
     assert found is not None
     return found._replace(level=np.array([level]))
@@ -260,7 +261,9 @@ def test_half_of_the_calls_go_to_the_threshold_that_is_certain_soonest(
     n, total, total_sq = sums(arms)
     seen = after_a_look(policy, [evidence] * len(arms), n - 1, 3.5)
 
-    _, near = policy.priorities(n, n * 0 + under_way, total, total_sq, np.arange(len(arms)), seen)
+    _, near = policy.priorities(
+        Columns(n, n * 0 + under_way, total, total_sq, np.arange(len(arms))), seen
+    )
 
     for found, ratings in zip(near.tolist(), arms, strict=True):
         square = (abs(sum(ratings) / len(ratings) - 3) + 0.2) ** 2
@@ -281,7 +284,9 @@ def test_half_of_the_calls_go_to_the_group_whose_best_is_certain_soonest(
     n, total, total_sq = (each.reshape(1, 4, 1) for each in sums(arms))
     seen = after_a_look(policy, [evidence], n.ravel(), 4.0)
 
-    _, near = policy.priorities(n, n * 0, total, total_sq, np.arange(4).reshape(1, 4, 1), seen)
+    _, near = policy.priorities(
+        Columns(n, n * 0, total, total_sq, np.arange(4).reshape(1, 4, 1)), seen
+    )
 
     z, lead, rival = nearest_rival(arms, [0, 1, 2, 3])
     log = evidence if evidence > -math.inf else 0.35 * z * z - 2.5
@@ -305,7 +310,7 @@ def test_aims_at_the_share_of_decisions_that_its_part_of_the_calls_left_can_sett
     for calls in (3, 6, 12, 100):
         policy = policy_for(task_for("a>=3", len(arms)), calls)
         spent = n.sum() + 30.0  # so many answers had no rating
-        found = policy.sight(log, np.array([level]), (n, total, total_sq), np.array([spent]))
+        found = policy.sight(log, np.array([level]), Sums(n, total, total_sq), np.array([spent]))
         assert found is not None
 
         share, part, reached = 1.0, 0.0, 0
@@ -333,8 +338,8 @@ def test_asks_the_responses_of_a_group_the_less_the_more_calls_of_them_are_under
     n, total, total_sq = (each.reshape(1, 2, 1) for each in sums([[4, 3, 4], [2, 4, 3]]))
     arms = np.array([[[0], [1]]])
 
-    free = policy.priority(n, np.zeros(n.shape), total, total_sq, arms).max()
-    busy = policy.priority(n, np.ones(n.shape), total, total_sq, arms).max()
+    free = policy.priority(Columns(n, np.zeros(n.shape), total, total_sq, arms)).max()
+    busy = policy.priority(Columns(n, np.ones(n.shape), total, total_sq, arms)).max()
 
     assert 0 < busy < free
 
@@ -347,7 +352,9 @@ def test_leaves_out_a_response_without_a_rating_and_a_group_of_one() -> None:
     assert task.decisions == 1
     n = np.array([[[3.0], [0.0]], [[3.0], [0.0]]])
 
-    found = policy.priority(n, np.zeros(n.shape), 2 * n, 5 * n, np.maximum(policy.contests, 0))
+    found = policy.priority(
+        Columns(n, np.zeros(n.shape), 2 * n, 5 * n, np.maximum(policy.contests, 0))
+    )
 
     assert found.tolist() == [[[0.0], [0.0]], [[0.0], [0.0]]]
 
@@ -410,7 +417,7 @@ def test_takes_the_variance_from_the_mean_where_one_call_comes_first(runs: int) 
 
     assert [policy_for(task, calls).warm_up for calls in (1, 2, 3)] == [1, 1, 2]
     arm = np.broadcast_to(np.arange(pairs), n.shape)
-    few, many = (each.variance(n, total, total_sq, arm) for each in (begun, fitted))  # type: ignore[attr-defined]
+    few, many = (each.variance(Columns(n, 0 * n, total, total_sq, arm)) for each in (begun, fitted))  # type: ignore[attr-defined]
     for run, ratings in enumerate(arms):
         twice = [np.array(each) for each in ratings if len(each) > 1]
         weight = np.array([len(each) - 1 for each in twice])

@@ -16,16 +16,15 @@ from scipy import stats
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.own.robin import Robin
-from robin_cli.policies.own.robin_hood import (
+from robin_cli.policies.base import Columns, Policy, Setup
+from robin_cli.policies.robin import Robin
+from robin_cli.policies.robin_hood import (
     RobinHood,
-    practice_constant,
     smallest_theory_budget,
     theory_warm_up,
 )
-from robin_cli.policies.own.two_priors import TwoPriors
-from robin_cli.policies.own.uniform import Uniform
+from robin_cli.policies.two_priors import TwoPriors
+from robin_cli.policies.uniform import Uniform
 
 SCALES = [Scale(0, 4), Scale(1, 5), Scale(1, 10), Scale(-2, 2)]
 scaled_ratings = st.sampled_from(SCALES).flatmap(
@@ -46,7 +45,7 @@ def columns(arms: list[list[int]] | list[list[float]]) -> tuple[FloatArray, Floa
 def worth(policy: Policy, ratings: list[int], pending: float = 0.0, arm: int = 0) -> float:
     """The priority of one arm."""
     n, total, total_sq = columns([ratings])
-    return policy.priority(n, np.array([pending]), total, total_sq, np.array([arm])).item()
+    return policy.priority(Columns(n, np.array([pending]), total, total_sq, np.array([arm]))).item()
 
 
 def even_variance(scale: Scale) -> float:
@@ -63,7 +62,7 @@ def test_uniform_asks_the_arm_with_the_fewest_calls() -> None:
 
 
 def test_robin_hoods_constants_are_those_of_the_paper() -> None:
-    assert practice_constant(0.007) == pytest.approx(19.85, abs=0.005)
+    assert RobinHood.of(Setup(5, 1000, SCALES[0])).c == pytest.approx(19.85, abs=0.005)
     for delta in (0.007, 0.3):
         policy = RobinHood.of(Setup(5, 1000, SCALES[0], delta=delta))
         assert math.exp(-policy.c / 4) == pytest.approx(delta)

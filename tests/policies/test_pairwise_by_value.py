@@ -7,11 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from robin_cli.policies.base import Setup, flat_variance
+from robin_cli.policies.base import Columns, Setup, flat_variance
 from robin_cli.policies.bradley_terry import PRIOR, fit
+from robin_cli.policies.duels import Duels
 from robin_cli.policies.matches import Matches
-from robin_cli.policies.of_goals.duels import Duels
-from robin_cli.policies.of_goals.tournament import Tournament
+from robin_cli.policies.tournament import Tournament
 from tests.policies.test_matches import matches, tournament
 
 LEVELS, WIDTH = 3, 2.0
@@ -61,7 +61,7 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
 
     n, total, total_sq = (np.where(contests >= 0, each[contests], 0.0) for each in sums(ratings))
     told = policy.priority(
-        n, np.where(contests >= 0, nothing[contests], 0.0), total, total_sq, contests
+        Columns(n, np.where(contests >= 0, nothing[contests], 0.0), total, total_sq, contests)
     )
 
     freedom = sum(len(each) - 1 for each in ratings if each)

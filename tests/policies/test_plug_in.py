@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from robin_cli import judge
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Setup
+from robin_cli.policies.base import Columns, Setup
 from robin_cli.policies.registry import POLICIES, known_policies, make_policy, policy_named
-from tests.conftest import DEMO, judging, robin, write_pairs
+from tests.conftest import DEMO, judging, robin
 from tests.packages import put_example, put_package
 from tests.simulate.test_runs import check_asks_the_same_arms
 
@@ -95,7 +94,7 @@ def test_draws_a_variance_toward_that_of_all_pairs() -> None:
     pooled = ((32 - 16) + 0 + 2.0) / (3 + 3 + 0 + 1)
     expected = np.array([(16 + 2 * pooled) / 5, 2 * pooled / 5, pooled]) / n
     np.testing.assert_allclose(
-        fitted.priority(n, np.zeros(3), total, total_sq, np.arange(3)), expected
+        fitted.priority(Columns(n, np.zeros(3), total, total_sq, np.arange(3))), expected
     )
 
 
@@ -113,43 +112,6 @@ def put_broken(code: str, target: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delitem(sys.modules, "broken_policy", raising=False)
 
 
-EXITING = """
-from dataclasses import dataclass, field
-from robin_cli.policies.base import Policy
-@dataclass
-class Mine(Policy):
-    warm_up: int = 1
-    asked: list = field(default_factory=list)
-    @classmethod
-    def of(cls, setup): return cls()
-    def priority(self, n, pending, total, total_sq, arm):
-        self.asked.append(arm)
-        if len(self.asked) > WHEN: raise SystemExit(9)
-        return n * 0.0
-"""
-
-
-@pytest.mark.parametrize("when", [0, 6])
-def test_names_the_policy_that_ends_the_program(
-    when: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_broken(EXITING.replace("WHEN", str(when)), "Mine", tmp_path, monkeypatch)
-    data = write_pairs(tmp_path / "p.jsonl", 3)
-    with pytest.raises(
-        InputError, match=r"--scheduler: the policy broken_policy.Mine failed: SystemExit: 9"
-    ):
-        judge(
-            data,
-            attribute="helpfulness",
-            budget=30,
-            judge=lambda _: "Rating: 3",
-            scheduler="broken",
-            run=tmp_path / "r",
-            quiet=True,
-        )
-    plugins.cache_clear()
-
-
 RAISING = """
 from robin_cli.policies.base import Policy
 class Mine(Policy):
@@ -164,7 +126,7 @@ class Mine(Policy):
     warm_up = 2
     @classmethod
     def of(cls, setup): return cls()
-    def priority(self, n, pending, total, total_sq, arm): return n * float("nan")
+    def priority(self, arms): return arms.n * float("nan")
 """
 
 

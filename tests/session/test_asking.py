@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from robin_cli.goals.stopping import Progress, reached
 from robin_cli.model.arms import Arms, FloatArray, WritableArms
-from robin_cli.policies.base import WARM_UP
+from robin_cli.policies.base import WARM_UP, Columns
 from robin_cli.policies.milestones import Milestones, fits_from
-from robin_cli.policies.own.robin import Robin
+from robin_cli.policies.robin import Robin
 from robin_cli.session.asking import (
     most_in_a_round,
     most_under_way,
@@ -31,7 +31,7 @@ from robin_cli.session.urgency import (
     most_urgent,
     urgency_by,
 )
-from robin_cli.simulate.choices import most_urgent_of_runs, turns_of_runs
+from robin_cli.simulate.runs import most_urgent_of_runs, turns_of_runs
 
 
 @given(
@@ -107,7 +107,7 @@ def test_orders_arms_in_their_warm_up_before_all_others_and_those_that_never_var
         zero = np.zeros(len(n))
         policy = Robin(np.array(variances))
         return urgency_by(
-            policy, None, np.array(n), np.array(pending), zero, zero, np.arange(len(n))
+            policy, None, Columns(np.array(n), np.array(pending), zero, zero, np.arange(len(n)))
         )[0]
 
     found = urgency(1e15, 0.3, 0.0, 0.0, 0.0, n=[1, 5, 1, 1, 3], pending=[0, 2, 0, 1, 0])

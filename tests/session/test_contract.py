@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.milestones import fits_from
+from robin_cli.policies.registry import make_policy
 from robin_cli.policies.task import Task
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.simulate.runs import DrawnRatings
@@ -70,7 +71,7 @@ def scores(name: str, *, several_scales: bool = False) -> Case:
     setup = Setup(
         len(space), BUDGET, SCALE, delta=0.3, variances=np.random.default_rng(2).random(len(space))
     )
-    return Case(policy_by_scale(name, setup, space.by_scale()), space)
+    return Case(make_policy(name, replace(setup, by_scale=space.by_scale())), space)
 
 
 def deciding(text: str, judges: int, budget: int = BUDGET) -> Case:
@@ -81,7 +82,7 @@ def deciding(text: str, judges: int, budget: int = BUDGET) -> Case:
         decision_of(text, ["a"], [SCALE], margin=None, error_rate=0.1), space, np.arange(12) // 4
     )
     setup = Setup(len(space), budget, SCALE, task=task)
-    return Case(policy_by_scale("auto", setup, space.by_scale()), space)
+    return Case(make_policy("auto", replace(setup, by_scale=space.by_scale())), space)
 
 
 def comparing(name: str) -> Case:
@@ -235,8 +236,9 @@ def test_starves_no_arm(name: str) -> None:
     constant = [[each[0]] if arm % 3 else each for arm, each in enumerate(case.ratings())]
     arms = WritableArms(len(case.space))
     setup = Setup(len(arms), BUDGET, SCALE)
-    policy = policy_by_scale(
-        "two-priors" if name == "two scales" else name, setup, case.space.by_scale()
+    policy = make_policy(
+        "two-priors" if name == "two scales" else name,
+        replace(setup, by_scale=case.space.by_scale()),
     )
     list(work(case.planner(arms, policy, budget=50 * len(arms)), by_turns(constant)))
     assert arms.columns.n.min() >= 10

@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robin_cli.goals.stopping import reached
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Unanswered
 from robin_cli.model.records import RETIRE_AFTER
 from robin_cli.model.space import ArmSpace, Coordinates
-from robin_cli.policies.base import Policy, Setup, rounded
+from robin_cli.policies.base import Columns, Policy, Setup, rounded
 from robin_cli.policies.milestones import fits_from
-from robin_cli.policies.own.robin import Robin
-from robin_cli.policies.own.robin_hood import RobinHood
-from robin_cli.policies.own.uniform import Uniform
 from robin_cli.policies.registry import make_policy
+from robin_cli.policies.robin import Robin
+from robin_cli.policies.robin_hood import RobinHood
 from robin_cli.policies.systems import Systems, systems_of
+from robin_cli.policies.uniform import Uniform
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.urgency import block_of
@@ -534,8 +534,8 @@ class Odd(Policy):
     def __init__(self, odd: float) -> None:
         self.odd = odd
 
-    def priority(self, n: FloatArray, pending: FloatArray, *_: FloatArray | IntArray) -> FloatArray:
-        return np.where(n == 2, self.odd, 1.0 / (n + pending))
+    def priority(self, arms: Columns) -> FloatArray:
+        return np.where(arms.n == 2, self.odd, 1.0 / arms.made)
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])

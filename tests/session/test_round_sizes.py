@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from robin_cli.model.arms import IntArray, WritableArms
 from robin_cli.model.records import Scale
-from robin_cli.policies.base import Policy, Setup
+from robin_cli.policies.base import Columns, Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.round_sizes import first_depth, round_ends
@@ -123,7 +123,7 @@ def test_fills_a_round_to_one_level() -> None:
     stats = planner.arms
     sums = (stats.total, stats.total_sq, np.arange(arms))
     before, after = (
-        planner._policy.priority(stats.n.astype(float), (made + more).astype(float), *sums)
+        planner._policy.priority(Columns(stats.n.astype(float), (made + more).astype(float), *sums))
         for more in (-1.0, 0.0)
     )
     assert before[made > 0].min() >= after.max(), "no call would have done more for another arm"

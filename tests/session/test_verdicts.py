@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -14,9 +15,8 @@ from robin_cli.model.outcome import Outcome, Unanswered
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
 from robin_cli.policies.milestones import fits_from, looks_at
-from robin_cli.policies.registry import chosen
+from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.policies.task import Task
 from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
@@ -46,7 +46,9 @@ def task_over(
 def policy_for(task: Task, budget: int, name: str = "auto") -> Policy:
     setup = Setup(len(task.space), budget, SHORT, delta=0.9, task=task)
     choice = chosen(name, setup)
-    return policy_by_scale(name if choice is None else choice.name, setup, task.space.by_scale())
+    return make_policy(
+        name if choice is None else choice.name, replace(setup, by_scale=task.space.by_scale())
+    )
 
 
 def planner_for(

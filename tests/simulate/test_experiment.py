@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
 import statistics
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,6 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.simulate.experiment import RecordedSet, Row, checked, conduct
-from robin_cli.simulate.jobs import interrupts_held
 from robin_cli.simulate.pools import subject_of
 from robin_cli.simulate.settings import SimulationSettings
 from tests.stats.paper import paper_pools
@@ -157,37 +153,3 @@ def test_refuses_what_cannot_be_simulated(
 ) -> None:
     with pytest.raises(InputError, match=said):
         checked([subject([np.array(each) for each in ratings])], given)
-
-
-@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
-def test_ctrl_c_waits_until_all_workers_are_started_whichever_thread_the_system_hands_it_to() -> (
-    None
-):
-    reached = False
-
-    def another_thread() -> None:  # as those that numpy starts, which block nothing
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-
-    def held() -> None:
-        nonlocal reached
-        with interrupts_held():
-            thread = threading.Thread(target=another_thread)
-            thread.start()
-            thread.join()
-            reached = True
-
-    with pytest.raises(KeyboardInterrupt):
-        held()
-
-    assert reached
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-
-
-def test_simulates_in_any_thread_for_ctrl_c_is_the_main_threads() -> None:
-    def held() -> bool:
-        with interrupts_held():
-            return True
-
-    with ThreadPoolExecutor(1) as other:
-        assert other.submit(held).result()

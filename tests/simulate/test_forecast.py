@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from robin_cli.goals.base import Goal
-from robin_cli.goals.own.decide import DecidingGoal
-from robin_cli.goals.own.estimate import ScoresGoal
+from robin_cli.goals.keep import DecidingGoal
+from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
+from robin_cli.policies.registry import make_policy
 from robin_cli.policies.task import Task
 from robin_cli.simulate.experiment import World
 from robin_cli.simulate.forecast import (
@@ -51,7 +52,7 @@ def by(name: str) -> Callable[[int, World], Policy]:
     def policy_at(budget: int, world: World) -> Policy:
         goal = world.goal
         setup = Setup(len(goal.space), budget, SCALE, task=goal.task)
-        return policy_by_scale(name, setup, goal.space.by_scale())
+        return make_policy(name, replace(setup, by_scale=goal.space.by_scale()))
 
     return policy_at
 

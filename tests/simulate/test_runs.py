@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from robin_cli.goals.decided import DecisionsWatch
+from robin_cli.goals.keep import DecidingGoal
+from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
+from robin_cli.policies import deciding
 from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.by_scale import policy_by_scale
-from robin_cli.policies.of_goals import deciding
-from robin_cli.policies.registry import DEFAULT, POLICIES, chosen
+from robin_cli.policies.registry import DEFAULT, POLICIES, chosen, make_policy
 from robin_cli.policies.task import Task
 from robin_cli.session.planner import Planner
 from robin_cli.simulate.runs import DrawnRatings, simulate
@@ -43,7 +44,7 @@ def made(name: str, budget: int, variances: FloatArray, *, several_scales: bool)
     if not several_scales:
         groups = [(SHORT, np.arange(PAIRS))]
     setup = Setup(PAIRS, budget, SHORT, delta=0.3, variances=variances)
-    return policy_by_scale(name, setup, groups)
+    return make_policy(name, replace(setup, by_scale=groups))
 
 
 def by_every_policy(*cases: tuple[object, ...]) -> list[Any]:
@@ -123,8 +124,8 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
     setup = Setup(len(space), 2 * len(space) if after_one else budget, SHORT, delta=0.9, task=task)
     monkeypatch.setattr(deciding, "_ENOUGH_ARMS", 4)
     chosen_name = chosen(name, setup)
-    made = policy_by_scale(
-        name if chosen_name is None else chosen_name.name, setup, space.by_scale()
+    made = make_policy(
+        name if chosen_name is None else chosen_name.name, replace(setup, by_scale=space.by_scale())
     )
     target = 0.0 if error_rate else TARGET
     ended = []
@@ -132,7 +133,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         court = partial(DecisionCourt, task, target=target)
         for calls in simulated(ratings, made, budget, worlds, court=court, longest_visit=longest):
             arms = WritableArms(len(space))
-            watch = DecisionsWatch(task, lambda: LevelCounts(space), target)
+            watch = Watch(DecidingGoal(space, task), lambda: LevelCounts(space), target)
             planner = Planner(arms, made, budget=budget, verdicts=watch.verdicts, stop=watch.stop)
             asked = asked_by(planner, (rating for _, rating in calls), longest)
             assert asked == [arm for arm, _ in calls], f"visits of {longest}"
@@ -150,7 +151,7 @@ def test_fewer_tests_end_runs_hardly_later() -> None:
     often, rarely = (
         simulate(
             ratings,
-            policy_by_scale("uniform", setup, space.by_scale()),
+            make_policy("uniform", replace(setup, by_scale=space.by_scale())),
             [3000],
             40,  # each ends by answers of its own
             np.random.default_rng(2),

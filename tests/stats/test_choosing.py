@@ -70,9 +70,13 @@ def test_a_judge_is_worse_from_one_and_a_half_standard_errors_on() -> None:
     found = agreement(ratings, truth, prompt)
     assert found.is_worse.tolist() == [False, False, True]
     assert (found.difference[2] < -1.5 * found.difference_error[2]).all()
-    kept = agreement(ratings[:, :40], truth[:40], prompt[:40])
-    both = kept.with_earlier(found, np.array([False, False, True]))
-    assert (both.value[2], both.value[0]) == (found.value[2], kept.value[0])
+    # dropped after its first pairs, it keeps their agreement, and is no longer the best there may be
+    of_each = np.tile(truth, (3, 1))
+    of_each[2, 40:], ratings[2, 40:] = np.nan, np.nan
+    both = agreement(ratings, of_each, prompt, np.array([True, True, False]))
+    first = agreement(ratings[:, :40], truth[:40], prompt[:40])
+    assert both.value.tolist() == pytest.approx([*found.value[:2], first.value[2]])
+    assert agreement(ratings, of_each, prompt, np.array([False, False, True])).best == 2
 
 
 def test_says_how_many_more_prompts_would_tell_two_judges_apart() -> None:

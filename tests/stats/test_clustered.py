@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from robin_cli.model.arms import FloatArray
@@ -17,7 +15,6 @@ from robin_cli.stats.clustered import (
     mean_bounds,
     probability_above,
 )
-from robin_cli.stats.counting import distinct, renumbered
 
 
 def test_bounds_shares_of_prompts_of_one_pair_as_clopper_and_pearson_do() -> None:
@@ -127,19 +124,3 @@ def test_misses_rare_bad_prompts_no_more_often_than_it_says_where_t_does() -> No
         missed_by_t += not clusters.mean - half <= 3.8 <= clusters.mean + half
     assert missed <= 0.05 * runs + 2 * np.sqrt(0.05 * 0.95 * runs)
     assert missed_by_t > 1.5 * 0.05 * runs
-
-
-NUMBERS = st.lists(
-    st.one_of(st.integers(0, 9), st.integers(-3, 200), st.integers(-(2**62), 2**62)), max_size=60
-)
-
-
-@given(numbers=NUMBERS)
-def test_are_those_that_sorting_finds(numbers: list[int]) -> None:
-    values = np.array(numbers, dtype=np.int64)
-    different, first, which = np.unique(values, return_index=True, return_inverse=True)
-
-    assert distinct(values) == len(different)
-    found = renumbered(values)
-    assert found[0].tolist() == first.tolist()
-    assert found[1].tolist() == which.tolist()

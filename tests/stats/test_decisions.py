@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robin_cli.goals.decided import decision_facts
+from robin_cli.goals.deciding import decision_facts
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -362,43 +362,18 @@ def test_is_not_over_before_it_began() -> None:
     assert not come_to(verdicts, arms).is_over
 
 
-def test_drops_a_pair_by_one_threshold_although_another_attribute_cannot_be_rated() -> None:
-    _, verdicts, arms = made("a>=3,b<=2", [[], [9, 9], [4], [1]], scales=(SHORT, LONG))
+def test_asks_no_more_about_a_decision_of_which_an_arm_was_given_up() -> None:
+    _, verdicts, arms = made("a>=3,b<=2", [[], [4], [4], [1]], scales=(SHORT, LONG))
     arms.add_failure(0, permanent=True)
     verdicts.add(0, ())
-
     verdicts.look(arms.columns, Policy())
-    assert not verdicts.evidence.stuck[0, 0], "that b is too high is enough"
-    while not certified_of(come_to(verdicts, arms))[0]:
-        tell(verdicts, arms, 1, [9])
+    assert verdicts.evidence.closed[0].tolist() == [True, False]
 
-    decided = come_to(verdicts, arms)
-    assert decided.decision[:2].tolist() == ["drop", "drop"]
-    arms.add_failure(2, permanent=True)
-    verdicts.add(2, ())
+    _, verdicts, arms = made("best", [[4], [0], [2, 2], [2]], group=[0, 0, 1, 1])
+    arms.add_failure(1, permanent=True)
+    verdicts.add(1, ())
     verdicts.look(arms.columns, Policy())
-    assert verdicts.evidence.stuck[0, 1], (
-        "what cannot be shown to be good, and is not bad by the other, is left"
-    )
-
-
-def test_asks_on_about_a_leader_whose_rival_was_given_up_after_ratings_where_that_can_decide_it() -> (
-    None
-):
-    _, verdicts, arms = made("best", [[4, 4], [0] * 8, [2, 2], [2]], group=[0, 0, 1, 1])
-    for arm in (1, 3):
-        arms.add_failure(arm, permanent=True)
-        verdicts.add(arm, ())
-
-    verdicts.look(arms.columns, Policy())
-    assert verdicts.evidence.stuck[0].tolist() == [False, True]
-    while not verdicts.all_decided:
-        tell(verdicts, arms, 0, [4])
-        verdicts.look(arms.columns, Policy())
-
-    decided = come_to(verdicts, arms)
-    assert decided.decision.tolist() == ["best", "rejected", "best", "rejected"]
-    assert certified_of(decided) == [True, False]
+    assert verdicts.evidence.closed[0].tolist() == [True, False]
 
 
 def test_certifies_a_decision_only_with_the_evidence_for_its_own_side() -> None:
@@ -442,7 +417,6 @@ def test_asks_a_decision_for_what_those_leave_to_it_that_were_given_up_short_of_
         arms.add_failure(arm, permanent=True)
         verdicts.add(arm, ())
     verdicts.look(arms.columns, Policy())
-    assert not verdicts.evidence.stuck[0, 0], "it has the evidence that one alone needs"
 
     while not verdicts.settled[1]:
         tell(verdicts, arms, 1, [4])

@@ -29,7 +29,7 @@ from robin_cli.model.exchange import Failure, Question, Reply
 from robin_cli.model.records import Judgment, Scale
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
-from robin_cli.policies.own.two_priors import TwoPriors
+from robin_cli.policies.two_priors import TwoPriors
 from robin_cli.run.batches import Submission, read_batches
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk

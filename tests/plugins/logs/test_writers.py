@@ -38,6 +38,9 @@ def test_writes_scores_for_inspect(replay_url: str, tmp_path: Path) -> None:
     assert [line["value"] for line in lines] == [row["score"] for row in scores]
     ratings = f"helpfulness {scores[0]['score']:.2f} ({scores[0]['n']} ratings). "
     assert lines[0]["explanation"].startswith(ratings)
+    listed = robin("results", "r", "--format", "csv", cwd=tmp_path, exits=0).stdout
+    assert '"inspect",3,' in listed
+    assert "promptfoo" not in listed
     assert len(lines[0]["explanation"]) > len(ratings)
 
 

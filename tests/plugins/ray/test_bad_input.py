@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 import robin_cli
 from robin_cli.model.errors import EndpointError, InputError
 from robin_ray import on_ray
-from robin_ray.crew import Node
+from robin_ray.crew import Node, Unfit
 from tests.conftest import write_pairs
 from tests.plugins.ray.judge import judge
+
+INSTALL = f"install robin-judge {robin_cli.__version__} on it, for Ray's Python"
 
 
 @pytest.fixture
@@ -103,34 +105,36 @@ def test_says_what_to_do_where_ray_refuses(said: str, step: str) -> None:
     assert step in on_ray._refused(said)
 
 
-def ray_of(task: Callable[[], object]) -> Any:
-    """Ray, as far as it is asked to do something at a node: it does ``task``."""
+@pytest.mark.parametrize(
+    ("version", "lacks"),
+    [
+        (
+            "0.0.1",
+            f"has robin 0.0.1, and this is {robin_cli.__version__}; install the same on both",
+        ),
+        (
+            "The actor with name Worker failed to import on the worker.\nModuleNotFoundError: No robin",
+            f"robin cannot be imported there (ModuleNotFoundError: No robin); {INSTALL}",
+        ),
+    ],
+)
+def test_says_what_a_node_lacks(monkeypatch: pytest.MonkeyPatch, version: str, lacks: str) -> None:
+    """Ray, as far as an actor is made of it, which knows its version or fails."""
 
-    async def done() -> object:
-        return task()
+    async def answer() -> str:
+        if "fail" in version:
+            raise RuntimeError(version)
+        return version
 
-    return SimpleNamespace(
-        remote=lambda **_: (
-            lambda _: SimpleNamespace(options=lambda **_: SimpleNamespace(remote=done))
-        )
-    )
-
-
-def test_says_what_a_node_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    exceptions = SimpleNamespace(RayError=ConnectionError)
-    monkeypatch.setitem(sys.modules, "ray", ray_of(on_ray._robin_here))
-    monkeypatch.setattr(sys.modules["ray"], "exceptions", exceptions, raising=False)
-    monkeypatch.setattr(on_ray, "_at", lambda _: None)
-    monkeypatch.setattr(on_ray, "_by_value", lambda function: function)
-    nodes = on_ray.OnRay.__new__(on_ray.OnRay)
-
-    def lacks() -> str:
-        return asyncio.run(nodes.check(Node("one", "one", 1)))
-
-    assert lacks() == ""
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "robin_ray.worker", None)
-        assert "robin cannot be imported there (ModuleNotFoundError" in lacks()
-    version = robin_cli.__version__
-    monkeypatch.setattr(robin_cli, "__version__", "0.0.1")
-    assert lacks() == f"has robin 0.0.1, and this is {version}; install the same on both"
+    actor: Any = MagicMock()
+    actor.version.remote = answer
+    fake = MagicMock(**{"is_initialized.return_value": True})
+    fake.remote.return_value.return_value.options.return_value.remote.return_value = actor
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    for name in ("ray.exceptions", "ray.util", "ray.util.scheduling_strategies"):
+        monkeypatch.setitem(sys.modules, name, MagicMock(RayError=ConnectionError))
+    nodes = on_ray.OnRay("local", [])
+    with pytest.raises(Unfit) as unfit:
+        asyncio.run(nodes.start(Node("one", "one", 1), [], []))
+    nodes._thread.end()
+    assert str(unfit.value) == lacks

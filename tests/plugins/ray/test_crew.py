@@ -8,23 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pandas as pd
 import pytest
 
 import robin_cli
-from robin_cli.ask.prompts import load_prompts
-from robin_cli.judges.transport import Endpoint
-from robin_cli.model.errors import EndpointError, InputError, LimitReached, StorageError
+from robin_cli.model.errors import EndpointError, InputError, LimitReached
 from robin_cli.model.plugins import plugins
-from robin_cli.model.records import Pair, Scale
-from robin_cli.run.writer import RunWriter
+from robin_cli.model.records import Pair
 from robin_cli.session import engine
-from robin_cli.session.targets import Target
 from robin_ray import crew as crews
-from robin_ray import groups, on_cluster
-from robin_ray.crew import shared_out
-from robin_ray.wire import Came, Group, Posed, RemoteRun, Texts
+from robin_ray import on_cluster
+from robin_ray.crew import Crew, Node
 from robin_ray.worker import Worker
 from tests.conftest import refuses, robin
 from tests.judges.wire import error, serving
@@ -76,58 +70,29 @@ def messages(asked: Asked) -> Counter[str]:
     return Counter(str(body["messages"]) for body in asked.bodies)
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_asks_the_same_however_texts_come(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
-) -> None:
-    monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 2**28 * at_once)
+def test_asks_the_same_as_one_process(plan: Plan, tmp_path: Path) -> None:
     with judge() as asked, judge() as alone:
         judged(asked.url, tmp_path / "run")
         judged(alone.url, tmp_path / "alone", ray=None)
     # How often each pair is asked depends on which answers come first.
     assert messages(asked).keys() == messages(alone).keys()
     assert len(asked.bodies) == len(alone.bodies) == 48
-    assert {posed.texts is None for _, hand in plan.hands for posed in hand.posed} == {at_once}
+    assert {node for node, _ in plan.workers} == {"one", "two"}
     assert plan.is_closed
 
 
-def test_a_visit_stays_with_one_worker(plan: Plan, tmp_path: Path) -> None:
-    with judge() as asked:  # which gives one rating a request
-        judged(asked.url, tmp_path / "run", scheduler="uniform", samples_per_request="auto")
-    pairs = [{posed.pair for posed in hand.posed} for _, hand in plan.hands]
-    assert sum(len(hand.posed) for _, hand in plan.hands) == len(asked.bodies) >= 44
-    assert all(pairs)
-    assert not set.intersection(*pairs)
-
-
-def test_makes_comparisons_however_responses_come(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = pd.DataFrame(
-        {
-            "prompt": [f"q{k}" for k in range(6)],
-            "response_a": "this one",
-            "response_b": "that one",
-            "system_a": "x",
-        }
-    ).assign(system_b="y")
-    with judge() as asked:
-        for name, most in (("at-once", 2**28), ("each", 0)):
-            monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", most)
-            with pytest.raises(EndpointError, match="24 missing a verdict"):
-                judged(asked.url, tmp_path / name, 24, rows, pairwise=True, attribute=None)
+def test_makes_comparisons(plan: Plan, tmp_path: Path) -> None:
+    responses = {"response_a": "this one", "response_b": "that one"}
+    rows = pd.DataFrame({"prompt": [f"q{k}" for k in range(6)], **responses, "system_a": "x"})
+    with judge() as asked, pytest.raises(EndpointError, match="24 missing a verdict"):
+        judged(
+            *(asked.url, tmp_path / "run", 24, rows.assign(system_b="y")),
+            pairwise=True,
+            attribute=None,
+        )
     texts = [str(body["messages"]) for body in asked.bodies]
-    assert len(texts) == 48
+    assert len(texts) == 24
     assert all("this one" in text and "that one" in text for text in texts)
-
-
-def test_comes_to_an_end_where_more_calls_may_be_under_way_than_workers_take(
-    plan: Plan, tmp_path: Path
-) -> None:
-    plan.most = 1
-    with judge() as asked:
-        run = judged(asked.url, tmp_path / "run", 60)
-    assert len(run.judgments()) == len(asked.bodies) == 60
 
 
 def test_counts_nothing_twice_where_workers_end_and_others_begin(
@@ -151,7 +116,7 @@ def test_counts_nothing_twice_where_workers_end_and_others_begin(
     assert len(kept) == 150
     assert kept["request_id"].is_unique
     assert not kept.duplicated(["pair_id", "draw"]).any()
-    assert {"one", "two", "three"} == {node for node, _ in plan.hands}
+    assert {"one", "two", "three"} == {node for node, _ in plan.workers}
 
 
 def test_gives_up_a_worker_that_says_nothing(
@@ -159,7 +124,7 @@ def test_gives_up_a_worker_that_says_nothing(
 ) -> None:
     monkeypatch.setattr(crews, "SILENT_S", 1.0)
     with judge() as asked:
-        asked.answer = once(20, lambda: setattr(plan.hands[0][1], "is_silent", True))
+        asked.answer = once(20, lambda: setattr(plan.workers[0][1], "is_silent", True))
         run = judged(asked.url, tmp_path / "run", 200, quiet=False)
     assert run.judgments()["request_id"].is_unique
     assert len(run.judgments()) == 200
@@ -193,9 +158,9 @@ def test_gives_a_machine_up_where_more_is_lost_than_answered(plan: Plan, tmp_pat
         answers: Counter[int] = Counter()
 
         def answer(_: int) -> tuple[int, dict[str, str]]:
-            answers[len(plan.hands)] += 1
+            answers[len(plan.workers)] += 1
             if (
-                answers[len(plan.hands)] == 9
+                answers[len(plan.workers)] == 9
             ):  # eight at a time: as many were handed over as are lost
                 plan.kill("one")
             return 200, {}
@@ -209,37 +174,18 @@ def test_gives_a_machine_up_where_more_is_lost_than_answered(plan: Plan, tmp_pat
     assert len(robin_cli.open_run(tmp_path / "run").judgments()) >= 2
 
 
-def test_ends_and_asks_nothing_twice_of_a_lost_text(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(on_cluster, "MOST_AT_ONCE", 0)
-    monkeypatch.setattr(engine, "GRACE_S", 0.5)
-    texts, left = on_cluster._texts, iter(range(30))
-
-    def failing_once(store: RunWriter, pair: int) -> Texts:
-        if next(left, 0) == 29:
-            raise StorageError("pairs.parquet: cannot be read")
-        return texts(store, pair)
-
-    monkeypatch.setattr(on_cluster, "_texts", failing_once)
-    with judge() as asked, pytest.raises(StorageError, match=r"pairs\.parquet: cannot be read"):
-        judged(asked.url, tmp_path / "run", 400, seed=1)
-    asked_for = [str(body) for body in asked.bodies]
-    assert len(set(asked_for)) == len(asked_for)
-
-
 def test_ends_where_an_error_of_its_own_keeps_it_from_taking_answers_in(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "GRACE_S", 0.5)
-    take_in, left = groups.Groups._keep_answers, iter(range(5))
+    results, left = Worker.results, iter(range(5))
 
-    def failing_once(self: groups.Groups, came: Came) -> None:
+    async def failing_once(self: Worker) -> Any:
         if next(left, 0) == 4:
             raise ArithmeticError("of its own")
-        take_in(self, came)
+        return await results(self)
 
-    monkeypatch.setattr(groups.Groups, "_keep_answers", failing_once)
+    monkeypatch.setattr(Worker, "results", failing_once)
     with judge() as asked, pytest.raises(ArithmeticError, match="of its own"):
         judged(asked.url, tmp_path / "run", 400)
 
@@ -362,56 +308,14 @@ def test_refuses_a_function_that_is_in_this_process_alone(tmp_path: Path) -> Non
         )
 
 
-def test_gives_back_what_it_was_asked_before_it_was_known_that_it_is_to_wait() -> None:
-    prompts = load_prompts(["helpfulness"])
-    how: dict[str, Any] = {"pairwise": False, "answers": "text", "seed": None}
-    run = RemoteRun(
-        msgspec.json.encode(prompts.record).decode(),
-        ("helpfulness",),
-        ("judge",),
-        (Scale(0, 4),),
-        **how,
-    )
+def test_starts_another_worker_for_each_256_calls_up_to_a_nodes_cpus() -> None:
+    crew = Crew(Plan().cluster(), lambda _: None)
+    crew.concurrency = lambda: 2_000
+    nodes = [Node("one", "one", 2), Node("two", "two", 64), Node("head", "head", 0)]
 
-    def group(numbers: list[int], heeded: int) -> bytes:
-        texts = ("p0", "Name colours.", "Blue.", None, None)
-        posed = [Posed(number, 0, 0, 0, number, 1, texts=texts) for number in numbers]
-        return msgspec.msgpack.encode(Group(posed, {0: heeded} if heeded else {}))
+    async def started() -> Counter[Node]:
+        for task in crew._start_missing(nodes):
+            task.cancel()
+        return crew._at
 
-    async def worked(url: str) -> list[Came]:
-        worker = Worker()
-        await worker.set_up(run, None)
-        await worker.point_at(
-            [Target("openai", Endpoint(base_url=url, model="judge", api_key=""), None)], ["none"]
-        )
-        came = [
-            msgspec.msgpack.decode(await worker.exchange(group(numbers, heeded)), type=Came)
-            for numbers, heeded in (([1], 0), ([2, 3], 0), ([4], 1))
-        ]
-        await worker.close()
-        return came
-
-    with judge() as asked:
-        asked.answer = lambda number: (429, {"Retry-After": "30"}) if number == 1 else (200, {})
-        refused, unsent, heeded = asyncio.run(worked(asked.url))
-    assert [failure.retry_after_s for _, failure in refused.failed] == [30.0]
-    assert refused.refusals == {0: 1}
-    assert (sorted(unsent.unsent), unsent.answered) == ([2, 3], [])
-    assert [each.number for each in heeded.answered] == [4]
-    assert len(asked.arrivals) == 2
-
-
-@pytest.mark.parametrize(
-    ("count", "loads", "most", "shares"),
-    [
-        (5, [0, 0], [9, 9], [3, 2]),
-        (4, [6, 0, 1], [9, 9, 9], [0, 3, 1]),
-        (30, [0, 5], [8, 8], [8, 3]),
-        (1, [2, 2, 2], [9, 9, 9], [1, 0, 0]),
-        (0, [1], [9], [0]),
-    ],
-)
-def test_shares_calls_out_so_all_have_as_many(
-    count: int, loads: list[int], most: list[int], shares: list[int]
-) -> None:
-    assert shared_out(count, loads, most) == shares
+    assert asyncio.run(started()) == {nodes[0]: 2, nodes[1]: 4}

@@ -35,6 +35,7 @@ def test_leaves_no_key_where_others_could_find_it(nodes: Nodes, tmp_path: Path) 
     data = write_pairs(tmp_path / "pairs.jsonl", 10)
     found: set[str] = set()
     texts: set[str] = set()
+    names: set[str] = set()
     with judge() as asked:
         asked.error = f"this is not right: {key}"
 
@@ -42,6 +43,7 @@ def test_leaves_no_key_where_others_could_find_it(nodes: Nodes, tmp_path: Path) 
             if number == 60:  # workers are at work, so they have it
                 found.update(places_with(key, nodes.folder, nodes.raylets.values()))
                 texts.update(places_with("Blue, and 7 more", nodes.folder, nodes.raylets.values()))
+                names.update(places_with("ray::Worker", nodes.folder, nodes.raylets.values()))
             return (400 if number == 20 else 500 if number in {10, 30} else 200), {}
 
         asked.answer = answer
@@ -49,8 +51,8 @@ def test_leaves_no_key_where_others_could_find_it(nodes: Nodes, tmp_path: Path) 
         env = {**nodes.env, "OPENAI_API_KEY": key}
         said = robin(*judging_on(nodes, asked, data, 100, *run), cwd=tmp_path, **env, exits=0)
     assert asked.keys == {f"Bearer {key}"}
-    assert texts == {"the object store"}  # where it looks, it finds what is there
-    assert not found | set(places_with(key, nodes.folder, nodes.raylets.values()))
+    assert names  # where it looks, it finds what is there
+    assert not texts | found | set(places_with(key, nodes.folder, nodes.raylets.values()))
     assert key not in said.stderr + said.stdout
     assert not [
         file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()

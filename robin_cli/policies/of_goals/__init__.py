@@ -1,1 +1,0 @@
-"""Policies that the goal of a run chooses: no name stands for one."""
