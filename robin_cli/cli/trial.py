@@ -110,7 +110,7 @@ def _run_trial(wordings: Sequence[Settings], messages: Messages) -> Trial:
     trial, judges = Trial(configurations, dataset.pairs, truth), len(settings.model)
     folder = Path(settings.run or f"runs/{datetime.now(UTC):%Y%m%dT%H%M%SZ}-try")
     for stage, (places, twice) in enumerate(_stages(dataset, trial, settings), 1):
-        pairs = PairTable.of(dataset.pairs[place] for place in places)
+        pairs = PairTable.from_pairs(dataset.pairs[place] for place in places)
         for number, wording in enumerate(wordings):
             first, run = number * judges, folder / f"{stage}-{number + 1}"
             kept = np.flatnonzero(trial.is_kept[first : first + judges]).tolist()

@@ -173,7 +173,7 @@ def _residuals(
     return (
         weight[is_there],
         total[is_there] / weight[is_there],
-        (squares + even) / (freedom + beside),
+        (squares + even) / ((freedom + beside) or 1.0),  # without repeats there are no bins
     )
 
 

@@ -26,9 +26,11 @@ class Named(Sequence[str]):
     def column(self) -> pa.ChunkedArray:
         """The texts as an Arrow column."""
         if not len(self.places):
-            return pa.chunked_array([], Texts.of(()).column.type)
+            return pa.chunked_array([], Texts.from_texts(()).column.type)
         first = int(self.places.min())  # a take costs as much as the column is long
-        between = Texts.of(self.names).column.slice(first, int(self.places.max()) + 1 - first)
+        between = Texts.from_texts(self.names).column.slice(
+            first, int(self.places.max()) + 1 - first
+        )
         places = self.places - first
         if len(between) == len(places) and np.array_equal(places, np.arange(len(between))):
             return between
