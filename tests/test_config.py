@@ -188,6 +188,8 @@ def test_understands_the_whole_address_of_chat_completions_and_says_how_to_write
 def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
     for name, value, said in (
         ("ROBIN_MAX_RETRIES", "5000", "ROBIN_MAX_RETRIES 5000: must be 0 to 1,000"),
+        ("ROBIN_BUDGET", "3k", 'ROBIN_BUDGET "3k": is no whole number; write 3000 or 3,000'),
+        ("ROBIN_QUIET", "maybe", 'ROBIN_QUIET "maybe": is neither true nor false'),
         ("ROBIN_MODE", "loose", "ROBIN_MODE loose: must be practice or theory"),
         (
             "OPENAI_BASE_URL",

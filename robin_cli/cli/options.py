@@ -198,24 +198,20 @@ class _Command(TyperCommand):
         """Pass what was typed in one object. InputError, or RunError, before the libraries of the work are imported."""
         from robin_cli.settings.reading import parsed
 
-        typed = list[dict[str, Any]]()
-        for table in (self.own_flags, self.settings):
-            values = [(setting, ctx.params.pop(setting.name)) for setting in table]
-            typed.append(
-                {
-                    setting.name: parsed(setting, value, setting.flag)
-                    for setting, value in values
-                    if value is not None and value != ()
-                }
-            )
-        own_flags, settings = typed
-        flags = Flags(**own_flags)
+        values = [(each, ctx.params.pop(each.name)) for each in (*self.own_flags, *self.settings)]
+        typed = {
+            setting.name: parsed(setting, value, setting.flag)
+            for setting, value in values
+            if value is not None and value != ()
+        }
+        names = typed.keys() & {flag.name for flag in self.own_flags}
+        flags = Flags(**{name: typed.pop(name) for name in names})
         for run in (flags.run, *flags.runs):
             if run and not Path(run).is_file() and not has_magic(run):
                 from robin_cli.run.manifest import read_manifest
 
                 read_manifest(Path(run))
-        ctx.obj = Invocation(flags, settings, self.settings, ctx)
+        ctx.obj = Invocation(flags, typed, self.settings, ctx)
         return super().invoke(ctx)
 
 
