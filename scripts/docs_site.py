@@ -20,7 +20,7 @@ import typer
 
 from robin_cli import __version__
 from robin_cli.cli.app import INTERRUPTED, app
-from robin_cli.cli.init_file import schema
+from robin_cli.cli.init import help_in_file
 from robin_cli.model import errors
 from robin_cli.settings.table import TABLE
 from robin_cli.show.gate import EXIT_CODES
@@ -117,11 +117,10 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 def reference() -> Iterator[tuple[Listed, str]]:
     """Yield the pages that are read off the program: settings, exit codes, a page for each command."""
-    described = schema()["properties"]
     rows = list[tuple[str, ...]]()
     for name, each in TABLE.items():
         default = "" if each.default in (None, (), {}) else f"`{json.dumps(each.default)}`"
-        rows.append((f"`{name}`", default, _cell(described[name]["description"])))
+        rows.append((f"`{name}`", default, _cell(help_in_file(each))))
     says = "`robin init` writes it. Each setting is also a flag (`--max-cost`) and a variable (`ROBIN_MAX_COST`)."
     text = f"# robin.toml\n\n{says}\n\n{_table(('setting', 'default', 'what it is'), *rows)}"
     yield ("robin.toml", "reference/settings.md", "every setting, with its default"), text

@@ -37,7 +37,7 @@ _GROUPS = {
 """The commands in the help of robin itself, in their order."""
 
 for _module in (
-    *("check", "compare", "demo", "export", "gate", "judge", "label", "plan", "render"),
+    *("check", "compare", "demo", "export", "gate", "init", "judge", "label", "plan", "render"),
     *("report", "resume", "serve", "simulate", "status", "trial"),
 ):
     import_module(f"robin_cli.cli.{_module}")  # it adds its commands to the app
