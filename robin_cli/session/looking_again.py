@@ -36,7 +36,7 @@ def look_again(store: RunWriter, fold: Fold, goal: Goal, verdicts: RunVerdicts) 
     until = int(np.searchsorted(np.cumsum(is_spent), looked)) + 1
     then, before = Fold(space), judgments.slice(0, until)
     then.add(arm[:until], before)
-    policy = goal.policy(store.manifest, store.variances)
+    policy = goal.policy(store.manifest.own_settings, store.manifest.budget, store.variances)
     if policy.refits and then.fitted:
         policy = policy.fitted(*then.fitted)
     verdicts.begin(space, counts_by_scale(space, arm[:until], before), then.arms, policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from robin_cli.goals.base import Goal
-from robin_cli.goals.watching import Watch
+from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError, RunError, typed
 from robin_cli.policies.registry import Choice, chosen, policy_named
@@ -72,7 +72,7 @@ def planner_of(
             f"Restore the newest one, or go on with robin resume {typed(store.path)} --budget {spent} or more"
         )
     reopen_arms(fold.writable, space.judge, fold.set_aside)
-    policy = goal.policy(manifest, store.variances, prices)
+    policy = goal.policy(manifest.own_settings, manifest.budget, store.variances, prices)
     if policy.refits and fold.fitted:  # on the ratings of its last fit, as if it never stopped
         policy = policy.fitted(*fold.fitted)
     looked, depth = 0, None

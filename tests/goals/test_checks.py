@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from robin_cli.goals.best import Preferred
 from robin_cli.goals.checks import check_pairwise
-from robin_cli.goals.own.prefer import Prefer, Preferred, Rank
+from robin_cli.goals.ranking import Prefer, Rank
 from robin_cli.model.errors import InputError
 from robin_cli.settings.table import Settings
 from tests.policies.test_matches import matches, tournament

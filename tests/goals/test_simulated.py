@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from robin_cli.goals.base import Goal, Words
-from robin_cli.goals.own.decide import DecidingGoal
-from robin_cli.goals.own.estimate import ScoresGoal
-from robin_cli.goals.own.prefer import Preferred, Rank
+from robin_cli.goals.best import Preferred
+from robin_cli.goals.keep import DecidingGoal
+from robin_cli.goals.ranking import Rank
+from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from robin_cli.goals.base import Goal
-from robin_cli.goals.own.decide import DecidingGoal
-from robin_cli.goals.own.estimate import ScoresGoal
+from robin_cli.goals.keep import DecidingGoal
+from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale

@@ -9,7 +9,7 @@ from typing import Any
 from robin_cli.data.chats import readable_turns
 from robin_cli.data.images import named
 from robin_cli.goals.found import Found, View, judged_by
-from robin_cli.goals.own.compare import Comparison
+from robin_cli.goals.systems import Comparison
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.run.reader import RunReader
