@@ -153,7 +153,7 @@ def test_understands_the_whole_address_of_chat_completions_and_says_how_to_write
 def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
     for name, value, said in (
         ("ROBIN_MAX_RETRIES", "5000", "ROBIN_MAX_RETRIES 5000: must be 0 to 1,000"),
-        ("ROBIN_BUDGET", "3k", 'ROBIN_BUDGET "3k": is no whole number; write 3000 or 3,000'),
+        ("ROBIN_LIMIT", "3k", 'ROBIN_LIMIT "3k": is no whole number; write 3000 or 3,000'),
         ("ROBIN_QUIET", "maybe", 'ROBIN_QUIET "maybe": is neither true nor false'),
         ("ROBIN_MODE", "loose", "ROBIN_MODE loose: must be practice or theory"),
         (
@@ -169,6 +169,8 @@ def test_names_the_variable_whose_value_is_wrong(tmp_path: Path) -> None:
             exits=2,
         )
         assert said in done.stderr
+    told = robin("judge", "-b", "1", cwd=tmp_path, ROBIN_BUDGET="3k", exits=2).stderr
+    assert "ROBIN_BUDGET" not in told  # the flag counts
 
 
 def test_says_which_variable_may_be_a_mistake(tmp_path: Path) -> None:

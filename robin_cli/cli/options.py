@@ -65,11 +65,18 @@ class Invocation:
     takes: Sequence[Setting]
     context: typer.Context
 
-    def load_settings(self) -> Settings:
-        """Return the settings from flags, their variables and a TOML file. InputError for a wrong one."""
-        from robin_cli.settings.reading import load_settings, variables
+    def with_variables(self) -> dict[str, Any]:
+        """Return the settings that were typed, else those in variables. InputError for a wrong one."""
+        from robin_cli.settings.reading import variables
 
-        return load_settings({**variables(self.takes), **self.settings}, self.flags.config)
+        others = variables(each for each in self.takes if each.name not in self.settings)
+        return {**others, **self.settings}
+
+    def load_settings(self) -> Settings:
+        """Return the settings from flags, variables and a TOML file. InputError for a wrong one."""
+        from robin_cli.settings.reading import load_settings
+
+        return load_settings(self.with_variables(), self.flags.config)
 
     def scored_runs(self) -> list[Path]:
         """Return the runs, with a temporary one in place of each file of scores; without any, the newest run here.
