@@ -1,7 +1,7 @@
 """Sends batches to their services and waits for them. Each step is on disk before the next, so that a crash loses none.
 
-A batch goes through its states (:data:`robin_cli.run.batches.State`) from wherever an earlier session left it: its file is
-uploaded, the batch is created and accepted, it is watched until it is over, its answers are downloaded and read.
+A batch goes through its states (:data:`robin_cli.run.batches.State`) from wherever an earlier session left it: it is created
+of a file, watched until it is over, and its answers are downloaded and read.
 """
 
 from __future__ import annotations
@@ -156,8 +156,7 @@ class Sender:
     async def _see_through(self, batch: Submission) -> None:
         """Move a batch on, from state to state, to its end. EndpointError if the service can answer none of it."""
         steps: dict[State, Callable[[Submission], Awaitable[Submission]]] = {
-            "written": self._upload,
-            "uploaded": self._create,
+            "written": self._create,
             "creating": self._find,
             "submitted": self._fetch,
             "answered": self._read,
@@ -173,18 +172,16 @@ class Sender:
         self.rounds.batches.set(batch)
         return batch
 
-    async def _upload(self, batch: Submission) -> Submission:
+    async def _create(self, batch: Submission) -> Submission:
+        """Upload and create a batch; return it "creating" if nobody knows whether the service made it."""
         requests, service = self.rounds.batches.requests(batch), self._services[batch.judge]
         if not requests.exists():
             self._notify(f"{requests}: is gone; its calls were not made, and are chosen anew")
             return self.rounds.withdraw(batch)
-        file_id = await service.upload(requests)
-        return self._set(batch, "uploaded", file_id=file_id, url=service.base_url)
-
-    async def _create(self, batch: Submission) -> Submission:
-        """Create a batch of the uploaded file; return it "creating" if nobody knows whether there is one."""
+        if batch.file_id is None or batch.url != service.base_url:
+            file_id = await service.upload(requests)
+            batch = batch.now("written", file_id=file_id, url=service.base_url)
         batch = self._set(batch, "creating")
-        service = self._services[batch.judge]
         creating = asyncio.ensure_future(service.create(str(batch.file_id), self._metadata(batch)))
         try:
             return self._accept(batch, await asyncio.shield(creating))
@@ -282,8 +279,7 @@ class Sender:
             (other.judge, other.state) == (batch.judge, "submitted") for other in others
         )
         if refused.is_full and is_at_work:
-            if batch.file_id is not None:
-                batch = self._set(batch, "uploaded", batch_id=None)
+            batch = self._set(batch, "written", batch_id=None)
             self._freed.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._freed.wait(), _LONGEST_PAUSE_S)
