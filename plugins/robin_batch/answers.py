@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,12 @@ class Intake:
         self.odd_lines = Counter(dict.fromkeys((_LATE, _FOREIGN, _BROKEN, _DAMAGED), 0))
         self.lessons = 0
 
-    async def take(self, files: Sequence[Path], row_of: Callable[[str], int | None]) -> None:
-        """Read all lines of ``files``; ``row_of`` finds the row of a request by its id."""
+    async def take(self, files: Sequence[Path], rows: Mapping[str, int]) -> None:
+        """Read all lines of ``files``; ``rows`` has the row of each request by its id."""
         lines = read_lines(files, MOST_REPLY_BYTES)
         try:
             while chunk := list(islice(lines, _AT_A_TIME)):
-                await self._keep(self._completions(chunk, row_of).items())
+                await self._keep(self._completions(chunk, rows).items())
         except OSError as error:
             raise InputError(
                 f"{error.filename}: cannot be read ({error.strerror}); make it readable, then robin resume"
@@ -78,13 +78,11 @@ class Intake:
         counts = self.odd_lines.items()
         return "".join(f"; {number_of(count, 'line')} {what}" for what, count in counts if count)
 
-    def _completions(
-        self, lines: Sequence[Line], row_of: Callable[[str], int | None]
-    ) -> dict[int, Completion]:
+    def _completions(self, lines: Sequence[Line], rows: Mapping[str, int]) -> dict[int, Completion]:
         """Return the first completions of waiting calls; problems are put by until all lines are read."""
         completions: dict[int, Completion] = {}
         for line in lines:
-            row = None if line.custom_id is None else row_of(line.custom_id)
+            row = rows.get(line.custom_id or "")
             self.odd_lines[_DAMAGED] += line.is_damaged
             if row is None:
                 self.odd_lines[_BROKEN if line.custom_id is None else _FOREIGN] += 1

@@ -111,25 +111,23 @@ class Rounds(Carrier):
         """Count the batches of earlier sessions as under way, except calls with a judgment on disk."""
         planner = self.ledger.planner
         planner.take_up((), self.batches.next_draws())
-        under_way = {}
         for batch in self.batches.open:
             if batch.judge not in self._names:
                 raise RunError(
                     f"batch {batch.number} of this run is for {batch.judge}, which is not its judge; restore its "
                     "folder batches from a copy"
                 )
-            rows = enumerate(self.batches.tickets(batch))
-            under_way[batch.number] = {
-                row: ticket for row, ticket in rows if not self._is_judged(ticket.arm, ticket.draw)
+            tickets = {
+                row: ticket
+                for row, ticket in enumerate(self.batches.tickets(batch))
+                if not self._is_judged(ticket.arm, ticket.draw)
             }
-        every = [ticket for tickets in under_way.values() for ticket in tickets.values()]
-        if sum(ticket.calls for ticket in every) > planner.budget.available:
-            raise RunError(
-                "more calls are under way than the run's budget has; restore its folder batches from a copy"
-            )
-        for number, tickets in under_way.items():
+            if sum(ticket.calls for ticket in tickets.values()) > planner.budget.available:
+                raise RunError(
+                    "more calls are under way than the run's budget has; restore its folder batches from a copy"
+                )
             calls = self.ledger.take_up(list(tickets.values()))
-            self._waiting[number] = dict(zip(tickets, calls, strict=True))
+            self._waiting[batch.number] = dict(zip(tickets, calls, strict=True))
 
     # ── a round goes out ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,7 +243,8 @@ class Rounds(Carrier):
         async with self._reading:
             waiting = self._waiting[batch.number]
             reading = Intake(self.ledger, self._judges, waiting)
-            await reading.take(files, lambda name: self.batches.row_of(name, batch))
+            ids = (self.batches.custom_id(batch.number, row) for row in range(batch.requests))
+            await reading.take(files, {custom_id: row for row, custom_id in enumerate(ids)})
             del self._waiting[batch.number]
             for call in waiting.values():
                 self.ledger.stats.failed[UNANSWERED] += 1

@@ -288,24 +288,6 @@ def test_makes_a_file_no_longer_than_a_service_takes(
 
 
 @settings(max_examples=12)
-@given(st.integers(1, 10**6), st.integers(0, 10**6), st.text(max_size=80))
-def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, row: int, other: str) -> None:
-    with TemporaryDirectory() as name:
-        batches, batch = Batches(Path(name), RUN_ID, 5), Submission(3, "m", 1, requests)
-        custom_id = batches.custom_id(3, row)
-        assert len(custom_id) <= 64
-        assert batches.row_of(custom_id, batch) == (row if row < requests else None)
-        for wrong in (
-            other,
-            custom_id[1:],
-            custom_id + "0" * 9,
-            custom_id.replace("-3-", "-4-"),
-            "",
-        ):
-            assert wrong == custom_id or batches.row_of(wrong, batch) is None
-
-
-@settings(max_examples=12)
 @given(
     st.lists(
         st.builds(Ticket, st.integers(0, 4), st.integers(0, 1000), st.integers(1, 128)),
