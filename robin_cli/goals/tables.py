@@ -93,7 +93,6 @@ def filled(
         ids=pair + 1,
         beside=beside(run, pair, view.show),
         bar=np.asarray(scores.columns["n"]),
-        dim=scores.retired,
         sort=sort,
         notes=[note, *notes],
         footer=[f"judge: {judged_by(run.manifest)}"],
@@ -117,8 +116,7 @@ def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def decision_table(result: Found, view: View) -> Table:
     """Return the decisions: a row for each pair with the scores of all attributes, or for the best a row for each score.
 
-    Raises:
-        InputError: the run decides nothing.
+    InputError: the run decides nothing.
     """
     scores, run, agreed = result.scores, result.run, result.agreed_in(view)
     space, columns = run.space, dict(scores.columns)
