@@ -16,7 +16,7 @@ from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner
 from robin_cli.stats.decisions import RunVerdicts
-from tests.session.played import work
+from tests.session.played import Watching, work
 
 VOTES = Scale(0, 2)
 POLICIES = {"ranking": ("auto", False), "best": ("auto", True), "even": ("uniform", False)}
@@ -58,7 +58,7 @@ def planner_of(
         budget=budget,
         judge=space.judge,
         first_fit=space.first_fit,
-        verdicts=verdicts,
+        watch=Watching(verdicts),
         together=space.together,
     )
 
@@ -96,3 +96,12 @@ def play(
     planner = planner_of(matches, policy, arms, budget, verdicts)
     planner.block = 1
     yield from (ticket.arm for ticket in work(planner, lambda ticket: (rating(ticket.arm),)))
+
+
+def played(
+    matches: Matches, name: str, rating: Callable[[int], float], budget: int
+) -> WritableArms:
+    """The arms after a run by the policy called ``name``."""
+    arms = WritableArms(len(matches.space))
+    list(play(matches, policy_for(matches, name), arms, rating, budget))
+    return arms

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robin_cli.data.chats import readable_turns
-from robin_cli.goals.agreeing import decided_together
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.summary import given_labels, labelled_texts
+from robin_cli.goals.labels import decided_together, given_labels, labelled_texts
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import number_of
 from robin_cli.run.labels import add_labels, kept_labels, remove_label
@@ -143,8 +142,8 @@ class Labelling:
             return ""
         table = np.array([[said.get(number, np.nan) for said in people] for number in sorted(both)])
         alpha = krippendorff(table)
-        told = "not known, as all labels are alike" if np.isnan(alpha) else f"{alpha:.2f}"
-        return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {told}"
+        value = "not known, as all labels are alike" if np.isnan(alpha) else f"{alpha:.2f}"
+        return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {value}"
 
     def _is_swapped(self, number: int, labeller: str) -> bool:
         """Return whether response B comes first: labellers must not learn which system is A."""
