@@ -457,7 +457,7 @@ def test_an_address_that_never_answered_is_not_tried_for_long(
         pytest.raises(EndpointError, match=r"Connection refused.*it never answered"),
     ):
         talk(made(asked))
-    assert openai_batches.FIRST_S <= sum(talk.slept) <= 2 * openai_batches.FIRST_S + 4
+    assert openai_batches.FIRST_S <= sum(talk.slept) < openai_batches.FIRST_S + 60  # the last wait
 
 
 def test_a_batch_under_way_is_cancelled_and_one_over_is_left(
