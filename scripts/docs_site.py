@@ -1,6 +1,6 @@
 """Builds the docs site, build/docs/site: the pages of the checkout as they are, and pages read off the program.
 
-``make docs`` runs it. ``python -m scripts.docs_site man`` prints docs/robin.1.
+``make docs`` runs it. ``python -m scripts.docs_site man`` prints docs/robin.1, and likewise ``settings`` and ``exit-codes``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ROOT = Path(__file__).parent.parent
 PARTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "docs", "configs")
 """What the site has of the checkout, at the same places: links between pages hold."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+GENERATED = "<!-- Generated: python -m scripts.docs_site {0} > docs/{0}.md -->\n"
 PALETTE = [
     {
         "media": f"(prefers-color-scheme: {name})",
@@ -110,28 +111,34 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]|])", r"\\\1", escape(text, quote=False))
 
 
-def _table(*rows: tuple[str, ...]) -> str:
-    head, *more = rows
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *more)) + "\n"
+def _table(head: tuple[str, ...], *rows: tuple[str, ...]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]]) + "\n"
 
 
-def reference() -> Iterator[tuple[Listed, str]]:
-    """Yield the pages that are read off the program: settings, exit codes, a page for each command."""
+def settings() -> str:
+    """docs/settings.md: every setting, with its default."""
     described = schema()["properties"]
     rows = list[tuple[str, ...]]()
     for name, each in TABLE.items():
         default = "" if each.default in (None, (), {}) else f"`{json.dumps(each.default)}`"
         rows.append((f"`{name}`", default, _cell(described[name]["description"])))
-    says = "`robin init` writes it. Each setting is also a flag (`--max-cost`) and a variable (`ROBIN_MAX_COST`)."
-    text = f"# robin.toml\n\n{says}\n\n{_table(('setting', 'default', 'what it is'), *rows)}"
-    yield ("robin.toml", "reference/settings.md", "every setting, with its default"), text
-    codes = _table(
-        ("code", "means"), *((str(code), _cell(said)) for code, said in exit_codes().items())
+    says = (
+        "A setting is a flag (`--max-cost`), a variable (`ROBIN_MAX_COST`), or a line of robin.toml (`max_cost = 5`), which "
+        "`robin init` writes. The flag comes first, then the variable, then the file."
     )
-    yield (
-        ("Exit codes", "reference/exit-codes.md", "what the status of a command says"),
-        f"# Exit codes\n\n{codes}",
-    )
+    table = _table(("setting", "default", "what it is"), *rows)
+    return f"{GENERATED.format('settings')}\n# Settings\n\n{says}\n\n{table}"
+
+
+def exit_code_page() -> str:
+    """docs/exit-codes.md: what the status of a command says."""
+    rows = [(str(code), _cell(said)) for code, said in exit_codes().items()]
+    return f"{GENERATED.format('exit-codes')}\n# Exit codes\n\n{_table(('code', 'means'), *rows)}"
+
+
+def reference() -> Iterator[tuple[Listed, str]]:
+    """Yield a page for each command."""
     for each in commands():
         parts = [
             f"# robin {each.name}\n",
@@ -150,7 +157,7 @@ def contents() -> dict[str, list[Listed]]:
     for line in (ROOT / "docs" / "README.md").read_text(encoding="utf-8").splitlines():
         if heading := re.fullmatch(r"\*\*(.+?)\??\*\*", line):
             title = heading[1]
-        elif row := re.match(r"\| \[(.+?)\]\((.+?\.md)\) \| (.+?) \|$", line):
+        elif row := re.match(r"- \[(.+?)\]\((.+?\.md)\): (.+)$", line):
             about = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", row[3])
             sections.setdefault(title, []).append((row[1], f"docs/{row[2]}", about))
         elif title == "Start":  # the pages that its first lines name
@@ -243,9 +250,11 @@ def build(folder: Path) -> int:
     return done.returncode
 
 
+PRINTED = {"man": man, "settings": settings, "exit-codes": exit_code_page}
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["man"]:
-        print(man(), end="")
+    if sys.argv[1:]:
+        print(PRINTED[sys.argv[1]](), end="")
     else:
         shutil.rmtree(ROOT / "build" / "docs", ignore_errors=True)
         sys.exit(build(ROOT / "build" / "docs"))

@@ -370,7 +370,7 @@ def test_has_no_long_function() -> None:
 # To be taken away: files behind the edge that see all settings. resolve() gives the others values. This only shrinks.
 STILL_SEES_SETTINGS = {
     "goals/checks.py",
-    "goals/making.py",
+    "goals/registry.py",
     "session/inputs.py",
     "session/prompts.py",
     "run/recorded.py",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from robin_cli.settings.table import TABLE
-from scripts.docs_site import build, commands, man
+from scripts.docs_site import build, commands, exit_code_page, man, settings
 from tests.conftest import ROOT
 
 
@@ -51,6 +52,12 @@ def test_has_a_man_page_that_names_every_command() -> None:
     assert (ROOT / "docs" / "robin.1").read_text(encoding="utf-8") == man()
 
 
+@pytest.mark.parametrize(("name", "page"), [("settings", settings), ("exit-codes", exit_code_page)])
+def test_has_pages_of_the_settings_and_the_exit_codes(name: str, page: Callable[[], str]) -> None:
+    # .venv/bin/python -m scripts.docs_site settings > docs/settings.md
+    assert (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") == page()
+
+
 def test_builds_with_links_that_lead_somewhere(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,7 +70,7 @@ def test_builds_with_links_that_lead_somewhere(
         "README.md",
         "docs/quick-start.md",
         "docs/columns.md",
-        "reference/settings.md",
+        "docs/settings.md",
         "reference/judge.md",
     } <= {*listed}
     for page in listed:
@@ -74,7 +81,7 @@ def test_builds_with_links_that_lead_somewhere(
     assert "docs/decisions/" in {
         each["location"] for each in json.loads((site / "search.json").read_text())["items"]
     }
-    exits = (site / "reference" / "exit-codes.md").read_text(encoding="utf-8")
+    exits = (site / "docs" / "exit-codes.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| (\d+) \|", exits, re.MULTILINE) == [
         "0",
         "1",

@@ -18,9 +18,7 @@ RECORDED = re.compile(r"(replay:)?gpt-4\.1-nano/[a-z]+")
 """A set of recorded ratings, which keeps the name of its judge."""
 
 OF_RECORDED = {
-    "README.md": "(gpt-4.1-nano, helpfulness, 0 to 4)",
-    "benchmarks/money.py": 'ONE, OTHER = "gpt-4.1-nano", "llama-3-1-8b"',
-    "docs/evidence/money.md": "gpt-4.1-nano dear",
+    "docs/evidence/schedulers.md": "(gpt-4.1-nano, helpfulness, 0 to 4)",
 }
 """What names the judge of recorded ratings by itself, by file."""
 

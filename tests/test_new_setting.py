@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -50,40 +51,40 @@ class Greedy(Estimating):
 
 PLACE = '    BASELINE: "uniform:Uniform",\n'
 
-GOAL = """from dataclasses import dataclass
-from typing import Any, Self
+GOAL = """from __future__ import annotations
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 import numpy as np
-from robin_cli.goals.rating import Rated, RatingGoal
-from robin_cli.model.space import ArmSpace
+from robin_cli.goals.facts import Fact
+from robin_cli.goals.rated import Rated
+from robin_cli.goals.scores import RatingGoal
+from robin_cli.model.arms import FloatArray
 from robin_cli.run.inquiry import Inquiry
+from robin_cli.stats.court import Snapshot
 
 class Shares(Rated):
-    @property
-    def share(self) -> float:
-        return float((self.scores.numbers("score") > self.goal.above).mean())
+    goal: Share
 
-    def facts(self) -> dict[str, Any]:
-        return {**super().facts(), "share_above": self.share}
-
-    @property
-    def answer(self) -> list[str]:
-        return [f"{100 * self.share:.0f} % of the scores are above {self.goal.above:g}"]
+    def headline(self) -> Sequence[Fact]:
+        share = float((self.scores.numbers("score") > self.goal.above).mean())
+        text = f"{100 * share:.0f} % of the scores are above {self.goal.above:g}"
+        return [Fact("share_above", share, text)]
 
 @dataclass(frozen=True)
 class Share(RatingGoal):
-    says = Shares
-    asked_by = "--above"
-    space: ArmSpace
+    result_class = Shares
+    flag = "--above"
     above: float
 
     @classmethod
-    def of(cls, source: Inquiry) -> Self | None:
+    def asked_by(cls, source: Inquiry) -> Self | None:
         above = source.run_settings.get("above")
         return None if above is None else cls(source.space, above)
 
-    def loss(self, found: Any, truth: Any) -> dict[str, Any]:
-        own = [np.nanmean(each > self.above, axis=1) for each in (found.estimates, truth)]
-        return {**super().loss(found, truth), "share": np.abs(own[0] - own[1])}
+    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        shares = [np.nanmean(means > self.above, axis=1) for means in (found.estimates, truth)]
+        return {**super().loss(found, truth), "share": np.abs(shares[0] - shares[1])}
 """
 
 
@@ -105,7 +106,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert registry.count(PLACE) == 1
     registry = registry.replace(PLACE, f'{PLACE}    "very-greedy": "very_greedy:Greedy",\n')
     (policies / "registry.py").write_text(registry, encoding="utf-8")
-    (folder / "robin_cli" / "goals" / "own" / "share.py").write_text(GOAL, encoding="utf-8")
+    (folder / "robin_cli" / "goals" / "share.py").write_text(GOAL, encoding="utf-8")
     return folder
 
 
@@ -122,6 +123,14 @@ def test_a_new_goal_is_one_file_and_a_new_policy_has_one_more_entry_as_a_new_set
         )
     assert python.returncode == 0, python.stderr
     assert python.stdout == "--patience 12: must be minutes, 1 to 9\n"
+
+
+def test_a_new_goal_passes_strict_mypy(tmp_path: Path) -> None:
+    (tmp_path / "share.py").write_text(GOAL, encoding="utf-8")
+    config = ["--config-file", str(ROOT / "pyproject.toml"), "--no-warn-unused-configs"]
+    command = [sys.executable, "-m", "mypy", "--strict", *config, str(tmp_path / "share.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 Robin = Callable[..., subprocess.CompletedProcess[str]]
@@ -169,6 +178,7 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     assert summary.returncode == 0, summary.stderr
     assert "has ratings, not comparisons" in robin("export", "r", "--what", "ranking").stderr
     assert robin("report", "r").returncode == 0
+    assert answer.strip() in (folder / "r" / "report.html").read_text(encoding="utf-8")
     simulated = robin("simulate", "r", "--budget", "9", "--runs", "1")
     assert simulated.returncode == 0, simulated.stderr
     resumed = robin("resume", "r", "--budget", "15")

@@ -9,7 +9,7 @@ from robin_batch.folder import Batches
 from robin_batch.rounds import Rounds
 from robin_batch.sending import ToServices
 from robin_batch.service import OpenAIBatches
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.judges.metering import Meter
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import InputError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.judges.functions import Function, naming
 from robin_cli.model.errors import InputError, typed
 from robin_cli.run.manifest import FILE, read_manifest

@@ -41,7 +41,7 @@ def export(call: Invocation) -> None:
     CSV on standard output is the default.
     """
     from robin_cli.data.logs import WRITERS
-    from robin_cli.goals.making import table_of
+    from robin_cli.goals.registry import table_of
     from robin_cli.model.plugins import plugins
     from robin_cli.run.manifest import files_read_by
     from robin_cli.show.files import write_to
@@ -86,7 +86,7 @@ def export(call: Invocation) -> None:
 @command("results runs/20261120T101500Z-helpfulness", "run", OF_ROWS | OF_SCORES)
 def results(call: Invocation) -> None:
     """List what robin export --what can write of a run."""
-    from robin_cli.goals.making import results_of
+    from robin_cli.goals.registry import results_of
     from robin_cli.show.messages import messages_for
     from robin_cli.show.tool_scores import tools_of
 

@@ -128,7 +128,7 @@ def deliver(
         most: the rows that people see.
         goes_on: print the next command, which an interrupted session has printed already.
     """
-    from robin_cli.goals.making import goal_of_run
+    from robin_cli.goals.registry import goal_of_run
     from robin_cli.model.errors import StorageError, typed
     from robin_cli.run.reader import read_run
     from robin_cli.show.messages import messages_for

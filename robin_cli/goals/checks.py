@@ -22,14 +22,12 @@ from robin_cli.stats.looks import FIRST, looks_of
 if TYPE_CHECKING:
     from robin_cli.ask.prompts import PromptSet
 
-_OURS = ("no_ties",)
 _NOT_WITH = {
     "target_error": "stops at an error of ratings",
     "group": "is for ratings; comparisons are of the responses to one prompt",
     "variances": "says how ratings vary",
 }
-
-_NOT_DECIDED = (
+_NOT_DECIDED = (  # settings of judges that write
     "temperature",
     "top_p",
     "max_tokens",
@@ -37,20 +35,21 @@ _NOT_DECIDED = (
     "samples_per_request",
     "seed",
 )
-"""Settings of judges that write."""
-
-_MOST_DECIDED = 10
-"""The most levels that a decision model takes."""
-
+_MOST_DECIDED = 10  # levels that a decision model takes
 _MOST_MARGIN = 0.5
 _COLUMNS_SHOWN = 12
+
+
+def _is_usual(settings: Settings, name: str) -> bool:
+    return bool(getattr(settings, name) == TABLE[name].default)
 
 
 def check_pairwise(settings: Settings) -> None:
     """Raise InputError for settings that a pairwise run cannot have, or that only it can have."""
     if not settings.pairwise:
-        if named := next((name for name in _OURS if getattr(settings, name)), None):
-            raise InputError(f"{TABLE[named].flag}: is for --pairwise; add that, or leave it out")
+        if settings.no_ties:
+            flag = TABLE["no_ties"].flag
+            raise InputError(f"{flag}: is for --pairwise; add that, or leave it out")
         return
     for name, why in _NOT_WITH.items():
         if getattr(settings, name) is not None:
@@ -63,7 +62,7 @@ def check_pairwise(settings: Settings) -> None:
             "--pairwise: --decide best takes one judge there; leave one --model, or judge ratings, where others give a "
             "second opinion"
         )
-    if settings.mode != TABLE["mode"].default:
+    if not _is_usual(settings, "mode"):
         raise InputError(
             f"--pairwise: not with --mode {settings.mode}, whose guarantee is that of ratings; leave it out"
         )
@@ -93,12 +92,12 @@ def check_verdicts(decide: str | None, margin: float | None) -> None:
 
 
 def check_together(settings: Settings) -> None:
-    """Raise InputError for settings that exclude each other, or that only modify another which is not given."""
+    """Raise InputError for settings that exclude each other, or that only modify another which is missing."""
     check_pairwise(settings)
-    if settings.rounds != TABLE["rounds"].default and not settings.batch:
+    if not _is_usual(settings, "rounds") and not settings.batch:
         raise InputError("--rounds: says in how many --batch asks; give that too, or leave it out")
-    is_budget = settings.budget is None and settings.max_cost is not None
-    if is_budget and settings.mode != TABLE["mode"].default:
+    is_by_money = settings.budget is None and settings.max_cost is not None
+    if is_by_money and not _is_usual(settings, "mode"):
         raise InputError(
             f"--max-cost: no budget for --mode {settings.mode}, whose guarantee needs a number of "
             "calls; give --budget too"
@@ -106,13 +105,19 @@ def check_together(settings: Settings) -> None:
 
 
 def check_target(settings: Settings, scales: Sequence[Scale]) -> None:
-    """Raise InputError if the target error is impossible on ``scales``."""
-    if settings.target_error is not None:
-        check_error("--target-error", settings.target_error, scales)
+    """Raise InputError for a target error that no score on ``scales`` could exceed, or that all have."""
+    error, scale = settings.target_error, shared_scale(scales)
+    if error is None:
+        return
+    width = 1 if scale is None else scale.high - scale.low
+    if not 0 < error < width:
+        unit = f"in points of the scale {scale}"
+        if scale is None:
+            unit = "a share of each attribute's scale, as there are several"
+        raise InputError(f"--target-error {error:g}: is {unit}, so above 0 and below {width}")
 
 
 def check_answers(settings: Settings, prompts: PromptSet) -> None:
-    """Raise InputError for settings and prompts that do not allow these --answers."""
     body = {"temperature": settings.temperature, "top_p": settings.top_p, **settings.extra_body}
     if "logprobs" in settings.answers and (body["temperature"], body["top_p"]) != (1, 1):
         raise InputError(
@@ -128,23 +133,10 @@ def check_answers(settings: Settings, prompts: PromptSet) -> None:
                 "write a rubric with fewer, or use --answers text, json or logprobs"
             )
     for name in _NOT_DECIDED if set(settings.answers) == {"decisions"} else ():
-        if getattr(settings, name) != TABLE[name].default:
+        if not _is_usual(settings, name):
             raise InputError(
                 f"--answers decisions: takes no {TABLE[name].flag}, because the model writes nothing; leave it out"
             )
-
-
-def check_error(flag: str, error: float, scales: Sequence[Scale]) -> None:
-    """Raise InputError, naming ``flag``, for an ``error`` that no score on these scales could exceed, or that all have."""
-    scale = shared_scale(scales)
-    width = 1 if scale is None else scale.high - scale.low
-    if not 0 < error < width:
-        unit = (
-            "a share of each attribute's scale, as there are several"
-            if scale is None
-            else f"in points of the scale {scale}"
-        )
-        raise InputError(f"{flag} {error:g}: is {unit}, so above 0 and below {width}")
 
 
 def no_ratings(path: Path, what: str) -> str:
@@ -154,7 +146,6 @@ def no_ratings(path: Path, what: str) -> str:
 
 
 def check_view(*, wide: bool) -> None:
-    """Raise InputError for a table that comparisons do not have."""
     if wide:
         raise InputError(
             "--wide: is for several attributes, and comparisons have none; leave it out (each judge in rows of its own: "
@@ -175,74 +166,69 @@ class WantedGoal(Inquiry):
 
     @cached_property
     def decision(self) -> Decision | None:
-        """The decision; None without one."""
-        found, judges = super().decision, len(self.space.judges)
-        if found is not None and judges > 1 and self.settings.certify:
+        decision, settings = super().decision, self.settings
+        if decision is None:
+            return None
+        if len(self.space.judges) > 1 and settings.certify:
             raise InputError(
                 "--certify: promises what one judge's own mean would say; leave one --model, or leave --certify out"
             )
-        if found is not None and self.settings.group is not None and not found.is_best:
+        if settings.group is not None and not decision.is_best:
             raise InputError(
                 "--group: is for --decide best; thresholds are for each pair by itself"
             )
-        return found
+        return decision
 
     @cached_property
     def groups(self) -> IntArray:
         """Group of each pair, shape (pairs,)."""
-        found = super().groups
-        if said := check_groups(found, self.settings.group):
-            self.notify(f"{said}: they are asked no more than twice")
-        return found
+        groups = super().groups
+        if caution := check_groups(groups, self.settings.group):
+            self.notify(f"{caution}: they are asked no more than twice")
+        return groups
 
     @cached_property
     def systems(self) -> Systems:
-        """The system of each pair."""
-        settings, compare = self.settings, f"--decide {SYSTEM}"
-        if settings.target_error is not None:
-            raise InputError(
-                f"{compare}: not with {TABLE['target_error'].flag}, at which calls go where a score is least certain; leave "
-                "one of the two out"
-            )
-        for name in ("margin", "agree"):
+        settings, compare, pairs = self.settings, f"--decide {SYSTEM}", self.table
+        refused = {
+            "target_error": ", at which calls go where a score is least certain",
+            "margin": ", which is for decisions on pairs",
+            "agree": ", which is for decisions on pairs",
+        }
+        for name, why in refused.items():
             if getattr(settings, name) is not None:
                 raise InputError(
-                    f"{compare}: not with {TABLE[name].flag}, which is for decisions on pairs; leave one of the two out"
+                    f"{compare}: not with {TABLE[name].flag}{why}; leave one of the two out"
                 )
-        if settings.mode != TABLE["mode"].default:
+        if not _is_usual(settings, "mode"):
             raise InputError(
                 f"{compare}: not with --mode {settings.mode}, whose guarantee is for scores; leave one of the two out"
             )
-        pairs = self.table
-        if unsaid := [
-            pair_id
-            for pair_id, value in zip(pairs.ids, pairs.systems, strict=True)
-            if value is None
-        ]:
-            raise InputError(_without_system(compare, pairs, unsaid))
-        found = super().systems
-        if said := check_systems(found):
-            self.notify(f"{compare}: {said}")
-        if self.target_wrong and not looks_of(found):
+        named = zip(pairs.ids, pairs.systems, strict=True)
+        if without := [pair_id for pair_id, system in named if system is None]:
+            raise InputError(_without_system(compare, pairs, without))
+        systems = super().systems
+        if caution := check_systems(systems):
+            self.notify(f"{compare}: {caution}")
+        if self.target_wrong and not looks_of(systems):
             self.notify(
-                f"--target-wrong: ends no run of {int(found.is_shared.sum())} prompts that systems are compared on; at "
+                f"--target-wrong: ends no run of {int(systems.is_shared.sum())} prompts that systems are compared on; at "
                 f"{FIRST} or more it looks for a difference"
             )
-        return found
+        return systems
 
 
-def _without_system(compare: str, pairs: Sequence[Pair], unsaid: Sequence[str]) -> str:
-    """Return the error for pairs that do not say which system answered, some or all."""
-    if len(unsaid) < len(pairs):
+def _without_system(compare: str, pairs: Sequence[Pair], without: Sequence[str]) -> str:
+    if len(without) < len(pairs):
         return (
-            f"{compare}: {len(unsaid):,} of {len(pairs):,} pairs do not say which system answered, the first is "
-            f'{shown(unsaid[0])}; give them a "{SYSTEM_COLUMN}", or leave them out'
+            f"{compare}: {len(without):,} of {len(pairs):,} pairs do not say which system answered, the first is "
+            f'{shown(without[0])}; give them a "{SYSTEM_COLUMN}", or leave them out'
         )
     known = sorted({name for pair in pairs for name in pair.columns})
     listed = ", ".join(map(shown, known[:_COLUMNS_SHOWN])) + ", …" * (len(known) > _COLUMNS_SHOWN)
-    there = f"it also has {listed}" if known else "it has no further columns"
+    has = f"it also has {listed}" if known else "it has no further columns"
     return (
-        f"{compare}: the data does not say which system answered ({there}); name the column that does: --columns "
+        f"{compare}: the data does not say which system answered ({has}); name the column that does: --columns "
         f"{SYSTEM_COLUMN}=NAME"
     )
 
@@ -254,10 +240,10 @@ TEXTS_SHOWN = ("prompt", "response")
 def check_shown(show: Sequence[str], known: Callable[[], Sequence[str]]) -> None:
     """Raise InputError for a name in ``show`` that is none of the data's columns, which ``known`` returns."""
     for name in show:
-        if name not in (there := [*known(), *TEXTS_SHOWN]):
-            listed = ", ".join(map(shown, there))
+        if name not in (allowed := [*known(), *TEXTS_SHOWN]):
+            listed = ", ".join(map(shown, allowed))
             raise InputError(
-                f"--show {shown(name)}: is no column of the data, which have {listed}{did_you_mean(name, there)}"
+                f"--show {shown(name)}: is no column of the data, which have {listed}{did_you_mean(name, allowed)}"
             )
 
 
@@ -268,8 +254,7 @@ def check_groups(groups: IntArray, column: str | None) -> str:
         groups: the group of each pair, numbered from 0.
         column: the column of the data that names them; None for groups by prompt.
 
-    Raises:
-        InputError: no group has two responses.
+    InputError: no group has two responses.
     """
     sizes = np.bincount(groups)
     alone = int((sizes == 1).sum())
@@ -279,19 +264,18 @@ def check_groups(groups: IntArray, column: str | None) -> str:
             if alone
             else ""
         )
-    of = "prompts" if column is None else f"groups by {column}"
+    things = "prompts" if column is None else f"groups by {column}"
     step = "name the column" if column is None else "name another column"
     raise InputError(
-        f"--decide best: {alone:,} of {len(sizes):,} {of} have one response only, so there is nothing to choose; {step} that "
-        "says which responses belong together with --group"
+        f"--decide best: {alone:,} of {len(sizes):,} {things} have one response only, so there is nothing to choose; {step} "
+        "that says which responses belong together with --group"
     )
 
 
 def check_systems(systems: Systems) -> str:
     """Return a warning about systems that are to be compared; "" if there is none.
 
-    Raises:
-        InputError: one system only, or too few prompts that two answered.
+    InputError: one system only, or too few prompts that two answered.
     """
     names = systems.names
     if len(names) == 1:

@@ -1,150 +1,137 @@
-"""The comparisons of a pairwise run, those of each judge, and the ranking of its systems, as tables."""
+"""The comparisons of a pairwise run: what is known of them, and their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from robin_cli.goals.checks import check_view
-from robin_cli.goals.decided import promise
-from robin_cli.goals.found import View, judged_by, larger_budget
-from robin_cli.goals.rows import beside, shown_intervals, with_data
+from robin_cli.goals.deciding import promise
+from robin_cli.goals.found import Found, View, judged_by, larger_budget
+from robin_cli.goals.rows import with_data
+from robin_cli.goals.tables import filled
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import OTHER_COLUMN, SYSTEM_COLUMNS, number_of
-from robin_cli.model.space import Coordinates
-from robin_cli.policies.matches import Matches
-from robin_cli.run.reader import RunReader
+from robin_cli.policies.matches import ComparedPairs, Matches
 from robin_cli.show.columns import COMPARISONS, RANKING
 from robin_cli.show.tables import Sort, Table
-from robin_cli.stats.pairwise import Ranked, pairwise_scores
+from robin_cli.stats.pairwise import Ranked, order_means, pairwise_scores, ranked_systems
 from robin_cli.stats.pairwise_decisions import Best
+from robin_cli.stats.ranking import OrderEffect, Ranking, order_effects
 from robin_cli.stats.scores import Scores
-
-if TYPE_CHECKING:
-    from robin_cli.goals.preferences import Preferences
 
 _TEXTS = {"prompt": "prompt", "response_a": "response", "response_b": OTHER_COLUMN}
 """Columns of the texts of a comparison, and their names in pairs.parquet."""
-
-
-def comparison_table(found: Preferences, view: View, *, by_judge: bool = False) -> Table:
-    """Return the comparisons of a run; files have the data's columns behind those of the contract.
-
-    Args:
-        found: the run's results.
-        by_judge: a row for each comparison and judge.
-    """
-    check_view(wide=view.wide)
-    run = found.run
-    scores = pairwise_scores(run, by_judge=True) if by_judge else found.scores
-    agreed = None if by_judge else found.agreed_in(view)
-    table = comparisons_of(found, scores, by_judge=by_judge, agreed=agreed, view=view)
-    rows = run.space.pair[scores.arm] if by_judge else None
-    return table.having(
-        lambda: with_data(
-            table.arrow(), run, rows, with_text=view.with_text, texts=_TEXTS, told=SYSTEM_COLUMNS
-        )
-    )
-
-
-def comparisons_of(
-    found: Preferences,
-    scores: Scores,
-    *,
-    by_judge: bool = False,
-    agreed: NDArray[np.bool_] | None = None,
-    view: View,
-) -> Table:
-    """Return the table of ``scores``, with the options of ``view``."""
-    run, matches, best = found.run, found.matches, found.best
-    named = {name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns}
-    values, intervals = shown_intervals(named, "comparisons", guaranteed=view.guaranteed)
-    values |= _named_in_part(run, matches, scores)
-    if best is not None:
-        values |= _best_columns(matches, run.space.pair[scores.arm], best)
-        if agreed is not None:
-            sure = np.isin(matches.prompt, best.prompt[agreed])
-            values["agreed"] = sure[run.space.pair[scores.arm]]
-    is_named = bool(matches.names)
-    return COMPARISONS.of(
-        values,
-        terminal=[name for name in COMPARISONS.terminal if is_named or name not in SYSTEM_COLUMNS],
-        ids=run.space.pair[scores.arm] + 1,
-        beside=beside(run, run.space.pair[scores.arm], view.show),
-        bar=np.asarray(scores.columns["n"]),
-        dim=scores.retired,
-        sort=_sort(scores, values),
-        notes=[intervals, *_comparison_notes(scores, best, run.manifest.error_rate)],
-        footer=[f"judge: {judged_by(run.manifest)}"],
-        command=f"robin export {typed(run.name)}{' --what judge-scores' * by_judge}",
-    )
-
-
-def _best_columns(matches: Matches, comparison: Coordinates, best: Best) -> dict[str, Any]:
-    """Return which of the two responses, A or B, is the best of all to its prompt, the chance that it is not, and the rest."""
-    is_best = np.isin(matches.response, best.leader)
-    which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
-    of = np.searchsorted(best.prompt, matches.prompt)
-    values = {"best": which, "likely_wrong": best.likely_wrong[of]}
-    if best.certified is not None:
-        values["certified"] = best.certified[of]
-    return {name: each[comparison] for name, each in values.items()}
-
-
-def _named_in_part(run: RunReader, matches: Matches, scores: Scores) -> dict[str, Any]:
-    """Return the systems of the responses if the data names only some, so that the run has no names of systems."""
-    if matches.names:
-        return {}
-    known = set(run.column_names)
-    nobody: list[str | None] = [None] * len(run.space.pair_ids)
-    sides = {name: run.column(name) if name in known else nobody for name in SYSTEM_COLUMNS}
-    return {
-        name: pa.array(values, pa.large_string()).take(pa.array(run.space.pair[scores.arm]))
-        for name, values in sides.items()
-    }
-
-
-def _sort(scores: Scores, values: Mapping[str, Any]) -> Sort:
-    """Return the order of comparisons: where a best is looked for, those of the most uncertain prompt come first."""
-    low, high = (np.asarray(scores.columns[name]) for name in ("ci_low", "ci_high"))
-    if "likely_wrong" not in values:
-        return Sort("widest interval first", lambda: high - low)
-    chance = np.nan_to_num(values["likely_wrong"], nan=-1.0)
-    return Sort("the most uncertain prompt first", lambda: chance + (values["best"] != "") * 1e-9)
-
-
-def _comparison_notes(scores: Scores, best: Best | None, rate: float) -> list[str]:
-    notes = [
-        "order ±: how much more a response is preferred if it comes first, taken out of the preference"
-    ]
-    if best is not None and best.certified is not None:
-        notes.append(f"certified: {promise(rate)}")
-    if without := int(np.isnan(np.asarray(scores.columns["preference"])).sum()):
-        notes.append(f"{without:,} without a preference: no verdict of every judge in both orders")
-    return notes
-
-
 _OF_SYSTEMS = (
     "95 % intervals, of each system by itself; ranks: those that are not ruled out; wins: against each other system "
     "with equal weight"
 )
 
 
-def ranking_table(found: Preferences, view: View) -> Table:
-    """Return the ranking of the systems of a run.
+class PairwiseResult(Found):
+    """The comparisons of a run, its systems and its best responses."""
 
-    Raises:
-        InputError: there is no ranking, with the reason.
-    """
-    run, ranked = found.run, found.ranked
-    _check_ranked(ranked, run)
-    for line in _notes_on(ranked):
-        view.notify(line)
+    @property
+    def matches(self) -> Matches:
+        return self.run.matches
+
+    @cached_property
+    def scores(self) -> Scores:
+        return pairwise_scores(self.run)
+
+    @cached_property
+    def compared(self) -> ComparedPairs:
+        return self.matches.compared(self.run.fold.arms)
+
+    @cached_property
+    def order_effects(self) -> Sequence[OrderEffect]:
+        """The order effect on each judge, in the order of the run's judges."""
+        return order_effects(order_means(self.run), self.matches.prompt)
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        return ranked_systems(self.run)
+
+    @property
+    def best(self) -> Best | None:
+        """The best response to each prompt, if the run looks for it."""
+        return None
+
+
+def comparison_table(result: PairwiseResult, view: View, *, by_judge: bool = False) -> Table:
+    """Return the comparisons of a run; ``by_judge``: a row for each comparison and judge."""
+    check_view(wide=view.wide)
+    run = result.run
+    scores = pairwise_scores(run, by_judge=True) if by_judge else result.scores
+    agreed = None if by_judge else result.agreed_in(view)
+    table = comparisons_of(result, scores, by_judge=by_judge, agreed=agreed, view=view)
+    rows = run.space.pair[scores.arm] if by_judge else None
+
+    def for_files() -> pa.RecordBatchReader:
+        columns, text = table.arrow(), view.with_text
+        return with_data(columns, run, rows, with_text=text, texts=_TEXTS, without=SYSTEM_COLUMNS)
+
+    return table.having(for_files)
+
+
+def comparisons_of(
+    result: PairwiseResult,
+    scores: Scores,
+    *,
+    by_judge: bool = False,
+    agreed: NDArray[np.bool_] | None = None,
+    view: View,
+) -> Table:
+    run, matches, best = result.run, result.matches, result.best
+    pair, is_named = run.space.pair[scores.arm], bool(matches.names)
+    values: dict[str, Any] = {
+        name: scores.columns[name] for name in COMPARISONS.columns if name in scores.columns
+    }
+    if not is_named:  # the data may name the systems of some responses alone
+        for name in SYSTEM_COLUMNS:
+            names = run.column(name) if name in run.column_names else [None] * len(run.pair_ids)
+            values[name] = pa.array(names, pa.large_string()).take(pa.array(pair))
+    preference, low, high = (
+        np.asarray(scores.columns[name]) for name in ("preference", "ci_low", "ci_high")
+    )
+    sort = Sort("widest interval first", lambda: high - low)
+    notes = [
+        "order ±: how much more a response is preferred if it comes first, taken out of the preference"
+    ]
+    if best is not None:
+        is_best = np.isin(matches.response, best.leader)
+        of_prompt = np.searchsorted(best.prompt, matches.prompt)
+        which = np.select([is_best[:, 0], is_best[:, 1]], ["A", "B"], "").astype(object)
+        values["best"] = which[pair]
+        values["likely_wrong"] = best.likely_wrong[of_prompt][pair]
+        if best.certified is not None:
+            values["certified"] = best.certified[of_prompt][pair]
+            notes.append(f"certified: {promise(run.manifest.error_rate)}")
+        if agreed is not None:
+            values["agreed"] = np.isin(matches.prompt, best.prompt[agreed])[pair]
+        chance = np.nan_to_num(values["likely_wrong"], nan=-1.0) + (values["best"] != "") * 1e-9
+        sort = Sort("the most uncertain prompt first", lambda: chance)
+    if without := int(np.isnan(preference).sum()):
+        notes.append(f"{without:,} without a preference: no verdict of every judge in both orders")
+    hidden = () if is_named else SYSTEM_COLUMNS
+    return filled(COMPARISONS, values, run, scores, view, hidden, sort, notes, of_judges=by_judge)
+
+
+def ranking_table(result: PairwiseResult, view: View) -> Table:
+    """Return the ranking of the systems of a run. InputError if there is none, with the reason and the next step."""
+    run, ranked = result.run, result.ranked
+    if ranked.ranking is None:
+        step = f": robin resume {typed(run.name)} {larger_budget(run.manifest)}"
+        step = f"{ranked.step}{step if ranked.parts else ''}"
+        raise InputError(f"{run.name}: has no ranking of systems: {ranked.why}; {step}")
+    for note in _notes_on(ranked, ranked.ranking):
+        view.notify(note)
     return replace(
         ranking_of(ranked),
         footer=[f"judge: {judged_by(run.manifest)}"],
@@ -152,42 +139,27 @@ def ranking_table(found: Preferences, view: View) -> Table:
     )
 
 
-def ranking_of(found: Ranked) -> Table:
+def ranking_of(ranked: Ranked) -> Table:
     """Return the systems, the best first; no rows without a ranking."""
-    ranking, order = found.ranking, found.order
+    ranking, order = ranked.ranking, ranked.order
     if ranking is None:
         return RANKING.of({"system": []})
-    each = {name: getattr(ranking, name, None) for name in RANKING.columns} | {
-        "n_votes": found.n_votes
-    }
-    values: dict[str, Any] = {"system": [found.names[system] for system in order]}
-    values |= {name: array[order] for name, array in each.items() if isinstance(array, np.ndarray)}
-    return RANKING.of(
-        values, noun="system", bar=found.n_votes[order], notes=[*_notes_on(found), _OF_SYSTEMS]
-    )
+    values: dict[str, Any] = {"system": [ranked.names[system] for system in order]}
+    for name in RANKING.columns:
+        column = ranked.n_votes if name == "n_votes" else getattr(ranking, name, None)
+        if isinstance(column, np.ndarray):
+            values[name] = column[order]
+    notes = [*_notes_on(ranked, ranking), _OF_SYSTEMS]
+    return RANKING.of(values, noun="system", bar=ranked.n_votes[order], notes=notes)
 
 
-def _check_ranked(found: Ranked, run: RunReader) -> None:
-    """Raise InputError if ``run`` has no ranking, with the reason and the next step."""
-    if found.ranking is not None:
-        return
-    more = f": robin resume {typed(run.name)} {larger_budget(run.manifest)}" if found.parts else ""
-    raise InputError(f"{run.name}: has no ranking of systems: {found.why}; {found.step}{more}")
-
-
-def _notes_on(found: Ranked) -> list[str]:
-    """Return the notes on a ranking."""
-    ranking = found.ranking
-    if ranking is None:
-        return []
+def _notes_on(ranked: Ranked, ranking: Ranking) -> list[str]:
     by = f"{number_of(ranking.n_comparisons, 'comparison')} of {number_of(ranking.n_prompts, 'prompt')}"
     without = f"; {ranking.n_without:,} without a preference left out" if ranking.n_without else ""
-    notes = [f"{number_of(len(found.names), 'system')} by {by}{without}"]
+    notes = [f"{number_of(len(ranked.names), 'system')} by {by}{without}"]
     if not ranking.is_bounded:
         notes.append(
             "some systems won, or lost, against all others: half a tie is added for every two that were compared, or their "
             "strengths would have no end"
         )
-    if told := found.circle_text:
-        notes.append(told)
-    return notes
+    return [*notes, *filter(None, [ranked.circle_text])]

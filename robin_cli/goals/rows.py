@@ -42,16 +42,6 @@ def beginning(pair: Pair, *, is_shared: bool) -> str:
     return f"{_cut(pair.prompt, _LENGTH // 2)} → {_cut(pair.response, _LENGTH // 2)}"
 
 
-def shown_intervals(
-    columns: Mapping[str, Any], rows: str, *, guaranteed: bool
-) -> tuple[dict[str, Any], str]:
-    """Return the columns of scores, without the guaranteed intervals unless ``guaranteed``, and a note on intervals."""
-    note = f"95 % intervals hold on average over the {rows}"
-    if guaranteed:
-        return dict(columns), f"{note}; guaranteed ones for each of them, at any stop"
-    return {name: columns[name] for name in columns if not name.startswith("guaranteed_")}, note
-
-
 def beside(run: RunReader, pair: NDArray[np.integer[Any]], show: Sequence[str] = ()) -> Beside:
     """Return a reader of the texts that people see beside rows.
 
@@ -63,20 +53,20 @@ def beside(run: RunReader, pair: NDArray[np.integer[Any]], show: Sequence[str] =
 
     def read(rows: IntArray) -> Mapping[str, Sequence[str]]:
         pairs, place = np.unique(pair[rows], return_inverse=True)
-        is_unnamed = any(is_hashed(run.pair_ids[each]) for each in pairs.tolist())
-        places = [name for name in PLACE_COLUMNS.values() if name in run.column_names]
-        unnamed = [*places, "prompt"] if is_unnamed and "prompt" not in show else []
-        found: dict[str, Sequence[str]] = {}
-        for name in dict.fromkeys([*unnamed, *show]):
+        names = list(show)
+        if any(is_hashed(run.pair_ids[at]) for at in pairs.tolist()) and "prompt" not in show:
+            places = [name for name in PLACE_COLUMNS.values() if name in run.column_names]
+            names = [*places, "prompt", *names]
+        columns: dict[str, Sequence[str]] = {}
+        for name in dict.fromkeys(names):
             if name in TEXTS_SHOWN:
-                found[name] = [
-                    _text(each, name, run, at)
-                    for each, at in zip(run.pairs.at(pairs), pairs, strict=True)
-                ]
+                both = zip(run.pairs.at(pairs), pairs, strict=True)
+                texts = [_text(stored, name, run, at) for stored, at in both]
             else:
                 values = run.column(name)
-                found[name] = [values[each] or "" for each in pairs.tolist()]
-        return {name: [texts[at] for at in place.tolist()] for name, texts in found.items()}
+                texts = [values[at] or "" for at in pairs.tolist()]
+            columns[name] = [texts[at] for at in place.tolist()]
+        return columns
 
     return read
 
@@ -98,8 +88,8 @@ def own_of(run: RunReader, pair: NDArray[np.integer[Any]], but: Sequence[str]) -
 def _text(pair: Pair, name: str, run: RunReader, at: int) -> str:
     if name == "response":
         return _cut(pair.response, _LENGTH)
-    is_told = run.manifest.is_pairwise and bool(run.matches.names)  # by the names of both systems
-    return beginning(pair, is_shared=not is_told and bool(run.pairs.is_shared[at]))
+    is_named = run.manifest.is_pairwise and bool(run.matches.names)  # by the names of both systems
+    return beginning(pair, is_shared=not is_named and bool(run.pairs.is_shared[at]))
 
 
 def _cut(text: str, length: int) -> str:
@@ -113,18 +103,18 @@ def with_data(
     *,
     with_text: bool,
     texts: Mapping[str, str] = _TEXTS,
-    told: Collection[str] = (),
+    without: Collection[str] = (),
 ) -> pa.RecordBatchReader:
     """Return ``table`` with the data of the pair of each row.
 
     Args:
         pairs: of the rows, rising; None if there is a row for each, in order.
         with_text: add ``texts``, columns that come last, and the columns of the data that they are.
-        told: names of further columns that ``table`` has already.
+        without: names of further columns that ``table`` has already.
     """
     taken = {*table.column_names, *texts}
     for name in run.column_names:
-        if name in told:
+        if name in without:
             continue
         called = name
         while called in taken or (called != name and called in run.column_names):
@@ -153,11 +143,11 @@ def _with_texts(
     """Yield ``table`` with the texts of the pair of each row, some rows at a time, as they are read."""
     start, wanted = 0, set(texts.values())
     batches = read_pair_batches(run.path, lambda name: name in wanted)
-    for found in gathered(
+    for part in gathered(
         (pa.Table.from_batches([batch]) for batch in batches), nbytes=_GROUP_BYTES
     ):
-        first, last = np.searchsorted(pairs, [start, start + len(found)]).tolist()
+        first, last = np.searchsorted(pairs, [start, start + len(part)]).tolist()
         rows = pa.array(pairs[first:last] - start)
-        columns = [found[of_data].take(rows) for of_data in texts.values()]
-        start += len(found)
+        columns = [part[of_data].take(rows) for of_data in texts.values()]
+        start += len(part)
         yield pa.table([*table.slice(first, last - first).columns, *columns], schema=schema)

@@ -17,15 +17,11 @@ class Calls(Protocol):
 
 
 class Progress(Protocol):
-    """The part of the planner that a stopping rule sees."""
+    @property
+    def arms(self) -> Arms: ...
 
     @property
-    def arms(self) -> Arms:
-        """The numbers so far."""
-
-    @property
-    def budget(self) -> Calls:
-        """The budget of calls."""
+    def budget(self) -> Calls: ...
 
 
 StoppingRule = Callable[[Progress], bool]

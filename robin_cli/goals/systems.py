@@ -1,68 +1,146 @@
-"""The systems of a run beside the best one, by the figures of ``robin compare``: a table for papers."""
+"""Goal: which of the systems that answered the same prompts is better, by the ratings of their responses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
-from robin_cli.goals.differences import table_of
-from robin_cli.goals.summary import given_labels
-from robin_cli.model.records import SYSTEM_COLUMN
-from robin_cli.show.columns import SYSTEMS
+from robin_cli.goals.differences import at_most, better_lines, each_of, legend, next_step, table_of
+from robin_cli.goals.facts import Fact, line
+from robin_cli.goals.found import View
+from robin_cli.goals.rated import Rated
+from robin_cli.goals.scores import RatingGoal
+from robin_cli.goals.stopping import Progress, StoppingRule, reached
+from robin_cli.model.arms import Arms
+from robin_cli.model.decision import SYSTEM, is_of_systems
+from robin_cli.model.errors import InputError, typed
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
+from robin_cli.policies.systems import FEWEST_PROMPTS, Asked, Systems
+from robin_cli.run.inquiry import Inquiry
 from robin_cli.show.tables import Table
-from robin_cli.stats.paired import by_prompt
+from robin_cli.stats.looks import are_told_apart, last_look, looks_of
 from robin_cli.stats.run_compare import Compared, compared
 
-if TYPE_CHECKING:
-    from robin_cli.goals.found import Found, View
 
+class SystemsResult(Rated):
+    goal: SystemsGoal
 
-def systems_table(ran: Found, view: View) -> Table:
-    """Return a row for each attribute and system, the highest mean first, with its difference from that one.
-
-    Raises:
-        InputError: there is no column of systems, or they share too few prompts.
-    """
-    given = given_labels(view.labels, ran.run)
-    found = compared([ran.run], view.notify, by=view.by or SYSTEM_COLUMN, given=given)
-    rows: list[dict[str, Any]] = []
-    for name, of_attribute in groupby(table_of(found).records(), itemgetter("attribute")):
-        own = _own_rows(found, name)
-        best, *others = own
-        beside = {
-            row["a"] if row["b"] == best else row["b"]: _beside(row, best)
-            for row in of_attribute
-            if best in {row["a"], row["b"]}
-        }
-        rows += [{"attribute": name, **own[best]}, *(beside[each] | own[each] for each in others)]
-    shared = min(one.n_prompts for listed in found.differences.values() for one in listed)
-    if shared < max(row["n_prompts"] for row in rows):
-        view.notify(
-            "a mean is over all prompts of its system, a difference over those that both answered"
+    @cached_property
+    def compared(self) -> Compared:
+        return compared(
+            [self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.given, as_they_are=True
         )
-    return SYSTEMS.of({name: [row.get(name) for row in rows] for name in SYSTEMS.columns})
+
+    @cached_property
+    def asked(self) -> Asked:
+        """Numbers of prompts asked about."""
+        return self.goal.systems.asked(self.run.fold.arms)
+
+    def headline(self) -> Sequence[Fact]:
+        more = f"robin compare {typed(self.run.name)} --by {SYSTEM_COLUMN}"
+        return [line("", text) for text in at_most(better_lines(self.compared), more)]
+
+    @property
+    def asides(self) -> list[str]:
+        asked = self.asked
+        partly = f", {asked.partly:,} partly" if asked.partly else ""
+        unrated = f"; {number_of(asked.unrated, 'pair')} without a score" if asked.unrated else ""
+        prompts = f"{asked.whole:,} of {number_of(asked.prompts, 'prompt')} asked about in full"
+        return [f"{prompts}{partly}{unrated}", *self.repeat_lines]
+
+    def details(self) -> Sequence[Fact]:
+        stands = "reached" if self.is_over else "not reached"
+        target = f"every one-sided p at most {self.target:g} over all looks: {stands}"
+        return [
+            line("prompts", self.asides[0]),
+            line("target", target if self.target else ""),
+            *super().details(),
+            self.average_line(),
+        ]
+
+    @property
+    def is_over(self) -> bool:
+        return self.goal.is_reached(self.run.fold.arms, self.target)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether systems that are not settled have prompts that were not asked about."""
+        is_settled = all(difference.is_settled for _, difference, _ in each_of(self.compared))
+        return not is_settled and self.asked.whole < self.asked.prompts
+
+    def next_step(self) -> str:
+        return next_step(self.compared) or super().next_step()
+
+    def delivered(self, view: View) -> list[Table]:
+        table = table_of(self.compared)
+        notes = [legend(self.compared), *table.notes]
+        return [replace(table, notes=notes), *super().delivered(view)]
 
 
-def _own_rows(found: Compared, attribute: str) -> dict[str, dict[str, Any]]:
-    """Return the name, mean and prompts of each system that answered any, the highest mean first."""
-    own: dict[str, dict[str, Any]] = {}
-    for number, system in enumerate(found.systems):
-        answers = by_prompt(found.responses[attribute], number)
-        if len(answers.prompt):
-            mean, prompts = float(answers.score.mean()), len(answers.prompt)
-            own[system] = {"system": system, "mean": mean, "n_prompts": prompts}
-    return dict(sorted(own.items(), key=lambda each: -each[1]["mean"]))
+@dataclass(frozen=True)
+class SystemsGoal(RatingGoal):
+    """The differences of systems, over the prompts that they answered."""
 
+    result_class = SystemsResult
+    flag = f"--decide {SYSTEM}"
+    asks_all = False
 
-def _beside(row: Mapping[str, Any], best: str) -> dict[str, Any]:
-    """Return the row of a system with its difference from the best one; none if they share too few prompts."""
-    sign = -1.0 if row["a"] == best else 1.0
-    value, *ends = (
-        None if row[name] is None else sign * row[name]
-        for name in ("difference", "ci_low", "ci_high")
-    )
-    known = sorted(end for end in ends if end is not None)
-    figures = dict(zip(("difference_low", "difference_high"), known, strict=False))
-    return {**row, "difference": value, **figures}
+    systems: Systems
+
+    @classmethod
+    def asked_by(cls, source: Inquiry) -> Self | None:
+        is_asked = is_of_systems(source.run_settings["decide"])
+        return cls(source.space, source.systems) if is_asked else None
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        return {"decide": SYSTEM}
+
+    def check_reach(self, budget: int) -> None:
+        if budget < (least := self.systems.calls_for(FEWEST_PROMPTS)):
+            raise InputError(
+                f"--budget {budget}: does not reach all responses to {FEWEST_PROMPTS} prompts, the fewest that systems are "
+                f"compared on; raise it to {least} or more"
+            )
+
+    def caution(self, budget: int) -> str:
+        if budget >= len(self.space):
+            return ""
+        within, prompts = self.systems.prompts_within(budget), int(self.systems.is_shared.sum())
+        return (
+            f"the budget of {budget:,} asks about {within:,} of the {prompts:,} prompts that systems are compared on, "
+            "drawn at random, with all responses to each; the other pairs get no score"
+        )
+
+    def standing(self, arms: Arms, target: float) -> list[Fact]:
+        del target  # it is none of scores
+        return super().standing(arms, 0.0)
+
+    def is_reached(self, arms: Arms, target: float) -> bool:
+        return are_told_apart(self.systems, arms, target)
+
+    def stopping(self, target: float) -> StoppingRule | None:
+        """Return a rule that looks at the differences for each number of prompts, then of calls."""
+        systems, looks, is_apart = self.systems, looks_of(self.systems), False
+        if not looks:
+            return None
+        looks_again = reached(
+            lambda arms: self.is_reached(arms, target), 2 * len(systems.space), 2.0
+        )
+
+        def is_over(at: Progress) -> bool:
+            nonlocal looks, is_apart
+            spent, under_way = at.budget.spent, at.budget.reserved
+            if looks and spent >= systems.calls_for(looks[0]):
+                look = last_look(systems, at.arms)
+                if look >= looks[0]:
+                    is_apart = self.is_reached(at.arms, target)
+                    looks = [later for later in looks if later > look]
+            # calls beyond a look wait for it: it may end the run
+            if looks and under_way and spent + under_way >= systems.calls_for(looks[0]):
+                return True
+            return is_apart or (not looks and looks_again(at))
+
+        return is_over

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robin_cli.data.labels import load_labels
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale, number_of
@@ -81,7 +80,9 @@ class Trial:
         """Add the run at ``path``; ``judges`` are the numbers of its judges' configurations."""
         run = read_run(path, ["status", "draw", "cost_usd", "latency_s"])
         answers = {name: run.judgments[name].to_numpy() for name in run.judgments.column_names}
-        pair = np.array([self._places[each] for each in run.pair_ids])[run.space.pair[run.arm]]
+        pair = np.array([self._places[pair_id] for pair_id in run.pair_ids])[
+            run.space.pair[run.arm]
+        ]
         judge = np.array(judges)[run.space.judge[run.arm].astype(int)]
         expected = answers["expected_rating"]
         rating = np.where(np.isnan(expected), answers["rating"], expected)
@@ -99,7 +100,7 @@ class Trial:
         """Compute the agreement, and drop what is worse by enough labels; yield a line for each."""
         truth = self.truth
         if truth is None:
-            families = [each.family for each in self.configurations]
+            families = [chosen.family for chosen in self.configurations]
             truth = choosing.consensus_of_others(self._first, families, self._prompt)
         truth = np.where(self._is_asked, truth, nan)
         kept, agreement = self.is_kept, choosing.agreement
@@ -175,6 +176,8 @@ def truth_of(
     """Return people's rating of each pair, nan for none; None if there is none at all. InputError as :func:`load_labels`."""
     truth = pairs.human(attribute)
     if labels is not None:
+        from robin_cli.data.labels import load_labels  # brings all formats of files
+
         places = _places(pairs)
         read = load_labels(labels, frozenset(places), {attribute: scale}, called="labels")
         truth = np.full(len(places), nan)

@@ -19,7 +19,7 @@ def cautions(store: RunWriter, goal: Goal, resolved: Resolved) -> Iterable[str]:
     for name in resolved.keyless:
         yield f"no key goes to {name}: name one for each judge, an --api-key-env for each --model (- for none)"
     keyed_urls = [url for judge in resolved.judges if judge.has_key for url in judge.base_urls]
-    policy = goal.policy(manifest, store.variances)
+    policy = goal.policy(manifest.own_settings, manifest.budget, store.variances)
     arms, scheduler = len(goal.space), manifest.settings["scheduler"]
     if caution := goal.caution(manifest.budget):
         yield caution
@@ -29,7 +29,7 @@ def cautions(store: RunWriter, goal: Goal, resolved: Resolved) -> Iterable[str]:
         yield (
             f"the budget of {manifest.budget:,} is below {scheduler.upper()}'s warm-up of {policy.warm_up} calls for each of "
             f"{what}: the calls will be spread evenly, as --scheduler uniform does. It adapts from {arms * policy.warm_up:,} "
-            f"up{better if goal.is_of_scores else ''}"
+            f"up{better if goal.wants_scores else ''}"
         )
     if resolved.target_error is not None and traits_of(scheduler).starves:
         yield (

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals.agreeing import few_text, labelled_decisions
-from robin_cli.goals.summary import given_labels
+from robin_cli.goals.labels import few_text, given_labels, labelled_decisions
 from robin_cli.model.errors import InputError
 from robin_cli.run.labels import add_labels, kept_labels
 from robin_cli.run.writer import RunWriter

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.checks import check_together
-from robin_cli.goals.making import wanted_goal
+from robin_cli.goals.registry import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.policies.registry import chosen, policy_named
 from robin_cli.run.variances import earlier_variances
@@ -68,7 +68,9 @@ def open_run(
     variances = None
     if settings.variances:
         variances = earlier_variances(settings.variances, space, notify)
-    goal.policy(wanted, variances)  # refuses settings that cannot work, before anything is written
+    goal.policy(
+        wanted.own_settings, wanted.budget, variances
+    )  # refuses settings that cannot work, before anything is written
     if choice is not None:
         notify(choice.text(asked))
     # Registered first: a run that is killed at once was made here, too.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from robin_cli.goals.watching import Watch
+from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.errors import InputError
 from robin_cli.model.outcome import Outcome, Unanswered
@@ -43,9 +43,6 @@ Elsewhere = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 def _here(work: Callable[[], Found], then: Callable[[Found], None]) -> None:
     then(work())
-
-
-_NOTHING = Watch()
 
 
 class Ticket(NamedTuple):
@@ -96,7 +93,7 @@ class Planner:
         *,
         budget: int | None = None,
         judge: Coordinates | None = None,
-        watch: Watch = _NOTHING,
+        watch: Watch | None = None,
         may_end_early: bool = False,
         first_visit: int = 1,
         round_depth: int | None = None,
@@ -109,10 +106,13 @@ class Planner:
         self.budget = CallBudget(budget, arms.columns.spent)
         self.block, self.enough = asking.block_of(count), max(count, LONGEST_VISIT)
         self.elsewhere: Elsewhere = _here
-        self.is_even = policy.evenly and not (may_end_early or watch.may_end_early)
+        may_end_early = may_end_early or (watch is not None and watch.may_end_early)
+        self.is_even = policy.evenly and not may_end_early
         self._policy, self._first_visit = policy, first_visit
-        self._stop, self._verdicts, self._decides = watch.stop, watch.verdicts, watch.decides
-        self._repeats = watch.repeats
+        self._stop = None if watch is None else watch.stop
+        self._verdicts = None if watch is None else watch.verdicts
+        self._repeats = None if watch is None else watch.repeats
+        self._decides = watch is not None and watch.decides
         self._limits = None if self._repeats is None else self._repeats.limits(self.arms)
         self._in_rounds, self.round_depth = round_depth is not None, round_depth or 0
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from robin_cli.ask import prompts, templates
 from robin_cli.goals.checks import check_target
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.run_judges import repeats_of
+from robin_cli.goals.registry import goal_of_run
+from robin_cli.goals.watch import repeats_of
 from robin_cli.judges.metering import batch_share
 from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed

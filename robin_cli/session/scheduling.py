@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.goals.base import Goal
-from robin_cli.goals.watching import Watch
+from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import RunError, typed
 from robin_cli.policies.milestones import looks_at
@@ -53,7 +53,7 @@ def planner_of(
             f"Restore the newest one, or go on with robin resume {typed(store.path)} --budget {spent} or more"
         )
     reopen_arms(fold.writable, space.judge, fold.set_aside)
-    policy = goal.policy(manifest, store.variances, prices)
+    policy = goal.policy(manifest.own_settings, manifest.budget, store.variances, prices)
     if policy.refits and fold.fitted:  # on the ratings of its last fit, as if it never stopped
         policy = policy.fitted(*fold.fitted)
     looked, depth = 0, None
@@ -93,7 +93,7 @@ def look_again(store: RunWriter, fold: Fold, goal: Goal, verdicts: RunVerdicts) 
     until = int(np.searchsorted(np.cumsum(is_spent), looked)) + 1
     then, before = Fold(space), judgments.slice(0, until)
     then.add(arm[:until], before)
-    policy = goal.policy(store.manifest, store.variances)
+    policy = goal.policy(store.manifest.own_settings, store.manifest.budget, store.variances)
     if policy.refits and then.fitted:
         policy = policy.fitted(*then.fitted)
     verdicts.begin(space, counts_by_scale(space, arm[:until], before), then.arms, policy)

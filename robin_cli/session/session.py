@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.run_judges import repeats_of
+from robin_cli.goals.registry import goal_of_run
+from robin_cli.goals.watch import Watch, repeats_of
 from robin_cli.run.fold import Spending
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.budget import MoneyBudget
@@ -55,9 +55,9 @@ class Session:
             is_budget=self.by_money,
             first_alone=not in_rounds,
         )
-        self.watch = self.goal.watch(
+        self.watch = Watch(
+            self.goal,
             lambda: LevelCounts.at(store.path, self.space),
-            manifest.own_settings,
             manifest.target_of(resolved.session),
         )
         if not resolved.repeat_anyway and carrying.rounds != 1:

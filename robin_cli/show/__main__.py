@@ -14,7 +14,7 @@ _HEAD = """<!-- Generated: python -m robin_cli.show > docs/columns.md -->
 # Columns
 
 Every table, with its columns in order. Names stay; columns may be added. An empty cell (NaN in Python) is no value. Scores and
-decisions end with [the data's columns](data-and-rubrics.md#further-columns) and, with `--with-text`, the texts.
+decisions end with [the data's columns](data.md#other-columns) and, with `--with-text`, the texts.
 """
 
 

@@ -27,7 +27,7 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("score", "The mean of the ratings; of a panel the mean over judges, with --decide a weighted one.", "number"),
     Column("n", "Ratings.", "count", "ratings", rank=6),
     Column("variance", "Variance of the ratings; empty below two.", "number", rank=8),
-    Column("std_error", "Standard error, by a variance drawn toward that of other pairs.", "number"),
+    Column("std_error", "Standard error, from a variance shrunk toward that of other pairs.", "number"),
     *_interval("ci", "95 % interval: holds on average over pairs.", "number", rank=1),
     *_interval("guaranteed", "With `--guaranteed`: 95 % interval that holds for this pair, at any stop.", "number",
                "guaranteed", 3),
@@ -145,7 +145,7 @@ CALIBRATION = declared("calibration", "Human ratings by score", "attribute and l
     *_interval("ci", "95 % interval of that, over prompts.", "number"),
 ), terminal=("attribute", "level", "to_level", "n", "n_prompts", "mean_score", "mean_human", "ci_low"))
 
-PREFERENCES = declared("preferences", "Preferences, for training", "response told apart from its group's best, or comparison", (
+PREFERENCES = declared("preferences", "Preferences, for training", "response worse than its group's best, or comparison", (
     Column("prompt", "The prompt; with `--messages` in the conversations.", "id"),
     Column("chosen", "The better response.", "id"),
     Column("rejected", "The worse response.", "id"),
@@ -392,6 +392,7 @@ TABLES = (
         DIFFERENCES,
         SYSTEMS,
         REQUIREMENTS,
+        TRIAL,
         RUNS,
         RESULTS,
         SIMULATED,

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from robin_cli.goals.answers import at_most
 from robin_cli.goals.differences import (
+    at_most,
     better_lines,
     by_people,
     each_of,

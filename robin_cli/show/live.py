@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from robin_cli.goals.rows import beginning, is_hashed
-from robin_cli.goals.watching import Fact
+from robin_cli.goals.watch import Standing
 from robin_cli.model.arms import sample_variance
 from robin_cli.model.records import counted, number_of
 from robin_cli.session.session import Session
@@ -69,7 +69,7 @@ class Pace:
         return "no answer in the last minute" if has_waited else "no answer yet"
 
 
-def facts_of(session: Session, pace: Pace, standing: list[Fact]) -> list[Fact]:
+def facts_of(session: Session, pace: Pace, standing: list[Standing]) -> list[Standing]:
     """Return names and values, the most important first; troubles only if there are any."""
     stats, total, limit = session.stats, session.total, session.money.limit
     # the session goes on while this thread reads
@@ -140,7 +140,7 @@ class LiveView:
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock, self._pace = session, clock, Pace(clock)
         import_module("scipy.special")  # takes a while once: the first picture would seem slow
-        self._standing: list[Fact] = []
+        self._standing: list[Standing] = []
         self._asked: list[str] = []
         self._due = 0.0
 

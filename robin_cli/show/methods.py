@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from robin_cli import __version__
 from robin_cli.data.local import shipped
-from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, given_labels
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.policies.registry import DEFAULT

@@ -11,7 +11,7 @@ import numpy as np
 
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.base import Goal
-from robin_cli.goals.making import wanted_goal
+from robin_cli.goals.registry import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import BASELINE, chosen, make_policy

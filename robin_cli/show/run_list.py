@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.errors import InputError, RunError, StorageError
 from robin_cli.run.batches import read_batches
 from robin_cli.run.locking import is_locked

@@ -15,7 +15,7 @@ from robin_cli.data.pairs import load_pairs
 from robin_cli.data.sheet_layout import path_in
 from robin_cli.data.workbooks import Workbook, file_of
 from robin_cli.goals.found import Found, View
-from robin_cli.goals.rating import Rated
+from robin_cli.goals.rated import Rated
 from robin_cli.model.errors import InputError, ReadAs
 from robin_cli.model.records import PLACE_COLUMNS, SYSTEM_COLUMN
 from robin_cli.run.reader import read_run

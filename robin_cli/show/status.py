@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals.base import Goal
 from robin_cli.goals.found import Found, judged_by
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.summary import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, given_labels
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import read_batches

@@ -13,8 +13,8 @@ import numpy as np
 
 from robin_cli.data.compression import decompressing, split_suffix
 from robin_cli.data.logs import WRITERS, Judged
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.rating import Rated
+from robin_cli.goals.rated import Rated
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.decision import BEST, KEEP
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins

@@ -12,7 +12,7 @@ import numpy as np
 from robin_cli.ask.verdicts import ORDERS, PREFERENCE
 from robin_cli.data.pools import Pool
 from robin_cli.goals.checks import check_groups, check_verdicts
-from robin_cli.goals.making import goal_of
+from robin_cli.goals.registry import goal_of
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import BEST, SCORE, SYSTEM, named_in
 from robin_cli.model.errors import InputError

@@ -1,10 +1,9 @@
 """Decisions that people would agree with, as many as some labels can promise.
 
-The decisions are ordered by how likely they are wrong. The labelled ones among the surest 20, 40, 60, 80 and 100 % show how
-often people disagree with these. Five exact binomial tests, each at a fifth of 1 − C (Bonferroni), ask whether people disagree
-with more than 1 − P; the largest part that passes is agreed. So one disagreement among the surest does not end it, and the
-promise holds with confidence C. The parts depend on the order, and on which decisions are labelled; on the labels' values only
-as far as those of one prompt are alike.
+The decisions are ordered by how likely they are wrong. Five exact binomial tests, each at a fifth of 1 − C (Bonferroni), ask of
+the labelled ones among the surest 20, 40, 60, 80 and 100 % whether people disagree with more than 1 − P; the largest part that
+passes is agreed. So one disagreement among the surest does not end it. The parts depend on the order, and on which decisions
+are labelled; on the labels' values only as far as those of one prompt are alike.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Agreed:
 
     Attributes:
         agreed: whether each decision is one of them, shape (decisions,).
-        labelled: decisions with a label; ``disagreed``: those among the agreed ones that people decide otherwise.
+        labelled, disagreed: decisions with a label, and those among the agreed ones that people decide otherwise.
         why: the reason that nothing is promised; "" with a promise.
     """
 

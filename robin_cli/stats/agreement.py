@@ -1,12 +1,10 @@
 """Agreement of scores with human ratings, and with themselves: coefficients, each with an interval over prompts.
 
-Responses to one prompt are alike. So a bootstrap over pairs overstates their number, and its intervals are too short. Prompts
-are resampled instead, each with all its pairs (a cluster bootstrap: Davison and Hinkley, "Bootstrap methods and their
-application", 1997, section 3.8). benchmarks/agreement.py measures the coverage.
+Responses to one prompt are alike, so prompts are resampled, each with all its pairs (a cluster bootstrap: Davison and Hinkley,
+"Bootstrap methods and their application", 1997, section 3.8). benchmarks/agreement.py measures the coverage.
 
-A judge that ranks well may still be a point too kind: :func:`calibration` has the human ratings of the pairs of each score.
-On a scale of many levels each would have one or two pairs, too few for an interval, so levels are grouped in bins, and
-preferences by quarters: 0, 0.25 and so on to 1.
+A judge that ranks well may still be a point too kind: :func:`calibration` has the human ratings of the pairs of each score, of
+long scales in bins, and of preferences by quarters.
 """
 
 from __future__ import annotations
@@ -320,11 +318,8 @@ def _kappa(a: FloatArray, b: FloatArray) -> float:
 def krippendorff(labels: FloatArray) -> float:
     """Return Krippendorff's α of the interval metric, of two or more people with gaps; nan if all labels are equal.
 
-    It is 1 − D_o/D_e. D_o is the mean squared difference within a unit, each unit's pairs of values with the weight 1/(m − 1),
-    and D_e that of any two values ("Computing Krippendorff's alpha-reliability", 2011).
-
-    Args:
-        labels: a row for each unit, a column for each person, nan for none.
+    1 − D_o/D_e: D_o is the mean squared difference within a unit, its pairs of values with the weight 1/(m − 1), and D_e that
+    of any two values ("Computing Krippendorff's alpha-reliability", 2011). ``labels``: a row a unit, a column a person.
     """
     m = (~np.isnan(labels)).sum(axis=1)
     values = labels[m >= 2]
@@ -366,19 +361,15 @@ def reliability(
 ) -> list[Agreement]:
     """Return the reliability of ``scores``, shape (K,), nan for absent, the highest correlation it allows, and the judge's ICC.
 
-    With s² the variance of the scores over pairs, e the mean of their error variances, and b = max(0, s² − e) the variance of
-    the pairs themselves:
+    With s² the variance of the scores over pairs, e the mean of their error variances, and b = max(0, s² − e):
 
     - reliability: b / s², the expected correlation between these scores and those of as many new calls (ICC(1, k) if all have
       k ratings: Shrout and Fleiss, "Intraclass correlations", Psychol. Bull. 86, 1979);
-    - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, "The proof and
-      measurement of association between two things", Am. J. Psychol. 15, 1904);
-    - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none,
-      as its single ratings are not alike.
+    - ceiling: √(b / s²), the highest correlation with a human who never errs (attenuation: Spearman, Am. J. Psychol. 15, 1904);
+    - icc: b / (b + v), v being the mean variance within pairs: the reliability of a single rating (ICC(1)). A panel has none.
 
     Variances within pairs are moderated as by :mod:`robin_cli.stats.moderated`, anew in each resample, because ratings may
-    decide where the next calls go (benchmarks/agreement.py). The intervals are as wide as for the prompts with a pair that was
-    asked twice.
+    decide where the next calls go. The intervals are as wide as for the prompts with a pair that was asked twice.
 
     Args:
         n, variances: number of ratings and their variance (1/(n − 1), nan below two) by pair and judge, shape (K, J). The
@@ -439,10 +430,8 @@ _QUARTERS: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
 class Level:
     """The pairs whose scores are nearest to one level of the scale, or to those of one bin; halves go up.
 
-    Attributes:
-        level, to_level: the lowest and the highest of the bin; equal for a single level.
-        ci_low, ci_high: 95 % for ``mean_human`` over prompts like these; nan with one prompt, or if all human ratings are
-            equal, which does not prove that others would be.
+    ``level``, ``to_level``: the ends of the bin. ``ci_low``, ``ci_high``: 95 % for ``mean_human`` over prompts
+    like these; nan with one prompt, or if all human ratings are equal, which does not prove that others would be.
     """
 
     level: float
@@ -464,14 +453,7 @@ def calibration(
     of_two: bool = False,
     alpha: float = ALPHA,
 ) -> list[Level]:
-    """Return the mean human rating of each level with pairs, or bin of :func:`bins_of`, rising.
-
-    Args:
-        scores, human: shape (K,), nan for absent.
-        prompt: number of each pair's prompt, shape (K,).
-        scale: limits of the intervals.
-        of_two: whether both are preferences for the first of two responses, 0 to 1.
-    """
+    """Return the mean human rating of each level with pairs, or bin of :func:`bins_of`, rising; see :func:`agreement`."""
     both = ~(np.isnan(scores) | np.isnan(human))
     scores, human, prompt = scores[both], human[both], prompt[both]
     if of_two:

@@ -5,18 +5,14 @@ Responses to one prompt are alike, so prompts are the sample. Student's t over p
 
 Here the prompts get random weights, as in the Bayesian bootstrap (Rubin, Annals of Statistics 9, 1981), and one more prompt
 joins them: for the lower bound one with as many pairs as any, all with the lowest possible score; for the upper the highest.
-The bound is the α quantile of the weighted mean: with independent exponential weights E_g, totals T_g and sizes n_g it is the
-m at which
+With independent exponential weights E_g, totals T_g and sizes n_g the bound is the m at which
     P(Σ E_g (T_g − n_g m) + E_0 n_max (low − m) ≤ 0) = α.
-With one pair for each prompt this is Gaffke's bound, and for values 0 and 1 that of Clopper and Pearson, which is exact. With
-many prompts it is that of the normal distribution. No distribution is known for which it fails (Gaffke, "Three test statistics
-for a nonparametric one-sided hypothesis on the mean of a nonnegative variable", Math. Methods of Statistics 14, 2005;
-Learned-Miller and Thomas, "A new confidence interval for the mean of a bounded random variable", arXiv:1905.06208);
-benchmarks/gate.py measures it.
+With one pair for each prompt this is Gaffke's bound ("Three test statistics for a nonparametric one-sided hypothesis", Math.
+Methods of Statistics 14, 2005; arXiv:1905.06208), and for values 0 and 1 that of Clopper and Pearson. No distribution is known
+for which it fails; benchmarks/gate.py measures it.
 
-The probability is an integral of the moment generating function along a line through its saddle point (Imhof, "Computing the
-distribution of quadratic forms in normal variables", Biometrika 48, 1961, with the line moved as in Daniels, "Saddlepoint
-approximations in statistics", Ann. Math. Stat. 25, 1954). So nothing is random, and small α keep their digits.
+The probability is an integral of the moment generating function along a line through its saddle point (Imhof, Biometrika 48,
+1961; Daniels, Ann. Math. Stat. 25, 1954). So nothing is random, and small α keep their digits.
 """
 
 from __future__ import annotations
@@ -39,6 +35,7 @@ _CARRY = 0.5
 """The largest share of one prompt, and skewness, at which t holds: less costs power at 20 prompts, see docs/evidence."""
 
 _BISECTIONS = 14
+_SPARSE = 8
 _ALIKE = 1e-18
 """A smaller variance over the square of the scale's width is rounding."""
 
@@ -94,6 +91,8 @@ def clusters_of(values: FloatArray, prompt: IntArray | None = None) -> Clusters:
     """Group the ``values`` of pairs by ``prompt``, numbers from 0; shape (K,) each. None: one value a prompt."""
     sums = values + 1j  # sums and sizes together
     if prompt is not None:
+        if prompt.max(initial=0) >= _SPARSE * len(prompt):  # a few pairs of many prompts
+            prompt = np.unique(prompt, return_inverse=True)[1]
         sums = np.bincount(prompt, values) + 1j * np.bincount(prompt)
         sums = sums[sums.imag > 0]
     kinds, times = np.unique(sums, return_counts=True)

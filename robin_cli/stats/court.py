@@ -33,8 +33,7 @@ class Snapshot:
         visits: of each run, shape (runs,).
         n, estimates: ratings and mean ratings of each pair, shape (runs, K); nan for an arm not asked yet.
         scores: by which decisions go, shape (runs, rows); without any, the estimates.
-        wce: max_i |s_i − ŝ_i|, the paper's worst-case error, in units, shape (runs,); nan while a pair is not asked yet.
-        mean_error: the mean of |s_i − ŝ_i| over the pairs, shape (runs,); nan likewise.
+        wce, mean_error: the largest |s_i − ŝ_i|, in units, and their mean, shape (runs,); nan while a pair is not asked yet.
         measured: figures about the decisions by name, see :meth:`Court.measured`; empty without decisions.
     """
 

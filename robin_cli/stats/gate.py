@@ -1,11 +1,8 @@
 """Verdicts on requirements of a run: met, not met, or not settled by these ratings; and what would settle it.
 
-A mean is that of the scores, with the interval over prompts of ``robin status`` (``summaries.py``). A difference of two systems
-is the mean of the prompts' differences, with the interval of ``robin compare`` (``paired.py``).
-
-A share counts the scores that meet the threshold. Its bounds hold for prompts like these, rated by this judge with as many
-calls. They are the bounds of a mean of zeros and ones; with one pair per prompt they are those of Clopper and Pearson. They do
-not hold for the share of *true* means: noise puts some scores on the wrong side.
+A mean has the interval over prompts of ``robin status``, a difference of two systems that of ``robin compare``. A share counts
+the scores that meet the threshold; its bounds, those of a mean of zeros and ones, hold for prompts like these, rated by this
+judge with as many calls. They do not hold for the share of *true* means: noise puts some scores on the wrong side.
 
 All pairs, of the run itself: met if each pair's own evidence is 1/δ, as then none of them can be wrong (an intersection-union
 test: Berger, Technometrics 24, 1982); not met if the evidence against one of K is K/δ.
@@ -86,7 +83,6 @@ class Verdict:
     Attributes:
         estimate: the mean of the scores, or the share of them that meet the criterion; nan without a score.
         low, high: 1 − δ interval of the required value; nan for all pairs, which are no sample.
-        pairs, prompts: numbers of those with a score; ``unrated``: pairs without one.
         open, against: for all pairs, those not certified, and those certified not to meet the criterion, by position.
         settling: what would settle an inconclusive one.
         first: number of ratings of each pair in the estimate, if not all.

@@ -85,12 +85,9 @@ class JudgeQuality:
 
     Attributes:
         both, judge_alone, people_alone, neither: labelled things with a yes of both, of one of them, or of none.
-        accuracy: the share with the same answer.
-        tpr, tnr: the share of people's yes (no) that is the judge's, too.
-        precision: the share of the judge's yes that is people's, too.
+        tpr, tnr: the share of people's yes (no) that is the judge's, too; ``precision``: that of the judge's yes.
         f1: the harmonic mean of precision and tpr; from the share of ``both`` among all with a yes of either.
-        kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, "A coefficient of agreement
-            for nominal scales", 1960).
+        kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, 1960).
         said: the share of all things, labelled or not, with the judge's yes.
         corrected: the share of all things with people's yes: of labels alone if all have one, else of the judge's yes corrected
             by them (:func:`~robin_cli.stats.labelled.corrected`); nan below 50 labels.
@@ -143,14 +140,21 @@ class JudgeQuality:
             n = len(w) / design_effect(hits, w, prompts[among])
             return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha)
 
-        accuracy, kappa = share(same, everything), _UNKNOWN
+        accuracy, kappa, corrected_share = share(same, everything), _UNKNOWN, _UNKNOWN
         if len(by_judge):
-            ours, of_people = (
-                float(weights @ each / weights.sum()) for each in (by_judge, by_people)
-            )
-            chance = ours * of_people + (1 - ours) * (1 - of_people)
+            ours, theirs = (float(weights @ each / weights.sum()) for each in (by_judge, by_people))
+            chance = ours * theirs + (1 - ours) * (1 - theirs)
             if chance < 1.0:
                 kappa = accuracy.by(lambda value: (value - chance) / (1 - chance))
+        if known.all():
+            corrected_share = share(by_people, everything)
+        elif len(by_judge) >= FEWEST_FOR_SHARE:
+            even = np.full(len(judge), 1.0 / len(judge))
+            scores, ends = judge.astype(np.float64), (0.0, 1.0)
+            found = corrected(scores, people, 1.0 / weight, prompt, even, ends=ends, alpha=alpha)
+            corrected_share = Share(found.estimate, found.low, found.high).by(
+                lambda end: min(1.0, max(0.0, end))
+            )
         return cls(
             both=int((by_judge & by_people).sum()),
             judge_alone=int((by_judge & ~by_people).sum()),
@@ -163,17 +167,5 @@ class JudgeQuality:
             f1=share(same, by_judge | by_people).by(lambda jaccard: 2 * jaccard / (1 + jaccard)),
             kappa=kappa,
             said=float(judge.mean()),
-            corrected=share(by_people, everything)
-            if known.all()
-            else _corrected(judge, people, weight, prompt, alpha),
+            corrected=corrected_share,
         )
-
-
-def _corrected(
-    judge: NDArray[np.bool_], people: FloatArray, weight: FloatArray, prompt: IntArray, alpha: float
-) -> Share:
-    if (~np.isnan(people)).sum() < FEWEST_FOR_SHARE:
-        return _UNKNOWN
-    even, scores = np.full(len(judge), 1.0 / len(judge)), judge.astype(np.float64)
-    found = corrected(scores, people, 1.0 / weight, prompt, even, ends=(0.0, 1.0), alpha=alpha)
-    return Share(found.estimate, found.low, found.high).by(lambda end: min(1.0, max(0.0, end)))

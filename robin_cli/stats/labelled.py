@@ -1,24 +1,21 @@
 """A mean of scores, or a difference of two, corrected by people's labels of some of the pairs.
 
-A judge may be too kind, or kinder to one system than to another. More calls and more pairs do not correct that; labels do. The
-estimate is that of prediction-powered inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++",
-arXiv:2311.01453). With scores f, labels y of the pairs in L, and target weights w that sum to 1, it is
+More calls and more pairs do not correct a judge that is too kind; labels do. The estimate is that of prediction-powered
+inference with its power tuned (Angelopoulos, Duchi and Zrnic, "PPI++", arXiv:2311.01453). With scores f, labels y of the pairs
+in L, and target weights w that sum to 1, it is
     θ = λ Σ w f + Σ_L d (y − λ f),   d ∝ w/π over L, summing to 1,
-π being the probability with which a pair was drawn to be labelled (active inference: Zrnic and Candès, arXiv:2403.03208). For
-a difference it is that of system a less that of b, with one λ. θ is right for any λ; the λ with the least variance is taken.
-It is near 0 if the judge says nothing about people's labels, and θ is then the mean of the labels.
+π being the probability with which a pair was drawn to be labelled (Zrnic and Candès, arXiv:2403.03208). For a difference it is
+that of system a less that of b. θ is right for any λ; the one with the least variance is taken, near 0 if the judge says
+nothing about people's labels: θ is then the mean of the labels.
 
-Responses to one prompt are alike, so prompts are the sample. The variance is by linearization: the squares of
+Prompts are the sample. The variance is by linearization: the squares of
     ± (d (y − ȳ) − λ (d (f − f̄_L) − w (f − f̄))),
-summed over each prompt and centred over labelled and over other prompts separately. It is a quadratic in λ, taken at its least.
-If all pairs of the labelled prompts are labelled, with equal probabilities and one pair for each prompt, it is PPI++'s but for
-degrees of freedom: mean and slope are fitted to the labelled prompts, so their squares count with n/(n − 2), and Student's t
-has n − 2. n is (Σ d)²/Σ d² with d summed by prompt, which is the number of labelled prompts if these weigh the same.
+summed over each prompt and centred over labelled and over other prompts separately. Mean and slope are fitted to the labelled
+prompts, so their squares count with n/(n − 2), and Student's t has n − 2; n is (Σ d)²/Σ d² with d summed by prompt.
 
-Rare errors that the judge does not see may be in none of 25 labels, and t knows nothing of them. So each end is at least as far
-as the bounds for y − λ f as a bounded value (``clustered.py``), at _LOOSER times α, which is as wide as t for ordinary errors.
-A difference may lie anywhere in twice the scale, so that these bounds would be up to twice as wide as t: it has them where
-few prompts carry the variance, as those of ``paired.py`` do. benchmarks/labels.py measures the coverage.
+Rare errors that the judge does not see may be in none of 25 labels. So each end is at least as far as the bounds for y − λ f as
+a bounded value (``clustered.py``), at _LOOSER times α, which is as wide as t for ordinary errors; for a difference, which may
+lie anywhere in twice the scale, only where few prompts carry the variance. benchmarks/labels.py measures the coverage.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The end of a run with --decide system and --target-wrong: every two systems clearly differ.
 
 A difference is looked at over the first 20 prompts in random order, then over 40, 80, and so on, and over all; then whenever
-the calls have doubled. A run that looked after every prompt would sooner or later find a difference by chance. So X is split
-(Bonferroni): an equal share for each look at more prompts, and one for all looks at more calls: half of it for the first of
-them, a quarter for the next, and so on, because a larger budget adds some.
+the calls have doubled. X is split (Bonferroni): an equal share for each look at more prompts, and one for all looks at more
+calls: half of it for the first of them, a quarter for the next, and so on.
 """
 
 from __future__ import annotations

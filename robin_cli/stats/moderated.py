@@ -1,15 +1,14 @@
 """Variances of few ratings, moderated by those of all pairs, and the likely intervals from them.
 
-A few equal ratings do not prove that a judge never varies, nor do two different ones prove that it varies much. So each arm's
-variance is drawn toward that of the others, as in limma (Smyth, "Linear models and empirical Bayes methods for assessing
-differential expression", Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g being the pooled variance within
-arms, which counts as 4 more ratings. (x̄ − μ) / √(V/n) is then taken as Student's t with n + 3 degrees of freedom.
+A few equal ratings do not prove that a judge never varies. So each arm's variance is drawn toward that of the others, as in
+limma (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004): V = (SS + 4 g) / (n + 3), g being the pooled variance within arms, which
+counts as 4 more ratings. (x̄ − μ) / √(V/n) is then taken as Student's t with n + 3 degrees of freedom.
 
 If all pairs flip at the same low rate, most have only equal ratings, and t misses their means. The pooled residuals then show
 how far a mean may be off: :func:`skewed`, a bootstrap-t (Efron and Tibshirani, "An introduction to the bootstrap", 1993).
 
-All this holds on average over the pairs, if ratings were taken without regard to their values; it guarantees nothing for a
-single pair. :mod:`robin_cli.stats.intervals` has guarantees. benchmarks/coverage.py measures coverage under every scheduler.
+All this holds on average over the pairs; :mod:`robin_cli.stats.intervals` has guarantees for each. benchmarks/coverage.py
+measures coverage under every scheduler.
 """
 
 from __future__ import annotations
@@ -170,11 +169,8 @@ def _residuals(
         freedom += float((size - 1.0).sum())
     even, beside = scale.prior
     is_there = (weight > 0) & varies
-    return (
-        weight[is_there],
-        total[is_there] / weight[is_there],
-        (squares + even) / (freedom + beside),
-    )
+    pooled = (squares + even) / (freedom + beside) if varies else math.nan  # without repeats 0 / 0
+    return weight[is_there], total[is_there] / weight[is_there], pooled
 
 
 def freedom_of_sum(error_variances: FloatArray, freedoms: FloatArray) -> FloatArray:

@@ -39,10 +39,11 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Subject:
-    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``. Columns: shape (rows,).
+    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``; shape (rows,) each.
 
     Attributes:
-        people: people's rating of each pair, shape (pairs,); nan for none.
+        pair: the place of each row's pair.
+        scores, human: of the judge and of people; nan for none.
         scale: of the scores; ``unit``: its points for each of the ratings'.
         of_two: whether the scores are preferences.
     """
@@ -50,7 +51,9 @@ class Subject:
     run: RunReader
     table: Scores
     mine: NDArray[np.bool_]
-    people: FloatArray
+    pair: IntArray
+    scores: FloatArray
+    human: FloatArray
     scale: Scale
     unit: float
     of_two: bool
@@ -59,32 +62,12 @@ class Subject:
         return self.table.numbers(name)[self.mine]
 
     @property
-    def scores(self) -> FloatArray:
-        """Shape (rows,), as are human ratings and prompts."""
-        return self.column("score")
-
-    @property
-    def human(self) -> FloatArray:
-        return self.people[self._pair]
-
-    @property
     def pair_ids(self) -> list[str]:
-        return [self.run.pair_ids[pair] for pair in self._pair.tolist()]
+        return [self.run.pair_ids[pair] for pair in self.pair.tolist()]
 
     @property
     def prompt(self) -> IntArray:
-        return self.run.prompts[self._pair]
-
-    @property
-    def _pair(self) -> IntArray:
-        return np.asarray(self.run.space.pair[self.table.arm[self.mine]])
-
-    @property
-    def noise(self) -> tuple[IntArray, FloatArray]:
-        """Ratings of each rater in the scores, and their variances, shape (rows, raters) each."""
-        arm, arms = self.table.arms[self.mine], self.run.fold.arms
-        n = arms.n[arm]
-        return n, self.unit**2 * sample_variance(n, arms.total[arm], arms.total_sq[arm])
+        return self.run.prompts[self.pair]
 
 
 def all_scores(run: RunReader, scores: Scores) -> list[Scores]:
@@ -133,31 +116,31 @@ def agreements_among(
 
 def reliabilities(run: RunReader, *tables: Scores) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with themselves, by attribute (and judge)."""
-    return {
-        name: reliability(each.scores, *each.noise, each.prompt)
-        for name, each in subjects(run, tables)
-    }
+    arms, found = run.fold.arms, {}
+    variance = sample_variance(*arms.sums)
+    for name, each in subjects(run, tables):
+        of_raters = each.table.arms[each.mine]  # shape (rows, raters)
+        n, variances = arms.n[of_raters], each.unit**2 * variance[of_raters]
+        found[name] = reliability(each.scores, n, variances, each.prompt)
+    return found
 
 
 def calibrations(
     run: RunReader, *tables: Scores, given: GivenLabels | None = None
 ) -> dict[str, Calibration]:
     """Return the human ratings by level of the score, by attribute (and judge), as for :func:`agreements`."""
-    return {
-        name: _calibration(each)
-        for name, each in subjects(run, tables, given)
-        if not np.isnan(each.human).all()
-    }
-
-
-def _calibration(each: Subject) -> Calibration:
-    both = ~(np.isnan(each.scores) | np.isnan(each.human))
-    sides = {"score": each.scores[both], "human rating": each.human[both]}
-    if why := off_scale(each.human, each.scale) or refusal(each.prompt[both], sides):
-        return Calibration((), why)
-    return Calibration(
-        calibration(each.scores, each.human, each.prompt, each.scale, of_two=each.of_two)
-    )
+    found = {}
+    for name, each in subjects(run, tables, given):
+        if np.isnan(each.human).all():
+            continue
+        both = ~(np.isnan(each.scores) | np.isnan(each.human))
+        sides = {"score": each.scores[both], "human rating": each.human[both]}
+        if why := off_scale(each.human, each.scale) or refusal(each.prompt[both], sides):
+            found[name] = Calibration((), why)
+        else:
+            known = each.scores, each.human, each.prompt, each.scale
+            found[name] = Calibration(calibration(*known, of_two=each.of_two))
+    return found
 
 
 def subjects(
@@ -171,16 +154,19 @@ def subjects(
         for mine, stored in zip(scales, space.scales, strict=True)
     ]
     of_two = run.manifest.kind.score_scale is not None
-    for scores in tables:
-        attribute, judge = space.attribute[scores.arm], space.judge[scores.arm]
-        judges = [f" · {name}" for name in space.judges] if "judge" in scores.columns else [""]
+    for table in tables:
+        attribute, judge = space.attribute[table.arm], space.judge[table.arm]
+        judges = [f" · {name}" for name in space.judges] if "judge" in table.columns else [""]
         for (place, name), (number, about) in product(
             enumerate(space.attributes), enumerate(judges)
         ):
             mine = (attribute == place) & ((judge == number) | (not about))
+            pair = np.asarray(space.pair[table.arm[mine]])
+            score, human = table.numbers("score")[mine], people[place][pair]
+            scale, unit = scales[place], units[place]
             yield (
                 f"{name}{about}",
-                Subject(run, scores, mine, people[place], scales[place], units[place], of_two),
+                Subject(run, table, mine, pair, score, human, scale, unit, of_two),
             )
 
 

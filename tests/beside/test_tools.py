@@ -225,7 +225,7 @@ def inspect_model() -> Any:
 
 
 STUBS: dict[str, Callable[[], dict[str, Any]]] = {
-    "Beside other tools": lambda: {"answers": ["good", "bad"]},
+    "Your tool makes the calls": lambda: {"answers": ["good", "bad"]},
     "Inspect": lambda: {"model": inspect_model()},
     "DeepEval": lambda: {"model": deepeval_model()},
     "MLflow": dict,

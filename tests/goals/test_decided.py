@@ -16,8 +16,9 @@ import pytest
 from rich.console import Console
 
 import robin_cli
-from robin_cli.goals.decided import decided_lines, decision_facts
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.deciding import decided_lines, decision_facts
+from robin_cli.goals.registry import goal_of_run
+from robin_cli.goals.watch import Watch
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.policies.base import Policy
@@ -237,7 +238,7 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 
 
 def session_of(run: RunReader) -> Any:
-    watch = goal_of_run(run).watch(lambda: LevelCounts.of(run), run.manifest.own_settings, 0.01)
+    watch = Watch(goal_of_run(run), lambda: LevelCounts.of(run), 0.01)
     if watch.verdicts is not None:
         watch.verdicts.look(run.fold.arms, Policy())
     return SimpleNamespace(
@@ -346,7 +347,7 @@ def test_a_resumed_run_begins_with_the_look_that_it_made_last(tmp_path: Path) ->
 
     with RunWriter.open(tmp_path / "r") as store:
         goal, fold = goal_of_run(store), store.fold()
-        watch = goal.watch(lambda: LevelCounts(store.space), store.manifest.own_settings, None)
+        watch = Watch(goal, lambda: LevelCounts(store.space), None)
         assert watch.verdicts is not None
         looked = look_again(store, fold, goal, watch.verdicts)
 

@@ -20,7 +20,7 @@ import pytest
 
 from robin_batch.folder import Batches
 from robin_cli.api import judge
-from robin_cli.goals.making import judgment_table
+from robin_cli.goals.registry import judgment_table
 from robin_cli.model.errors import RobinError, RunError, StorageError
 from robin_cli.run import reader as reader_module
 from robin_cli.run import segments as segments_module

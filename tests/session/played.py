@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from robin_cli.goals.stopping import StoppingRule
-from robin_cli.goals.watching import Watch
+from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.outcome import Outcome
 from robin_cli.model.records import Scale
@@ -34,7 +34,7 @@ class Watching(Watch):
         decides: bool = False,
     ) -> None:
         self.verdicts, self.stop, self.repeats = verdicts, stop, repeats
-        self.decides = decides  # type: ignore[misc]  # of a class, where goals watch
+        self.decides = decides
 
 
 def work(

@@ -23,7 +23,8 @@ from rich.console import Console
 
 import robin_cli
 from robin_cli.data.pair_table import PairTable
-from robin_cli.goals.watching import ErrorWatch
+from robin_cli.goals.scores import ScoresGoal
+from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Pair, Scale
 from robin_cli.model.space import ArmSpace
@@ -32,6 +33,7 @@ from robin_cli.session.budget import MoneyBudget
 from robin_cli.show import progress
 from robin_cli.show.live import LiveView, Pace
 from robin_cli.show.messages import LINE_EVERY_S, Messages, lines_now_and_then
+from robin_cli.stats.level_counts import LevelCounts
 from tests.conftest import DEMO, REPLAY_MODEL, at_a_terminal, environment, judging, replaying, robin
 from tests.starting import Robin
 
@@ -141,7 +143,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
             prompt_tokens_told=100,
         ),
         planner=SimpleNamespace(warming_up=False),
-        watch=ErrorWatch(space, 0.125),
+        watch=Watch(ScoresGoal(space), lambda: LevelCounts(space), 0.125),
         noun="rating",
         under=None,
     )

@@ -17,7 +17,7 @@ from scipy import stats
 
 import robin_cli
 from robin_cli.data.chats import named_turns, turns_in
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.goals.training import preferences
 from robin_cli.model.errors import RobinError
 from robin_cli.model.records import Pair
@@ -56,7 +56,7 @@ def rated(
 
 
 def moderated(ratings: Sequence[Sequence[int]]) -> list[float]:
-    """V of each response, by hand: docs/scores.md."""
+    """V of each response, by hand: docs/evidence/scores.md."""
     squares = [float(np.var(each) * len(each)) for each in ratings]
     # 2: of a rating drawn evenly from 0 to 4
     pooled = (sum(squares) + 2.0) / (sum(len(each) - 1 for each in ratings) + 1)

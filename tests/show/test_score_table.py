@@ -108,7 +108,7 @@ def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) ->
     assert list(columns["pair_id"]) == ["a", "b", "c"]
     np.testing.assert_allclose(np.asarray(columns["score"], float), [2, 3, np.nan])
     np.testing.assert_allclose(np.asarray(columns["variance"], float), [4, np.nan, np.nan])
-    # the pooled variance, (8 + 2)/(2 + 1), counts as four ratings more: docs/scores.md
+    # the pooled variance, (8 + 2)/(2 + 1), counts as four ratings more: docs/evidence/scores.md
     moderated = np.sqrt([(8 + 4 * 10 / 3) / 6 / 3, 4 * 10 / 3 / 4 / 1, np.nan])
     np.testing.assert_allclose(np.asarray(columns["std_error"], float), moderated)
     np.testing.assert_allclose(np.asarray(columns["human"], float), [3, np.nan, np.nan])

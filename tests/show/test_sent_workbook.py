@@ -17,7 +17,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from robin_cli.data.pairs import load_pairs
 from robin_cli.goals.found import View
-from robin_cli.goals.making import goal_of_run
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.errors import ReadAs
 from robin_cli.run.reader import read_run
 from robin_cli.show.sent_workbook import NotReturned, sent_workbook

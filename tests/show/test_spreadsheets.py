@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from robin_cli.goals.making import judgment_table
+from robin_cli.goals.registry import judgment_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.show import xlsx

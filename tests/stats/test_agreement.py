@@ -412,23 +412,6 @@ def test_states_nothing_where_too_few_pairs_were_asked_twice() -> None:
         )
 
 
-def test_holds_what_a_retest_brings_where_few_pairs_were_asked_twice() -> None:
-    # the noise of 400 pairs, 40 of them asked twice: told right on average, and inside the interval
-    held, values = [], []
-    for seed in range(30):
-        rng = np.random.default_rng([7, seed])
-        truth, counts = rng.normal(2, 0.8, 400), np.array([2] * 40 + [1] * 360)
-        ratings = [
-            mean + rng.normal(0, 0.7, count) for mean, count in zip(truth, counts, strict=True)
-        ]
-        told = reliability(*of_one(ratings), np.arange(400), resamples=100)[0]
-        expected = 0.64 / (0.64 + 0.49 * (0.9 + 0.1 / 2))
-        held.append(told.ci_low <= expected <= told.ci_high)
-        values.append(told.value)
-    assert np.mean(values) == pytest.approx(0.579, abs=0.03)
-    assert np.mean(held) > 0.85
-
-
 def test_takes_pure_noise_for_no_reliability() -> None:
     scores, pairs = np.tile([1.0, 2.0], 20), np.arange(40)
     found = reliability(scores, np.full((40, 1), 2), np.full((40, 1), 2.0), pairs)

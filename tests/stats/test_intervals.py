@@ -209,21 +209,6 @@ def test_products_are_much_narrower_than_sums_of_intervals() -> None:
         assert (high - low).mean() < most * (high_a - low_a + high_b - low_b).mean()
 
 
-def test_holds_with_95_percent_if_nothing_else_is_said() -> None:
-    counts = counted(SEQUENCES)
-    np.testing.assert_array_equal(
-        mean_intervals(counts, 0, 4), mean_intervals(counts, 0, 4, alpha=0.05)
-    )
-
-
-def test_gives_each_arm_its_own_interval_among_any_number() -> None:
-    rows = np.stack(np.unravel_index(np.arange(6**5), (6,) * 5), axis=1)  # 7,776 different counts
-    low, high = mean_intervals(rows, 1, 5)
-    for place in (0, 1, 4095, 4096, 4097, 7775):
-        alone = mean_intervals(rows[place : place + 1], 1, 5)
-        assert (low[place], high[place]) == pytest.approx((alone[0][0], alone[1][0]))
-
-
 @pytest.mark.parametrize(
     "spread",
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,33 +142,6 @@ def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:
         widths = high - low
     assert missed.sum() <= 30  # of 400, at 5 % each: 20, and their noise
     assert widths.mean() < 1.5
-
-
-@pytest.mark.parametrize(
-    "scales", [[(0, 4)], [(0, 4), (1, 10)], [(0, 4), (1, 10), (-1, 1)], [(0, 4), (1, 10), (0, 4)]]
-)
-def test_counts_the_ratings_of_each_scale_however_many_there_are(
-    scales: list[tuple[int, int]],
-) -> None:
-    each_scale = [Scale(low, high) for low, high in scales]
-    space = ArmSpace(["p0", "p1"], [f"a{k}" for k in range(len(scales))], ["m"], each_scale)
-    rng = np.random.default_rng(4)
-    arm = rng.integers(0, len(space), 200)
-    ends = [scales[space.attribute[each]] for each in arm]
-    ratings = [int(rng.integers(low, high + 1)) for low, high in ends]
-    table = judgments_table([replace(judgment(0), rating=rating) for rating in ratings])
-
-    told = {}
-    for scale, arms, counts in counts_by_scale(space, arm, table):
-        for place, each in enumerate(arms.tolist()):
-            told[each] = {
-                scale.low + level: n for level, n in enumerate(counts[place].tolist()) if n
-            }
-
-    assert told == {
-        each: dict(Counter(rating for at, rating in zip(arm, ratings, strict=True) if at == each))
-        for each in range(len(space))
-    }
 
 
 @pytest.mark.parametrize("by_logprobs", [False, True])

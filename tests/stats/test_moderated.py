@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from robin_cli.goals.watching import ErrorWatch
+from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.arms import FloatArray, Sums, WritableArms
 from robin_cli.model.records import RETIRE_AFTER, Scale
 from robin_cli.model.space import ArmSpace
@@ -197,6 +197,8 @@ def test_reaches_further_where_rare_ratings_are_skewed_as_the_binomial_says() ->
 def test_reaches_no_further_where_ratings_agree_or_are_few() -> None:
     agreeing = np.array([[0.0, 0, 7, 0, 0], [0, 3, 0, 0, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]])
     assert (skewed(agreeing, Scale(0, 4), alpha=0.05) == 1).all()
+    once = np.eye(5)  # a table of scores with a guessed scale has no repeats
+    assert (skewed(once, Scale(0, 4, is_guessed=True), alpha=0.05) == 1).all()
     even = np.random.default_rng(0).multinomial(5, np.full(5, 0.2), size=200).astype(float)
     assert skewed(even, Scale(0, 4), alpha=0.05).max() < 1.05
 
@@ -212,13 +214,13 @@ def test_holds_most_means_where_all_pairs_flip_at_the_same_low_rate() -> None:
 
 
 def test_is_not_reached_while_a_score_is_not_known() -> None:
-    watch = ErrorWatch(ArmSpace(["p0", "p1"], ["a"], ["m"], [Scale(0, 4)]), 3.9)
+    goal = ScoresGoal(ArmSpace(["p0", "p1"], ["a"], ["m"], [Scale(0, 4)]))
     arms = WritableArms(2)
-    assert not watch.is_over(arms.read_only())
+    assert not goal.is_reached(arms.read_only(), 3.9)
     for _ in range(50):
         arms.add_rating(0, 2.0)
-    assert not watch.is_over(arms.read_only())
+    assert not goal.is_reached(arms.read_only(), 3.9)
     for _ in range(RETIRE_AFTER):
         arms.add_unparsed(1)
     # What was given up without a rating has no score to be off.
-    assert watch.is_over(arms.read_only())
+    assert goal.is_reached(arms.read_only(), 3.9)

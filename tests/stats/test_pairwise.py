@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from robin_cli.ask.verdicts import ORDERS, PREFERENCE
-from robin_cli.goals.making import goal_of_run
 from robin_cli.goals.preferences import Preferences
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.records import RETIRE_AFTER, Pair, Scale
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.schema import JUDGMENTS

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from robin_cli.model.arms import FloatArray
@@ -23,7 +21,6 @@ from robin_cli.run.writer import RunWriter
 from robin_cli.stats.intervals import Part, mean_intervals, sum_intervals
 from robin_cli.stats.moderated import skewed
 from robin_cli.stats.scores import (
-    Scores,
     _told_apart,
     between_judges,
     interval_widths,
@@ -305,12 +302,6 @@ def test_names_columns_that_would_be_called_alike_by_their_place() -> None:
     assert _told_apart(["a_b_c", "x", "a_b_c"]) == ["a_b_c_1", "x", "a_b_c_3"]
 
 
-def test_has_as_many_rows_as_pairs_and_attributes(tmp_path: Path) -> None:
-    run = run_of(tmp_path, RATINGS)
-    found: list[Scores] = [score(run), score(run, by_judge=True)]
-    assert [len(each) for each in found] == [4, 8]
-
-
 @pytest.mark.parametrize("spread", [0.0, 0.8])
 def test_tells_the_spread_between_judges_from_the_noise_within_one(spread: float) -> None:
     rng = np.random.default_rng(5)
@@ -326,24 +317,6 @@ def test_tells_the_spread_between_judges_from_the_noise_within_one(spread: float
     error = between.std(ddof=1) / math.sqrt(rows)
     assert abs(between.mean() - spread**2) < 4 * error
     assert abs(spread_between(between) - spread) < 0.03
-
-
-@given(
-    st.lists(
-        st.tuples(st.floats(0, 4), st.floats(0, 4), st.integers(2, 50)), min_size=2, max_size=6
-    ),
-    st.randoms(),
-)
-def test_does_not_depend_on_the_order_of_the_judges(
-    judges: list[tuple[float, float, int]], random: object
-) -> None:
-    def scored(listed: list[tuple[float, float, int]]) -> float:
-        means, variances, n = (np.array([column]) for column in zip(*listed, strict=True))
-        return float(between_judges(means, variances / n)[0])
-
-    shuffled = list(judges)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert scored(judges) == pytest.approx(scored(shuffled), abs=1e-9)
 
 
 def test_does_not_know_the_spread_where_a_judge_has_no_rating() -> None:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robin_cli.data.chats import readable_turns
-from robin_cli.goals.agreeing import decided_together
-from robin_cli.goals.making import goal_of_run
-from robin_cli.goals.summary import given_labels, labelled_texts
+from robin_cli.goals.labels import decided_together, given_labels, labelled_texts
+from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import number_of
 from robin_cli.run.labels import add_labels, kept_labels, remove_label

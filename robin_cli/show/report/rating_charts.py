@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from robin_cli.goals.decided import things
+from robin_cli.goals.deciding import things
 from robin_cli.goals.found import Found
 from robin_cli.goals.people import agreement_line
-from robin_cli.goals.rating import Rated
+from robin_cli.goals.rated import Rated
 from robin_cli.model.records import Scale
 from robin_cli.show import charts
 from robin_cli.show.charts import Axis, Chart, Panel, Series, chart

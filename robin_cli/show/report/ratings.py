@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from robin_cli.goals.found import View
-from robin_cli.goals.rating import Rated
+from robin_cli.goals.rated import Rated
 from robin_cli.goals.rows import own_of
-from robin_cli.goals.scores import most_uncertain_first, score_table
+from robin_cli.goals.tables import most_uncertain_first, score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.show.report.page import WORDS, Bar, Rows, Test

@@ -41,7 +41,7 @@ def systems_in(found: Found) -> tuple[Compared | None, list[str]]:
     try:
         return compared([run], left_out.append, as_they_are=True), left_out
     except InputError as error:
-        return None, found.goal.without_systems(str(error))
+        return None, [f"{error}."] if found.goal.systems else []
 
 
 def systems_table(found: Compared) -> Table:

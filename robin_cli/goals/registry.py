@@ -1,4 +1,4 @@
-"""Makes the goal of a run, from settings or from its manifest. Nothing else decides what a run is for."""
+"""Finds the goal of a run, by its settings or by its manifest. Nothing else decides what a run is for."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from inspect import isabstract
-from operator import itemgetter
 from pathlib import Path
-from pkgutil import iter_modules
 
-from robin_cli.goals import own as goals
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import WantedGoal
 from robin_cli.goals.found import View
+from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.model.space import ArmSpace
@@ -27,27 +25,30 @@ from robin_cli.settings.table import TABLE, Settings
 from robin_cli.show.columns import JUDGMENTS, RESULTS
 from robin_cli.show.tables import Table, read_by
 
+_USUAL = ScoresGoal
+"""The goal of a run that names no other."""
+
 
 @cache
 def known_goals() -> Sequence[type[Goal]]:
-    """Return all goals, which are found in ``own/``; the usual one last."""
-    names = [f"{goals.__name__}.{each.name}" for each in iter_modules(goals.__path__)]
-    found = [(name, kind) for name in names for kind in vars(import_module(name)).values()]
-    there = [
-        kind
-        for name, kind in found
-        if isinstance(kind, type) and issubclass(kind, Goal) and kind.__module__ == name
-    ]
-    return sorted((kind for kind in there if not isabstract(kind)), key=lambda kind: kind.is_usual)
+    """Return all other goals, which are found in the files of this folder."""
+    known = []
+    for file in sorted(Path(__file__).parent.glob("[a-z]*.py")):
+        module = import_module(f"robin_cli.goals.{file.stem}")
+        for kind in vars(module).values():
+            is_goal = isinstance(kind, type) and issubclass(kind, Goal) and not isabstract(kind)
+            if is_goal and kind.__module__ == module.__name__ and kind is not _USUAL:
+                known.append(kind)
+    return known
 
 
 def goal_of(source: Inquiry) -> Goal:
     """Return the goal of ``source``. InputError if it names two, or as its goal refuses it; StorageError likewise."""
-    *asked, usual = (goal for kind in known_goals() if (goal := kind.of(source)) is not None)
+    asked = [goal for kind in known_goals() if (goal := kind.asked_by(source)) is not None]
     if len(asked) > 1:
-        flags = " and ".join(goal.asked_by or type(goal).__name__ for goal in asked)
+        flags = " and ".join(goal.flag or type(goal).__name__ for goal in asked)
         raise InputError(f"{flags}: a run has one goal; leave one out, and make a run of each")
-    return asked[0] if asked else usual
+    return asked[0] if asked else _USUAL.asked_by(source)
 
 
 def goal_of_run(run: RunReader | RunWriter) -> Goal:
@@ -55,11 +56,26 @@ def goal_of_run(run: RunReader | RunWriter) -> Goal:
     return goal_of(run)
 
 
+def wanted_goal(
+    settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]
+) -> Goal:
+    """Return the goal of ``settings``.
+
+    Args:
+        notify: called with a warning about the data: prompts that one system alone answered, groups of one.
+
+    InputError: these data do not allow the decision or comparison.
+    """
+    values = {name: getattr(settings, name) for name in TABLE}
+    return goal_of(
+        WantedGoal(values, space, pairs, settings.seed, settings=settings, notify=notify)
+    )
+
+
 def table_of(path: Path, what: str, view: View) -> Table:
     """Return the table called ``what`` of the run at ``path``, as in ``robin export --what``.
 
-    Raises:
-        InputError: there is none, with the reason. RunError, StorageError: the run cannot be read.
+    InputError: there is none, with the reason. RunError, StorageError: the run cannot be read.
     """
     if what == "judgments":  # a million of them are not read into memory at once
         return judgment_table(path)
@@ -72,40 +88,23 @@ def results_of(
 ) -> Table:
     """Return which tables, among ``names``, the run at ``path`` has, and ``more`` rows; errors as :func:`table_of`."""
     run = read_run(path)
-    found, values = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
+    result, rows = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
     for what in names:
-        if what == "judge-scores" and len(run.space.judges) == 1:  # the same as its scores
+        if what == "judge-scores" and not result.is_panel:  # the same as its scores
             continue
         with suppress(InputError):  # the run has none
-            table = JUDGMENTS if what == "judgments" else found.table(what, View())
-            rows = run.fold.judgments if what == "judgments" else len(table)
-            values.append((what, rows, table.says.partition(":")[0], table.row.replace("`", "")))
-    rows_with_content = [*filter(itemgetter(1), values), *more]
-    return RESULTS.of(
-        dict(zip(RESULTS.columns, zip(*rows_with_content, strict=True), strict=False))
-    )
+            table = JUDGMENTS if what == "judgments" else result.table(what, View())
+            count = run.fold.judgments if what == "judgments" else len(table)
+            if count:
+                rows.append((what, count, table.says.partition(":")[0], table.row.replace("`", "")))
+    columns = zip(*rows, *more, strict=True)
+    return RESULTS.of(dict(zip(RESULTS.columns, columns, strict=False)))
 
 
 def judgment_table(path: Path) -> Table:
     """Return the judgments of the run at ``path``, for files alone, a segment at a time.
 
-    Raises:
-        RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
+    RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
     """
     rows = read_by(schema.JUDGMENTS, read_judgments(path))
     return JUDGMENTS.having(lambda: rows)
-
-
-def wanted_goal(
-    settings: Settings, space: ArmSpace, pairs: Sequence[Pair], notify: Callable[[str], None]
-) -> Goal:
-    """Return the goal of ``settings``.
-
-    Args:
-        notify: called with a warning about the data: prompts that one system alone answered, groups of one.
-
-    Raises:
-        InputError: these data do not allow the decision or comparison.
-    """
-    own = {name: getattr(settings, name) for name in TABLE}
-    return goal_of(WantedGoal(own, space, pairs, settings.seed, settings=settings, notify=notify))

@@ -1,1 +1,0 @@
-"""All goals, a file each; :mod:`robin_cli.goals.making` finds them here."""
