@@ -152,7 +152,6 @@ class RankingGoal(PairwiseGoal):
         """Return strengths by the comparisons with a preference, and half a tie of every two systems, compared or not."""
         names, known = len(self.matches.names), ~np.isnan(preference)
         wins = wins_of(preference[known], self.matches.system[known], names) + 0.5 * PRIOR
-        np.fill_diagonal(wins, 0.0)
         return fit(wins).values
 
 

@@ -93,7 +93,6 @@ def filled(
         ids=pair + 1,
         beside=beside(run, pair, view.show),
         bar=np.asarray(scores.columns["n"]),
-        dim=scores.retired,
         sort=sort,
         notes=[note, *notes],
         footer=[f"judge: {judged_by(run.manifest)}"],

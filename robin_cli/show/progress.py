@@ -17,7 +17,14 @@ from robin_cli.run.fold import Spending
 from robin_cli.session.session import Session
 from robin_cli.show.live import LiveView, Pace, progress_line
 from robin_cli.show.messages import LINE_EVERY_S, Messages, lines_now_and_then
-from robin_cli.show.words import cost, dollars, duration, refused_text, tokens_text
+from robin_cli.show.words import (
+    budget_text,
+    dollars,
+    duration,
+    money_text,
+    refused_text,
+    tokens_text,
+)
 
 _REFRESH_HZ = 4
 _ROUND_EVERY_S = 60.0
@@ -90,55 +97,38 @@ def conclusion(session: Session) -> list[str]:
 def nothing_sent(session: Session, run: Path) -> str:
     """Return why a session of a finished run made no calls, and how to make more."""
     resume = f"robin resume {typed(run)}"
-    if session.repeats and not (session.is_spent or session.is_over):
-        why, more = f"the judge repeats itself, {_spent(session)}", f"{resume} --repeat-anyway"
-    elif not session.is_spent:
-        why, more = (
-            f"the run has reached its goal already, {_spent(session)}",
-            session.goal.for_more,
-        )
-    elif session.budget_usd is None:
-        why = f"the budget of {number_of(session.budget.total, 'call')} is spent already"
-        more = f"{resume} --budget {2 * session.budget.total}"
-    else:
-        budget = f"{_money(session)} of the budget of {dollars(session.budget_usd)}"
+    if session.is_spent and session.budget_usd is not None:
+        budget = f"{money_text(session.total, dollars(0))} of the budget of {dollars(session.budget_usd)}"
         why = f"{budget} is spent already, and the rest might not pay for a call"
         more = f"{resume} --max-cost {2 * session.budget_usd:g}"
+    elif session.is_spent:
+        why = f"the budget of {number_of(session.budget.total, 'call')} is spent already"
+        more = f"{resume} --budget {2 * session.budget.total}"
+    elif session.repeats and not session.is_over:
+        why, more = f"the judge repeats itself, {_spent(session)}", f"{resume} --repeat-anyway"
+    else:
+        why = f"the run has reached its goal already, {_spent(session)}"
+        more = session.goal.for_more
     return f"nothing was sent: {why}{f'; for more: {more}' if more else ''}"
 
 
 def _spent(session: Session) -> str:
-    """Return the spent share of the budget, in its own unit."""
-    if session.budget_usd is None:
-        return f"{session.budget.spent:,} of {number_of(session.budget.total, 'call')} spent"
-    budget = f"{_money(session)} of {dollars(session.budget_usd)}"
-    return f"{budget} spent in {number_of(session.budget.spent, 'call')}"
-
-
-def _money(session: Session) -> str:
-    return cost(session.total.cost_usd, complete=session.total.complete, unknown=dollars(0))
+    spent = budget_text(
+        session.budget.spent, session.budget.total, session.budget_usd, session.total
+    )
+    return " ".join(spent)
 
 
 def _tokens_line(session: Session) -> str:
     """Return tokens and money of a session, and of all sessions of the run if there were others."""
     stats, total = session.stats, session.total
-    line = _spending_text(stats.spent)
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
-    if (total.prompt_tokens, total.completion_tokens) == (
-        stats.spent.prompt_tokens,
-        stats.spent.completion_tokens,
-    ):
-        return line + marked
-    return f"{line} in this session{marked}; {_spending_text(total)} in all sessions of this run"
+    tokens = (total.prompt_tokens, total.completion_tokens)
+    taken = _taken(stats.spent)
+    if tokens == (stats.spent.prompt_tokens, stats.spent.completion_tokens):
+        return taken + marked
+    return f"{taken} in this session{marked}; {_taken(total)} in all sessions of this run"
 
 
-def _spending_text(spent: Spending) -> str:
-    tokens = tokens_text(
-        spent.prompt_tokens,
-        spent.completion_tokens,
-        spent.cached_share,
-        reasoning=spent.reasoning_tokens,
-    )
-    return (
-        f"{tokens}, {cost(spent.cost_usd, complete=spent.complete)}" if spent.cost_usd else tokens
-    )
+def _taken(spent: Spending) -> str:
+    return f"{tokens_text(spent)}, {money_text(spent)}" if spent.cost_usd else tokens_text(spent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,10 +20,6 @@ from robin_cli.model.records import PLACE_COLUMNS, SYSTEM_COLUMN
 from robin_cli.run.reader import read_run
 from robin_cli.show.sheet_xml import add_columns, add_sheet
 from robin_cli.show.status import READ, standing
-
-_SHOWN = re.compile(
-    r"(?:.+_)?(?:score|ci_low|ci_high|guaranteed_low|guaranteed_high|n|decision|likely_wrong|certified|given_up)"
-)
 
 
 class NotReturned(Exception):
@@ -84,8 +79,8 @@ def _rows(found: Found, view: View, by_id: Mapping[str, int]) -> dict[int, dict[
     """
     run = found.run
     table = found.table("scores", replace(view, wide=len(run.manifest.attributes) > 1))
-    shown = [each.name for each in table.shown(table.data.column_names)]
-    scores = table.data.select(list(filter(_SHOWN.fullmatch, shown))).to_pylist()
+    names = [each.name for each in table.shown(table.data.column_names) if each.returned]
+    scores = table.data.select(names).to_pylist()
     pairs = [] if table.ids is None else [number - 1 for number in table.ids.tolist()]
     systems, places = (run.pairs.column(name) for name in (SYSTEM_COLUMN, PLACE_COLUMNS["row"]))
     numbers = [by_id.get(run.pair_ids[pair], places[pair]) for pair in pairs]

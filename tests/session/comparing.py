@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from robin_cli.ask.verdicts import ORDERS, PREFERENCE
+from robin_cli.data.groups import numbered
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -32,9 +33,11 @@ def comparisons(
     ]
     ids = [f"c{number}" for number in range(len(rows))]
     space = ArmSpace(ids, (PREFERENCE,), [f"j{each}" for each in range(judges)], (VOTES,), ORDERS)
-    names = [(f"s{a}", f"s{b}") if named else (None, None) for _, (a, b) in rows]
+    system, names = numbered(f"s{number}" for _, both in rows for number in both)
     prompt, text = (np.array(each) for each in zip(*rows, strict=True))
-    return matches_of(space, prompt, text, names, 0, wants_best=wants_best)
+    both = system.reshape(-1, 2) if named else None
+    names = names if named else []
+    return matches_of(space, prompt, text, both, names, 0, wants_best=wants_best)
 
 
 def policy_for(matches: Matches, name: str, budget: int = 1000) -> Policy:

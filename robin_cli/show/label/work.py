@@ -142,8 +142,8 @@ class Labelling:
             return ""
         table = np.array([[said.get(number, np.nan) for said in people] for number in sorted(both)])
         alpha = krippendorff(table)
-        told = "not known, as all labels are alike" if np.isnan(alpha) else f"{alpha:.2f}"
-        return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {told}"
+        value = "not known, as all labels are alike" if np.isnan(alpha) else f"{alpha:.2f}"
+        return f"{len(people)} people, {number_of(len(both), 'pair')} with several labels: Krippendorff's α {value}"
 
     def _is_swapped(self, number: int, labeller: str) -> bool:
         """Return whether response B comes first: labellers must not learn which system is A."""

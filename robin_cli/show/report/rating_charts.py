@@ -115,18 +115,12 @@ def human_charts(found: Found) -> Iterator[Chart]:
     people, split = found.people, dict(subjects(found.run, found.all_scores, found.given))
     names = found.run.space.attributes
     compared = {name: each for name, each in split.items() if name in people.agreement}
-    if compared:
-        panels = {
-            name: charts.against(
-                each.human,
-                each.scores,
-                ("human rating", "score"),
-                each.scale,
-                each.pair_ids,
-                jitter=0.03,
-            )
-            for name, each in compared.items()
-        }
+    axes = ("human rating", "score")
+    panels = {
+        name: charts.against(each.human, each.scores, axes, each.scale, each.pair_ids, jitter=0.03)
+        for name, each in compared.items()
+    }
+    if panels:
         lines = [
             f"{name}: " * (len(compared) > 1) + agreement_line(people.agreement[name])
             for name in names
@@ -144,25 +138,21 @@ def human_charts(found: Found) -> Iterator[Chart]:
         )
         series = charts.beside_numbers(score, human, (low, high), count.astype(np.int64))
         scale = split[name].scale
+        diagonal = (float(scale.low), float(scale.high))
         yield chart(
             f"How do people rate {name} at each score?",
             "Mean human rating of the pairs whose scores are nearest to one "
             f"{_step(split[name])}, at their mean score, with its 95 % interval over prompts, and "
             "how many pairs these are. On the dashed line the judge is right on average.",
-            Panel(
-                [series],
-                Axis(f"score of {name}"),
-                Axis(f"human {name}"),
-                diagonal=(scale.low, scale.high),
-            ),
+            Panel([series], Axis(f"score of {name}"), Axis(f"human {name}"), diagonal),
         )
 
 
-def _step(mine: Subject) -> str:
+def _step(subject: Subject) -> str:
     """Return a group of :func:`~robin_cli.stats.agreement.calibration`, in words."""
-    starts: Sequence[int] = bins_of(mine.scale)
-    if mine.of_two:
+    starts: Sequence[int] = bins_of(subject.scale)
+    if subject.of_two:
         return "quarter"
-    if len(starts) == mine.scale.levels:
+    if len(starts) == subject.scale.levels:
         return "level"
     return f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"
