@@ -285,11 +285,10 @@ class _Actor:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
-        self._take = actor.take.options(num_returns=0).remote
 
-    def take(self, requests: Sequence[RemoteRequest]) -> None:
+    async def take(self, requests: Sequence[RemoteRequest]) -> None:
         with _losing():
-            self._take(requests)
+            await self._actor.take.remote(requests)
 
     async def results(self) -> tuple[list[RemoteResult], list[str]]:
         with _losing():

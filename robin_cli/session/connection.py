@@ -14,7 +14,7 @@ from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, Price
-from robin_cli.judges.openai_http import TRIED, OpenAIJudge
+from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.retrying import PATIENCE_S, Retrying
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.judge_spec import WITHOUT_KEY, JudgeSpec
@@ -89,7 +89,6 @@ def _options(
     return replace(
         endpoint,
         decisions=judge.answers == "decisions",
-        tries_logprobs=TRIED if is_here and manifest.may_use_logprobs else 0,
         # Workers must not raise the limit on answers: the money set aside here would not cover them.
         raises=endpoint.raises and (is_here or resolved.max_cost is None),
     )

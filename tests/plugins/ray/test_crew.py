@@ -195,10 +195,10 @@ def test_makes_again_what_no_longer_reached_a_worker(
 ) -> None:
     take, left = _Here.take, iter(range(5))
 
-    def failing_once(self: _Here, requests: Any) -> None:
+    async def failing_once(self: _Here, requests: Any) -> None:
         if next(left, 0) == 4:
-            raise Lost("it hung up")
-        take(self, requests)
+            raise Lost("it cannot read them")
+        await take(self, requests)
 
     monkeypatch.setattr(_Here, "take", failing_once)
     with judge() as asked:
