@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,6 @@ _LATE = "twice or too late, not counted"
 _FOREIGN = "for no request of this run, not counted"
 _BROKEN = "that cannot be read, not counted"
 _DAMAGED = "with bytes that are not UTF-8, read as �"
-
-Came = tuple[int, Call, Completion | Problem]
-"""A row, its call, and what the service says about it."""
 
 
 class Intake:
@@ -52,15 +49,28 @@ class Intake:
         self.odd_lines = Counter(dict.fromkeys((_LATE, _FOREIGN, _BROKEN, _DAMAGED), 0))
         self.lessons = 0
 
-    async def take(self, files: Sequence[Path], row_of: Callable[[str], int | None]) -> None:
-        """Read all lines of ``files``; ``row_of`` finds the row of a request by its id."""
-        lines = _lines_of(files)
-        while chunk := list(islice(lines, _AT_A_TIME)):
-            await self._keep(list(self._completed(chunk, row_of)))
-        left = {row: problem for row, problem in self._problems.items() if row in self._waiting}
+    async def take(self, files: Sequence[Path], rows: Mapping[str, int]) -> None:
+        """Read all lines of ``files``; ``rows`` has the row of each request by its id."""
+        lines = read_lines(files, MOST_REPLY_BYTES)
+        try:
+            while chunk := list(islice(lines, _AT_A_TIME)):
+                await self._keep(self._completions(chunk, rows).items())
+        except OSError as error:
+            raise InputError(
+                f"{error.filename}: cannot be read ({error.strerror}); make it readable, then robin resume"
+            ) from error
+        left = [pair for pair in self._problems.items() if pair[0] in self._waiting]
         self.odd_lines[_LATE] += len(self._problems) - len(left)
-        await self._keep([(row, self._waiting.pop(row), left[row]) for row in left])
-        await self._blame_pairs()
+        await self._keep(left)
+        if self._answered:  # a pair that never was, while others were, is to blame, not the service
+            blamed = [
+                (self._waiting.pop(row), failure)
+                for row, failure in self._failures
+                if self._waiting[row].ticket.arm not in self._answered
+            ]
+            await self._append(
+                [(call, self._ledger.judgments(call, failure)) for call, failure in blamed]
+            )
 
     @property
     def note(self) -> str:
@@ -68,33 +78,32 @@ class Intake:
         counts = self.odd_lines.items()
         return "".join(f"; {number_of(count, 'line')} {what}" for what, count in counts if count)
 
-    def _completed(
-        self, lines: Sequence[Line], row_of: Callable[[str], int | None]
-    ) -> Iterator[Came]:
-        """Yield the completions of waiting calls, each once; problems are put by until all lines are read."""
+    def _completions(self, lines: Sequence[Line], rows: Mapping[str, int]) -> dict[int, Completion]:
+        """Return the first completions of waiting calls; problems are put by until all lines are read."""
+        completions: dict[int, Completion] = {}
         for line in lines:
-            row = None if line.custom_id is None else row_of(line.custom_id)
+            row = rows.get(line.custom_id or "")
             self.odd_lines[_DAMAGED] += line.is_damaged
             if row is None:
                 self.odd_lines[_BROKEN if line.custom_id is None else _FOREIGN] += 1
-            elif row not in self._waiting:
+            elif row not in self._waiting or row in completions:
                 self.odd_lines[_LATE] += 1
             elif isinstance(line.outcome, Completion):
-                yield row, self._waiting.pop(row), line.outcome
+                completions[row] = line.outcome
             else:
                 self.odd_lines[_LATE] += row in self._problems
                 if line.outcome is not None:  # else the request was not made
                     self._problems.setdefault(row, line.outcome)
+        return completions
 
-    async def _keep(self, came: Sequence[Came]) -> None:
+    async def _keep(self, came: Iterable[tuple[int, Completion | Problem]]) -> None:
         """Write the judgments of calls; those without any wait on."""
         judged = []
-        for row, call, outcome in came:
-            judgments = self._judgments(row, call, outcome)
-            if judgments:
+        for row, outcome in came:
+            call = self._waiting[row]
+            if judgments := self._judgments(row, call, outcome):
                 judged.append((call, judgments))
-            else:
-                self._waiting[row] = call
+                del self._waiting[row]
         await self._append(judged)
 
     def _judgments(self, row: int, call: Call, outcome: Completion | Problem) -> list[Judgment]:
@@ -109,32 +118,20 @@ class Intake:
             return []
         if isinstance(read, Reply):
             self._answered.add(call.ticket.arm)
-        elif read.parameter and read.adapted:
+            return self._ledger.judgments(call, read)
+        if read.parameter and read.adapted:
             self._refused.add(read.parameter)
             self.lessons += 1
             return []
-        else:
-            self._ledger.stats.last_failure = read.detail
-            if not read.permanent:
-                self._note_failure(row, call, read, judge)
-                return []
-        return self._ledger.judgments(call, read)
-
-    def _note_failure(self, row: int, call: Call, failure: Failure, judge: OpenAIJudge) -> None:
-        if failure.refused and call.ticket.calls > 1 and not judge.dialect.gives_several:
+        self._ledger.stats.last_failure = read.detail
+        if read.permanent:
+            return self._ledger.judgments(call, read)
+        if read.refused and call.ticket.calls > 1 and not judge.dialect.gives_several:
             judge.dialect.never_send("n")
             self.lessons += 1  # the others go out one by one
-        elif not failure.throttled:
-            self._failures.append((row, failure))
-
-    async def _blame_pairs(self) -> None:
-        """Record failures of pairs that were never answered while others were: the pair is to blame, not the service."""
-        blamed = []
-        for row, failure in self._failures if self._answered else ():
-            if self._waiting[row].ticket.arm not in self._answered:
-                call = self._waiting.pop(row)
-                blamed.append((call, self._ledger.judgments(call, failure)))
-        await self._append(blamed)
+        elif not read.throttled:
+            self._failures.append((row, read))
+        return []
 
     async def _append(self, judged: Sequence[tuple[Call, list[Judgment]]]) -> None:
         if judged:
@@ -154,13 +151,3 @@ def _body_sent(
         if dialect.usual <= tokens < dialect.limit:
             body[dialect.limit_name] = dialect.usual
     return body
-
-
-def _lines_of(files: Sequence[Path]) -> Iterator[Line]:
-    for path in files:
-        try:
-            yield from read_lines([path], MOST_REPLY_BYTES)
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot be read ({error.strerror}); make it readable, then robin resume"
-            ) from error

@@ -7,7 +7,7 @@ from functools import partial
 
 from robin_batch.folder import Batches
 from robin_batch.rounds import Rounds
-from robin_batch.sending import ToServices
+from robin_batch.sending import Sender
 from robin_batch.service import OpenAIBatches
 from robin_cli.goals.registry import goal_of_run
 from robin_cli.judges.metering import Meter
@@ -44,7 +44,7 @@ def carrying(resolved: Resolved, store: RunWriter, notify: Callable[[str], None]
         services[judge.name] = OpenAIBatches(endpoint, notify=notify)
         prices.append(price)
     batches = Batches(store.path, store.manifest.run_id, len(store.space))
-    sender = ToServices(services, store.manifest.run_id, notify)
+    sender = Sender(services, store.manifest.run_id, notify)
     begin = partial(
         Rounds,
         judges=asked,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,13 @@ from typing import IO, Any
 
 import aiohttp
 
+from robin_cli.data.local import whole_file
 from robin_cli.judges.bodies import Body, TooLong, Unreadable
 from robin_cli.judges.redaction import Redactor
 from robin_cli.judges.transport import Request, Response, Transport
+
+MOST_DOWNLOADED = 4 * 2**30
+"""The most bytes of a file of answers."""
 
 _SLOWEST = 10_000.0
 """The lowest rate for a file, in bytes per second; slower transfers time out."""
@@ -23,24 +26,19 @@ class FileRequest(Request):
     """A request with a file.
 
     Attributes:
-        file: sent as a form; it is read from disk as it is sent.
-        to: a file for the body of a good answer, of at most ``most`` bytes.
+        upload: sent as a form; it is read from disk as it is sent.
+        to: the file of the body of a good answer, which appears whole and synced, or not at all.
     """
 
-    file: IO[bytes] | None = None
-    to: IO[bytes] | None = None
-    most: int = 0
+    upload: Path | None = None
+    to: Path | None = None
 
 
 class FileTransport(Transport):
     """The connections to a batch service."""
 
     async def send(self, request: Request) -> Response:
-        """Send a request, as :meth:`Transport.send`.
-
-        Raises:
-            OSError: a file cannot be read or written.
-        """
+        """Send a request, as :meth:`Transport.send`. OSError: a file cannot be read or written."""
         try:
             return await super().send(request)
         except Exception as error:
@@ -51,17 +49,17 @@ class FileTransport(Transport):
     def _limit_s(self, request: Request) -> float | None:
         if not isinstance(request, FileRequest):
             return super()._limit_s(request)
-        if request.file is None:
+        if request.upload is None:
             return None  # _read_body limits the time
-        return self._endpoint.timeout_s + os.fstat(request.file.fileno()).st_size / _SLOWEST
+        return self._endpoint.timeout_s + request.upload.stat().st_size / _SLOWEST
 
     def _content(self, request: Request) -> tuple[Any, dict[str, str]]:
         content, headers = super()._content(request)
-        if isinstance(request, FileRequest) and request.file is not None:
+        if isinstance(request, FileRequest) and request.upload is not None:
             headers = {name: text for name, text in headers.items() if name != "Content-Type"}
             content = aiohttp.FormData({"purpose": "batch"})
-            name = Path(request.file.name).name
-            content.add_field("file", request.file, filename=name, content_type="application/jsonl")
+            file, name = request.upload.open("rb"), request.upload.name  # closed once it is sent
+            content.add_field("file", file, filename=name, content_type="application/jsonl")
         return content, headers
 
     async def _read_body(self, request: Request, response: aiohttp.ClientResponse) -> bytearray:
@@ -70,16 +68,22 @@ class FileTransport(Transport):
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in {"", "identity"}:
             raise Unreadable(f'compressed as "{encoding[:40]}" unasked; turn that off there')
-        started, written = time.monotonic(), 0
-        out = WithoutKey(request.to, self.redactor)
-        async for piece in response.content.iter_any():
-            written += len(piece)
-            if written > request.most:
-                raise TooLong(f"a file of more than {request.most:,} bytes")
-            if time.monotonic() - started > self._endpoint.timeout_s + written / _SLOWEST:
-                raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
-            _write(out, piece)
-        _write(out, b"", is_last=True)
+        started, size = time.monotonic(), 0
+        try:
+            with whole_file(request.to) as file:
+                out = WithoutKey(file, self.redactor)
+                async for piece in response.content.iter_any():
+                    size += len(piece)
+                    if size > MOST_DOWNLOADED:
+                        raise TooLong(f"a file of more than {MOST_DOWNLOADED:,} bytes")
+                    if time.monotonic() - started > self._endpoint.timeout_s + size / _SLOWEST:
+                        raise TimeoutError(f"slower than {_SLOWEST:,.0f} bytes a second")
+                    out.write(piece)
+                out.flush()
+        except (aiohttp.ClientError, ConnectionError, TimeoutError):
+            raise
+        except OSError as error:
+            raise _Unwritable(error) from error
         return bytearray()
 
 
@@ -110,10 +114,3 @@ class _Unwritable(Exception):
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-def _write(out: WithoutKey, piece: bytes, *, is_last: bool = False) -> None:
-    try:
-        out.flush() if is_last else out.write(piece)
-    except OSError as error:
-        raise _Unwritable(error) from error

@@ -54,14 +54,6 @@ class Batches:
         """Return the id of a request, at most 64 characters."""
         return f"{self._run_id}-{number}-{row}"
 
-    def row_of(self, custom_id: str, batch: Submission) -> int | None:
-        """Return the row of a request of ``batch``; None for any other id."""
-        name, _, row = custom_id.rpartition("-")
-        is_number = row.isascii() and row.isdecimal() and len(row) < 10
-        if name != f"{self._run_id}-{batch.number}" or not is_number:
-            return None
-        return int(row) if int(row) < batch.requests else None
-
     def add(self, batch: Submission, tickets: Sequence[Ticket], lines: Iterable[bytes]) -> None:
         """Write a new batch: its calls, its requests and, last, its state. StorageError if the disk refuses."""
         requests = self.requests(batch)

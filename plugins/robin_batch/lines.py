@@ -40,8 +40,8 @@ class Line:
 
     Attributes:
         custom_id: the request's id, which may be unknown, or repeat another line's; None if the line is broken.
-        outcome: None if the request was not made, and not billed, because the batch expired or was cancelled. Take secrets out
-            before it is shown, as of any reply.
+        outcome: None also if the request was not made, and not billed, because the batch expired or was cancelled. Take
+            secrets out before it is shown, as of any reply.
         is_damaged: it holds bytes that are not UTF-8, which are read as �.
     """
 
@@ -84,24 +84,16 @@ def _lines(file: IO[bytes], most: int) -> Iterator[bytes]:
 
 
 def _line(text: bytes, limit: int) -> Line:
-    custom_id: object = None
     try:
         if len(text) > limit:
             raise TooLong(f"a line of more than {limit:,} bytes")
         content = read_json(text, limit)
-        custom_id = content.get("custom_id") if isinstance(content, dict) else None
-        if (
-            not isinstance(content, dict)
-            or not isinstance(custom_id, str)
-            or not 0 < len(custom_id) <= _MOST_ID
-        ):
-            how = "without custom_id" if isinstance(content, dict) else "not a JSON object"
-            return Line(None, Failure("malformed", f"a broken line: {how}"))
-        return Line(
-            custom_id,
-            _outcome(content, text, limit),
-            text.decode("utf-8", "ignore").encode() != text,
-        )
+        content = content if isinstance(content, dict) else {}
+        custom_id = content.get("custom_id")
+        if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+            return Line(None, None)
+        is_damaged = text.decode("utf-8", "ignore").encode() != text
+        return Line(custom_id, _outcome(content, text, limit), is_damaged)
     except TooLong as error:  # look for the id: inside a JSON text its quotes would be escaped
         match = _ID.search(text[:_HEAD])
         return Line(match[1].decode("utf-8", "replace") if match else None, too_long(error))
@@ -125,15 +117,13 @@ def _outcome(line: dict[str, Any], text: bytes, limit: int) -> Completion | Prob
 def _unanswered(error: object, status: int) -> Problem | None:
     """Return the outcome of a line without an HTTP status: the batch ended before it, it timed out, or the service failed."""
     parts = error_in(error)
-    code, message = parts.code, parts.message
-    if code in _NOT_DONE:
+    message = parts.message or parts.code or "no message"
+    if parts.code in _NOT_DONE:
         return None
-    if code == _TIMEOUT:
-        return Failure("timeout", f"timed out within the batch service ({message or code})")
+    if parts.code == _TIMEOUT:
+        return Failure("timeout", f"timed out within the batch service ({message})")
     problem = error_in_200(error, {})
     if isinstance(problem, Failure) and problem.reason == "bad_request" and not problem.parameter:
-        detail = message or code or "no message"
-        return Failure(
-            "batch_error", f"failed within the batch service (status {status}: {detail})"
-        )
+        why = f"failed within the batch service (status {status}: {message})"
+        return Failure("batch_error", why)
     return problem

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol
 
 from robin_batch.answers import Intake
 from robin_batch.folder import Batches
 from robin_batch.lines import line_of
+from robin_batch.sending import Sender
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.model.errors import EndpointError, RunError
 from robin_cli.model.records import number_of
@@ -30,25 +29,6 @@ _WORTH = 0.05
 
 UNANSWERED = "unanswered"
 """The reason of calls without an answer in their batch: they cost nothing, and are asked again."""
-
-
-class Sender(Protocol):
-    """Takes batches to a service, and brings the files of their answers."""
-
-    most_requests: int
-    """The most requests of a batch."""
-
-    def check(self, batches: Sequence[Submission]) -> None:
-        """Raise RunError if batches under way are at another service than this sender's."""
-
-    def new(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
-        """Return a new batch, to be written."""
-
-    async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
-        """See ``batches`` through: hand answers to ``rounds``. EndpointError: they cannot be answered there."""
-
-    def describe(self, batches: Sequence[Submission]) -> str:
-        """Return the state of ``batches`` in words."""
 
 
 class Rounds(Carrier):
@@ -80,6 +60,7 @@ class Rounds(Carrier):
         notify: Callable[[str], None],
     ) -> None:
         sender.check(batches.open)
+        sender.rounds = self
         ledger.stats.under_way = lambda: sum(batch.requests for batch in batches.open)
         self.ledger, self.stop, self.batches, self.notify = ledger, ledger.stop, batches, notify
         self._names, self._judges = list(judges), list(judges.values())
@@ -98,7 +79,8 @@ class Rounds(Carrier):
         if not batches:
             return Under()
         number = max(batch.round for batch in batches)
-        return Under(number, max(number, self._rounds), self._sender.describe(batches))
+        states = ", ".join(map(self._sender.describe, batches))
+        return Under(number, max(number, self._rounds), states)
 
     async def run(self) -> None:
         """See :meth:`Carrier.run`. EndpointError: a round brought nothing."""
@@ -106,16 +88,17 @@ class Rounds(Carrier):
             self._take_up()
             while not self.stop.requested.is_set():
                 # In a thread: fitting a ranking of a thousand systems takes seconds, and signals must be heard meanwhile.
-                batches = self.batches.open or await asyncio.to_thread(self._begin_round)
-                if not batches:
+                if not self.batches.open:
+                    await asyncio.to_thread(self._begin_round)
+                if not self.batches.open:
                     return
-                await self._see_through(batches)
+                await self._see_through()
         finally:
             await self.ledger.close()
 
-    async def _see_through(self, batches: Sequence[Submission]) -> None:
+    async def _see_through(self) -> None:
         self._brought = 0
-        await self._sender.carry(batches, self)
+        await self._sender.carry()
         if self.ledger.error is not None:  # after the whole round was read: it is paid for
             raise self.ledger.error
         if not self._brought and not self.stop.requested.is_set():
@@ -128,32 +111,30 @@ class Rounds(Carrier):
         """Count the batches of earlier sessions as under way, except calls with a judgment on disk."""
         planner = self.ledger.planner
         planner.take_up((), self.batches.next_draws())
-        under_way = {}
         for batch in self.batches.open:
             if batch.judge not in self._names:
                 raise RunError(
                     f"batch {batch.number} of this run is for {batch.judge}, which is not its judge; restore its "
                     "folder batches from a copy"
                 )
-            rows = enumerate(self.batches.tickets(batch))
-            under_way[batch.number] = {
-                row: ticket for row, ticket in rows if not self._is_judged(ticket.arm, ticket.draw)
+            tickets = {
+                row: ticket
+                for row, ticket in enumerate(self.batches.tickets(batch))
+                if not self._is_judged(ticket.arm, ticket.draw)
             }
-        every = [ticket for tickets in under_way.values() for ticket in tickets.values()]
-        if sum(ticket.calls for ticket in every) > planner.budget.available:
-            raise RunError(
-                "more calls are under way than the run's budget has; restore its folder batches from a copy"
-            )
-        for number, tickets in under_way.items():
+            if sum(ticket.calls for ticket in tickets.values()) > planner.budget.available:
+                raise RunError(
+                    "more calls are under way than the run's budget has; restore its folder batches from a copy"
+                )
             calls = self.ledger.take_up(list(tickets.values()))
-            self._waiting[number] = dict(zip(tickets, calls, strict=True))
+            self._waiting[batch.number] = dict(zip(tickets, calls, strict=True))
 
     # ── a round goes out ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin_round(self) -> list[Submission]:
-        """Choose a round and write its requests; return its batches, none if nothing is left to ask."""
+    def _begin_round(self) -> None:
+        """Choose a round and write its batches, none if nothing is left to ask."""
         if not self._rounds:
-            return []
+            return
         ledger = self.ledger
         arms, depth = len(ledger.planner.arms), ledger.planner.round_depth
         ends = round_ends(self._calls, arms, self._rounds, depth=depth, least=self._least)
@@ -167,7 +148,6 @@ class Rounds(Carrier):
             requests = number_of(sum(batch.requests for batch in batches), "request")
             again = ", again" if is_again else ""
             self.notify(f"round {number} of {len(ends)}{again}: {requests} to go out")
-        return batches
 
     def _next_round(self, ends: Sequence[int]) -> int:
         """Return the number of the round to begin, from 1: see _BARELY for calls that a round left over."""
@@ -240,37 +220,43 @@ class Rounds(Carrier):
                     break
                 lines.append(line)
                 of_batch.append(left.pop())
-            batch = self._sender.new(number, self._names[judge], of_round, len(of_batch))
+            batch = Submission(number, self._names[judge], of_round, len(of_batch))
             self.batches.add(batch, [call.ticket for call in of_batch], lines)
             self._waiting[number] = dict(enumerate(of_batch))
             self.ledger.stats.calls += len(of_batch)
 
     # ── answers come in ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def withdraw(self, batch: Submission) -> None:
-        """Return the calls of a batch that the service did not take."""
+    def withdraw(self, batch: Submission) -> Submission:
+        """Return the calls of a batch that the service did not take; return the batch."""
         for call in self._waiting.pop(batch.number, {}).values():
             self.ledger.withdraw(call)
-        self.batches.set(batch.now("withdrawn"))
+        batch = batch.now("withdrawn")
+        self.batches.set(batch)
         self.batches.tidy(batch)
         self._brought += 1  # another round of smaller ones may go out
+        return batch
 
-    async def take_in(self, files: Sequence[Path], batch: Submission) -> None:
-        """Make judgments of the lines in ``files``, and close ``batch``: its other calls have no answer."""
+    async def take_in(self, batch: Submission) -> Submission:
+        """Make judgments of the answers to ``batch``, and close it: its other calls have no answer; return it."""
+        files = [path for path in self.batches.answers(batch) if path.exists()]
         async with self._reading:
             waiting = self._waiting[batch.number]
             reading = Intake(self.ledger, self._judges, waiting)
-            await reading.take(files, lambda name: self.batches.row_of(name, batch))
+            ids = (self.batches.custom_id(batch.number, row) for row in range(batch.requests))
+            await reading.take(files, {custom_id: row for row, custom_id in enumerate(ids)})
             del self._waiting[batch.number]
             for call in waiting.values():
                 self.ledger.stats.failed[UNANSWERED] += 1
                 self.ledger.withdraw(call)
             answered = batch.requests - len(waiting)
             self._brought += answered + reading.lessons  # a killed session may have stored some
-            self.batches.set(batch.now("done", answered=answered))
+            batch = batch.now("done", answered=answered)
+            self.batches.set(batch)
             self.batches.tidy(batch, keep_answers=reading.odd_lines.total() > 0)
         requests = number_of(batch.requests, "request")
         lost = f"; the other {len(waiting):,} brought nothing, and cost nothing" if waiting else ""
         self.notify(
             f"batch {batch.batch_id}: {answered:,} of {requests} answered{lost}{reading.note}"
         )
+        return batch

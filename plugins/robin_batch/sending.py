@@ -1,24 +1,26 @@
 """Sends batches to their services and waits for them. Each step is on disk before the next, so that a crash loses none.
 
-A batch goes through its states (:data:`robin_cli.run.batches.State`) from wherever an earlier session left it: its file is
-uploaded, the batch is created and accepted, it is watched until it is over, its answers are downloaded and read.
+A batch goes through its states (:data:`robin_cli.run.batches.State`) from wherever an earlier session left it: it is created
+of a file, watched until it is over, and its answers are downloaded and read.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from robin_batch.rounds import Rounds, Sender
 from robin_batch.service import MOST_REQUESTS, Batch, BatchRefused, OpenAIBatches, Unknown
 from robin_cli.model.errors import EndpointError, RunError, writing
 from robin_cli.model.records import number_of
 from robin_cli.run.batches import State, Submission
 from robin_cli.run.manifest import now
 from robin_cli.session.stop import Left, end_all
+
+if TYPE_CHECKING:
+    from robin_batch.rounds import Rounds
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.25, 60.0
 """The time until the first look at a batch, and the longest between two looks."""
@@ -35,14 +37,8 @@ _TOO_LONG_S = 26 * 3600.0
 _TO_BE_MADE_S = 10.0
 """How long a stopping session waits for a batch that is being created: once it is known, it can be cancelled."""
 
-Made = TypeVar("Made")
 
-
-class _Stopped(Exception):
-    """The session ends; batches under way go on without it."""
-
-
-class ToServices(Sender):
+class Sender:
     """Sends batches. When the run is stopped, batches go on at the service unless the user cancels them.
 
     Args:
@@ -51,26 +47,26 @@ class ToServices(Sender):
         notify: gets lines for the user.
 
     Attributes:
-        at_work: by judge, batches that the service has accepted.
-        freed: set when one of them is over.
-        seen: batches as their services reported them last, by number.
-        ends: set when the session ends, and batches go on without it.
+        most_requests: the most requests of a batch.
+        rounds: the carrier whose batches it sends, which takes in their answers.
     """
+
+    rounds: Rounds
 
     def __init__(
         self, services: Mapping[str, OpenAIBatches], run_id: str, notify: Callable[[str], None]
     ) -> None:
         self.most_requests = MOST_REQUESTS
-        self.services, self.run_id, self.notify = services, run_id, notify
-        self.sending = {judge: asyncio.Lock() for judge in services}
-        self.at_work = Counter[str]()
-        self.seen: dict[int, Batch] = {}
-        self.freed, self.ends = asyncio.Event(), asyncio.Event()
-        self.refusals = 0
+        self._services, self._run_id, self._notify = services, run_id, notify
+        self._freed = asyncio.Event()  # set when a batch is over
+        self._missing = Counter[int]()  # how often a batch that may have been created was not found
+        self._seen: dict[int, Batch] = {}  # batches as their services reported them last
+        self._refusals = 0  # for want of room, in a row
 
     def check(self, batches: Sequence[Submission]) -> None:
+        """Raise RunError if batches under way are at another service than this sender's."""
         for batch in batches:
-            service = self.services.get(batch.judge)
+            service = self._services.get(batch.judge)
             is_sent = batch.state not in {"written", "answered"}
             if service is not None and batch.url != service.base_url and is_sent:
                 raise RunError(
@@ -78,285 +74,228 @@ class ToServices(Sender):
                     f"{service.base_url} now; robin resume with --base-url {batch.url} takes in its answers"
                 )
 
-    def new(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
-        return Submission(number, judge, of_round, requests, url=self.services[judge].base_url)
-
-    def describe(self, batches: Sequence[Submission]) -> str:
-        return ", ".join(map(self._describe, batches))
-
-    def _describe(self, submission: Submission) -> str:
-        batch = self.seen.get(submission.number)
+    def describe(self, submission: Submission) -> str:
+        """Return the state of a batch in words."""
+        batch = self._seen.get(submission.number)
         if batch is None:
             return f"{number_of(submission.requests, 'request')} {submission.state}"
         done, total = batch.counts or (0, 0)
         counts = f" {done:,} of {total:,}" if total else ""
         return f"{batch.id} {batch.status.replace('_', ' ')}{counts}"
 
-    async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
-        """See ``batches`` through at their services, as many at a time as these accept."""
-        stopping = asyncio.create_task(self._end_when(rounds.stop.requested))
-        tasks = [
-            asyncio.create_task(_SentBatch(self, rounds, batch).see_through()) for batch in batches
-        ]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            self.ends.set()  # tasks that write to disk finish first
-            came = await asyncio.gather(*tasks, return_exceptions=True)
-        finally:
-            stopping.cancel()
-            self.ends.clear()
-        if rounds.stop.requested.is_set():
-            await self._leave(rounds)
-        for error in came:
-            if isinstance(error, BaseException) and not isinstance(error, _Stopped):
-                raise error
-
     async def aclose(self) -> None:
         """Close connections."""
-        for service in self.services.values():
+        for service in self._services.values():
             await service.aclose()
 
-    async def _end_when(self, event: asyncio.Event) -> None:
-        await event.wait()
-        self.ends.set()
-
-    async def _leave(self, rounds: Rounds) -> None:
-        """Leave batches under way to the service, or cancel them and take in their answers, or forget them."""
-        batches = rounds.batches.open
-        at_work = [batch for batch in batches if batch.state == "submitted" and batch.batch_id]
-        if any(batch.state == "creating" for batch in batches):
-            self.notify(
-                "the service may or may not have made the last batch: robin resume looks for it"
-            )
-        if not at_work:
-            return
-        named = ", ".join(str(batch.batch_id) for batch in at_work)
-        left = Left.RUNNING if rounds.stop.offer is None else await rounds.stop.offer(len(at_work))
-        if left is Left.RUNNING:
-            self.notify(
-                f"left at the service, which works on and bills it: {named}; robin resume takes in the answers"
-            )
-        elif left is Left.FORGOTTEN:
-            for batch in at_work:
-                rounds.withdraw(batch)
-            self.notify(f"forgotten: {named}; its calls are made again, and it may still be billed")
-        else:
-            await self._cancel(at_work, named, rounds)
-
-    async def _cancel(self, at_work: Sequence[Submission], named: str, rounds: Rounds) -> None:
-        """Cancel batches, and take in the answers that they have."""
-        stopping = asyncio.create_task(self._end_when(rounds.stop.now))
-        try:
-            asked = [self.services[batch.judge].cancel(str(batch.batch_id)) for batch in at_work]
-            cancelled = await asyncio.gather(*asked, return_exceptions=True)
-            for error in cancelled:  # after all were asked to cancel
-                if isinstance(error, BaseException):
-                    raise error
-            self.notify(f"cancelling {named}; its answers so far are billed, and taken in")
-            for batch in at_work:
-                await _SentBatch(self, rounds, batch).see_through()
-        except _Stopped:
-            self.notify(f"not waited for: {named}; robin resume takes in the answers")
-        finally:
-            stopping.cancel()
-            self.ends.clear()
-
-
-class _SentBatch:
-    """A batch on its way: ``submission`` is what is on disk of it."""
-
-    def __init__(self, sender: ToServices, rounds: Rounds, submission: Submission) -> None:
-        self._sender, self._rounds, self.submission = sender, rounds, submission
-        self._service = sender.services[submission.judge]
-
-    async def see_through(self) -> None:
-        """Bring the batch from its state to the end."""
-        sender = self._sender
-        if self.submission.state == "written":  # it was not sent anywhere yet
-            self.submission = self.submission.now("written", url=self._service.base_url)
-        if self.submission.state in {"written", "uploaded", "creating"}:
-            async with sender.sending[self.submission.judge]:
-                if not await self._send():
-                    return
-        else:
-            sender.at_work[self.submission.judge] += 1
-        if self.submission.state == "submitted":
-            batch = await self._watch(lambda batch: batch.is_over)
-            if batch.status == "failed" and not (batch.output_file or batch.error_file):
-                await self._refuse(_why(batch), is_full=batch.is_full)
-                return
-            await self._fetch(batch)
-        files = [path for path in self._rounds.batches.answers(self.submission) if path.exists()]
-        await self._rounds.take_in(files, self.submission)
-        self._end()
-        sender.refusals = 0
-        if self.submission.file_id is not None and self.submission.url == self._service.base_url:
-            await self._answer(self._service.delete(self.submission.file_id))
-
-    def _set(self, state: State, **changed: Any) -> None:
-        self.submission = self.submission.now(state, **changed)
-        self._rounds.batches.set(self.submission)
-
-    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _send(self) -> bool:
-        """Send the batch until it is accepted; return False, and its calls, if it is refused."""
-        sender, tries = self._sender, 0
-        while tries < _TRIES:
-            if sender.ends.is_set():
-                raise _Stopped
-            try:
-                if self.submission.state == "written" and not await self._upload():
-                    return False
-                batch = await self._create()
-                if batch is not None:
-                    await self._accept(batch)
-                    return True
-            except BatchRefused as refused:
-                if not (refused.is_full and sender.at_work[self.submission.judge]):
-                    await self._refuse(refused.detail, is_full=refused.is_full)
-                    return False
-                sender.seen.pop(self.submission.number, None)
-                sender.freed.clear()
-                await self._pause(_LONGEST_PAUSE_S, or_when=sender.freed)
-                if self.submission.file_id is not None:
-                    self._set("uploaded", batch_id=None)
-                continue
-            # Without its file, a batch that is created late finds nothing.
-            await self._answer(self._service.delete(str(self.submission.file_id)))
-            self._set("written", file_id=None)
-            tries += 1
-        raise EndpointError(
-            "the batch service does not report whether it made a batch; look again with robin resume"
-        )
-
-    async def _upload(self) -> bool:
-        requests = self._rounds.batches.requests(self.submission)
-        if not requests.exists():
-            self._sender.notify(
-                f"{requests}: is gone; its calls were not made, and are chosen anew"
-            )
-            self._rounds.withdraw(self.submission)
-            return False
-        self._set("uploaded", file_id=await self._answer(self._service.upload(requests)))
-        return True
-
-    async def _create(self) -> Batch | None:
-        """Return the batch of the uploaded file, created now if need be; None if it is unknown whether there is one."""
-        metadata = {"robin_run": self._sender.run_id, "robin_batch": str(self.submission.number)}
-        file_id = self.submission.file_id
-        assert file_id is not None  # noqa: S101  # it is uploaded
-        if self.submission.state == "uploaded":
-            self._set("creating")
-            with suppress(Unknown):
-                creating = self._service.create(file_id, metadata)
-                return await self._answer(creating, within_s=_TO_BE_MADE_S)
-        for look in range(_LOOKS_FOR_IT):
-            if (batch := await self._answer(self._service.find(metadata, file_id))) is not None:
-                return batch
-            await self._pause(FIRST_LOOK_S * 2**look)
-        return None
-
-    async def _accept(self, batch: Batch) -> None:
-        """Wait until a created batch is validated: only that shows whether there is room for the next.
+    async def carry(self) -> None:
+        """See all open batches through, as many at a time as services accept, or until the run is asked to stop.
 
         Raises:
-            BatchRefused: it was refused for want of room.
+            EndpointError: batches cannot be answered there.
         """
-        self._set("submitted", batch_id=batch.id, submitted_at=now())
-        self._sender.seen[self.submission.number] = batch
-        batch = await self._watch(lambda batch: batch.status != "validating")
-        if batch.status == "failed" and batch.is_full:
-            raise BatchRefused(_why(batch), is_full=True)
-        self._sender.at_work[self.submission.judge] += 1
-        requests = number_of(self.submission.requests, "request")
-        self._sender.notify(f"batch {self.submission.batch_id}: {requests} submitted")
+        stop = self.rounds.stop
+        await self._see_all_through(self.rounds.batches.open, stop.requested)
+        if not stop.requested.is_set():
+            return
+        batches = self.rounds.batches.open
+        if any(batch.state == "creating" for batch in batches):
+            self._notify(
+                "the service may or may not have made the last batch: robin resume looks for it"
+            )
+        if at_work := [batch for batch in batches if batch.state == "submitted"]:
+            await self._leave(at_work)
 
-    async def _refuse(self, why: str, *, is_full: bool) -> None:
-        """Return the calls of the refused batch. EndpointError unless the service may accept smaller ones."""
-        sender, size = self._sender, self.submission.requests
-        self._rounds.withdraw(self.submission)
-        self._end()
-        requests = number_of(size, "request")
-        if not is_full or size == 1:
-            raise EndpointError(f"the batch service refused a batch of {requests}: {why}")
-        sender.most_requests = max(1, min(sender.most_requests, size) // 2)
-        sender.notify(
-            f"the batch service has no room for {requests} at once ({why}); sending "
-            f"{sender.most_requests:,} at a time"
+    async def _see_all_through(self, batches: Sequence[Submission], end: asyncio.Event) -> None:
+        """See ``batches`` through until ``end`` is set. What is downloaded is read in any case."""
+        tasks = {batch.number: asyncio.create_task(self._see_through(batch)) for batch in batches}
+        working = asyncio.ensure_future(
+            asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
         )
-        sender.refusals += 1
-        await self._pause(min(_LONGEST_PAUSE_S, 2.0**sender.refusals))
+        ending = asyncio.create_task(end.wait())
+        try:
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            working.cancel()
+            ending.cancel()
+            for number, task in tasks.items():
+                if self.rounds.batches.by_number[number].state != "answered":
+                    task.cancel()
+            came = await asyncio.gather(*tasks.values(), return_exceptions=True)
+        for error in came:
+            if isinstance(error, Exception):
+                raise error
 
-    def _end(self) -> None:
-        self._sender.seen.pop(self.submission.number, None)
-        if self._sender.at_work[self.submission.judge]:
-            self._sender.at_work[self.submission.judge] -= 1
-        self._sender.freed.set()
+    async def _leave(self, batches: Sequence[Submission]) -> None:
+        """Leave batches under way to the service, or cancel them and take in their answers, or forget them."""
+        stop, named = self.rounds.stop, ", ".join(str(batch.batch_id) for batch in batches)
+        left = Left.RUNNING if stop.offer is None else await stop.offer(len(batches))
+        if left is Left.RUNNING:
+            self._notify(
+                f"left at the service, which works on and bills it: {named}; robin resume takes in the answers"
+            )
+            return
+        if left is Left.FORGOTTEN:
+            for batch in batches:
+                self.rounds.withdraw(batch)
+            self._notify(
+                f"forgotten: {named}; its calls are made again, and it may still be billed"
+            )
+            return
+        asked = [self._services[batch.judge].cancel(str(batch.batch_id)) for batch in batches]
+        for error in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(error, BaseException):  # after all were asked to cancel
+                raise error
+        self._notify(f"cancelling {named}; its answers so far are billed, and taken in")
+        await self._see_all_through(batches, stop.now)
+        if stop.now.is_set():
+            self._notify(f"not waited for: {named}; robin resume takes in the answers")
 
-    # ── waiting and fetching ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── one batch ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _watch(self, is_reached: Callable[[Batch], bool]) -> Batch:
-        """Wait until the batch ``is_reached``, looking less often the longer it takes; return it."""
-        wait_s, waited_s = FIRST_LOOK_S, 0.0
-        while True:
-            batch = await self._answer(self._service.get(str(self.submission.batch_id)))
-            self._sender.seen[self.submission.number] = batch
-            if is_reached(batch):
-                return batch
-            waited_s += wait_s
-            if waited_s > _TOO_LONG_S:
-                waited_s = 0.0
-                self._sender.notify(
-                    f"batch {batch.id} is {batch.status} after {_TOO_LONG_S / 3600:g} h: if the service lost it, stop "
-                    "robin on a terminal with Ctrl-C, which offers to forget it"
-                )
-            await self._pause(wait_s)
-            wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
+    async def _see_through(self, batch: Submission) -> None:
+        """Move a batch on, from state to state, to its end. EndpointError if the service can answer none of it."""
+        steps: dict[State, Callable[[Submission], Awaitable[Submission]]] = {
+            "written": self._create,
+            "creating": self._find,
+            "submitted": self._fetch,
+            "answered": self._read,
+        }
+        while batch.is_open:
+            try:
+                batch = await steps[batch.state](batch)
+            except BatchRefused as refused:
+                batch = await self._refuse(self.rounds.batches.by_number[batch.number], refused)
 
-    async def _fetch(self, batch: Batch) -> None:
-        """Download the batch's files, whatever its status: the answers in them are billed."""
-        to = self._rounds.batches.answers(self.submission)
-        for file_id, path in zip((batch.output_file, batch.error_file), to, strict=True):
+    def _set(self, batch: Submission, state: State, **changed: Any) -> Submission:
+        batch = batch.now(state, **changed)
+        self.rounds.batches.set(batch)
+        return batch
+
+    async def _create(self, batch: Submission) -> Submission:
+        """Upload and create a batch; return it "creating" if nobody knows whether the service made it."""
+        requests, service = self.rounds.batches.requests(batch), self._services[batch.judge]
+        if not requests.exists():
+            self._notify(f"{requests}: is gone; its calls were not made, and are chosen anew")
+            return self.rounds.withdraw(batch)
+        if batch.file_id is None or batch.url != service.base_url:
+            file_id = await service.upload(requests)
+            batch = batch.now("written", file_id=file_id, url=service.base_url)
+        batch = self._set(batch, "creating")
+        creating = asyncio.ensure_future(service.create(str(batch.file_id), self._metadata(batch)))
+        try:
+            return self._accept(batch, await asyncio.shield(creating))
+        except Unknown:
+            return batch
+        except asyncio.CancelledError:
+            await asyncio.wait({creating}, timeout=_TO_BE_MADE_S)
+            if creating.done() and creating.exception() is None:
+                self._accept(batch, creating.result())
+            await end_all([creating])
+            raise
+
+    async def _find(self, batch: Submission) -> Submission:
+        """Look for a batch that may have been created; if there is none, it is to be sent again."""
+        service = self._services[batch.judge]
+        for look in range(_LOOKS_FOR_IT):
+            found = await service.find(self._metadata(batch), batch.file_id)
+            if found is not None:
+                return self._accept(batch, found)
+            await asyncio.sleep(FIRST_LOOK_S * 2**look)
+        self._missing[batch.number] += 1
+        if self._missing[batch.number] == _TRIES:
+            raise EndpointError(
+                "the batch service does not report whether it made a batch; look again with robin resume"
+            )
+        # Without its file, a batch that is created late finds nothing.
+        await service.delete(str(batch.file_id))
+        return self._set(batch, "written", file_id=None)
+
+    def _metadata(self, batch: Submission) -> dict[str, str]:
+        return {"robin_run": self._run_id, "robin_batch": str(batch.number)}
+
+    def _accept(self, batch: Submission, made: Batch) -> Submission:
+        self._seen[batch.number] = made
+        batch = self._set(batch, "submitted", batch_id=made.id, submitted_at=now())
+        self._notify(f"batch {made.id}: {number_of(batch.requests, 'request')} submitted")
+        return batch
+
+    async def _fetch(self, batch: Submission) -> Submission:
+        """Wait until a batch is over, and download its answers, whatever its status: they are billed.
+
+        Raises:
+            BatchRefused: it failed at validation.
+        """
+        seen = await self._watch(batch)
+        if seen.status == "failed" and not (seen.output_file or seen.error_file):
+            why = "; ".join(seen.errors[:3]) or "it gives no reason"
+            raise BatchRefused(why, is_full=seen.is_full)
+        to = self.rounds.batches.answers(batch)
+        for file_id, path in zip((seen.output_file, seen.error_file), to, strict=True):
             if file_id is not None:
                 kept = "; the answers are at the service still: make room, then robin resume"
                 with writing(path, kept):
-                    await self._answer(self._service.download(file_id, path))
-        self._set("answered")
-        if batch.status != "completed":
-            self._sender.notify(
-                f"batch {batch.id}: {batch.status}; its answers so far are taken in"
-            )
+                    await self._services[batch.judge].download(file_id, path)
+        if seen.status != "completed":
+            self._notify(f"batch {seen.id}: {seen.status}; its answers so far are taken in")
+        return self._set(batch, "answered")
 
-    async def _answer(self, asking: Coroutine[Any, Any, Made], *, within_s: float = 0.0) -> Made:
-        """Return a service's answer, which may take hours. Raises _Stopped if the session ends first.
+    async def _watch(self, batch: Submission) -> Batch:
+        """Wait until a batch is over, looking less often the longer it takes; return it."""
+        wait_s, waited_s = FIRST_LOOK_S, 0.0
+        while True:
+            seen = await self._services[batch.judge].get(str(batch.batch_id))
+            self._seen[batch.number] = seen
+            if seen.is_over:
+                return seen
+            waited_s += wait_s
+            if waited_s > _TOO_LONG_S:
+                waited_s = 0.0
+                self._notify(
+                    f"batch {seen.id} is {seen.status} after {_TOO_LONG_S / 3600:g} h: if the service lost it, stop "
+                    "robin on a terminal with Ctrl-C, which offers to forget it"
+                )
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * _SLOWER, LONGEST_LOOK_S)
 
-        Args:
-            within_s: how long to wait for it after that.
+    async def _read(self, batch: Submission) -> Submission:
+        batch = await self.rounds.take_in(batch)
+        self._refusals = 0
+        self._freed.set()
+        service = self._services[batch.judge]
+        if batch.file_id is not None and batch.url == service.base_url:
+            await service.delete(batch.file_id)
+        return batch
+
+    async def _refuse(self, batch: Submission, refused: BatchRefused) -> Submission:
+        """Let a refused batch wait for another to end, or return its calls, which may go out in smaller ones.
+
+        Raises:
+            EndpointError: it is refused for another reason than want of room, or has one request.
         """
-        task = asyncio.create_task(asking)
-        ends = asyncio.create_task(self._sender.ends.wait())
-        try:
-            await asyncio.wait({task, ends}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() and within_s:
-                await asyncio.wait({task}, timeout=within_s)
-            if task.done():
-                return task.result()
-        finally:
-            ends.cancel()
-            await end_all([task])
-        raise _Stopped
-
-    async def _pause(self, seconds: float, *, or_when: asyncio.Event | None = None) -> None:
-        """Wait so long, or until ``or_when``. Raises _Stopped if the session ends."""
-        events = [self._sender.ends] if or_when is None else [self._sender.ends, or_when]
-        waits = [asyncio.create_task(event.wait()) for event in events]
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-        if self._sender.ends.is_set():
-            raise _Stopped
-
-
-def _why(batch: Batch) -> str:
-    return "; ".join(batch.errors[:3]) or "it gives no reason"
+        self._seen.pop(batch.number, None)
+        others = (other for other in self.rounds.batches.open if other.number != batch.number)
+        is_at_work = any(
+            (other.judge, other.state) == (batch.judge, "submitted") for other in others
+        )
+        if refused.is_full and is_at_work:
+            batch = self._set(batch, "written", batch_id=None)
+            self._freed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._freed.wait(), _LONGEST_PAUSE_S)
+            return batch
+        batch = self.rounds.withdraw(batch)
+        self._freed.set()
+        requests = number_of(batch.requests, "request")
+        if not refused.is_full or batch.requests == 1:
+            raise EndpointError(
+                f"the batch service refused a batch of {requests}: {refused.detail}"
+            )
+        self.most_requests = max(1, min(self.most_requests, batch.requests) // 2)
+        self._notify(
+            f"the batch service has no room for {requests} at once ({refused.detail}); sending "
+            f"{self.most_requests:,} at a time"
+        )
+        self._refusals += 1
+        await asyncio.sleep(min(_LONGEST_PAUSE_S, 2.0**self._refusals))
+        return batch

@@ -64,8 +64,8 @@ class Node:
 class Remote(Protocol):
     """A :class:`~robin_ray.worker.Worker` elsewhere."""
 
-    def take(self, requests: Sequence[RemoteRequest]) -> None:
-        """Send it requests; :meth:`results` raises if they are lost."""
+    async def take(self, requests: Sequence[RemoteRequest]) -> None:
+        """Have it begin requests. Lost if it cannot; if it ends later, :meth:`results` raises."""
 
     async def results(self) -> tuple[list[RemoteResult], list[str]]:
         """Wait for results. Raises Lost."""
@@ -256,6 +256,8 @@ class Crew:
 
     def _lose(self, worker: _Worker, why: str) -> None:
         """Drop a worker that is lost or silent; its calls are made again, as nobody knows whether they were."""
+        if worker not in self._workers:
+            return
         self._workers.remove(worker)
         worker.remote.dismiss()
         lost = _give_up(worker, why)
@@ -289,7 +291,13 @@ class Crew:
                 groups[worker].append(request)
         self._queue.clear()
         for worker, requests in groups.items():
-            worker.remote.take(requests)
+            self._spawn(self._give(worker, requests))
+
+    async def _give(self, worker: _Worker, requests: Sequence[RemoteRequest]) -> None:
+        try:
+            await worker.remote.take(requests)
+        except Lost as error:
+            self._lose(worker, str(error))
 
     async def _listen(self, worker: _Worker) -> None:
         """Take the results of a worker as long as it is there."""
@@ -298,9 +306,7 @@ class Crew:
                 async with asyncio.timeout(SILENT_S):
                     results, notes = await worker.remote.results()
             except (Lost, TimeoutError) as error:
-                if worker in self._workers:
-                    why = str(error) or f"a worker said nothing for {SILENT_S:g} s"
-                    self._lose(worker, why)
+                self._lose(worker, str(error) or f"a worker said nothing for {SILENT_S:g} s")
                 return
             for line in notes:
                 if line not in self._noted:

@@ -12,6 +12,7 @@ import atexit
 import importlib.util
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -20,12 +21,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from robin_cli import __version__
 from robin_cli.data.local import temporary_folder
@@ -39,6 +39,7 @@ LOCAL = "local"
 ANSWERS_WITHIN_S = 10.0
 """The time limit for an address to answer with gRPC."""
 
+_JOINS_WITHIN_S = 40.0
 _SAYS_WITHIN_S = 5.0
 _LEAVES_WITHIN_S = 10.0
 _STORE_BYTES = 128 * 2**20
@@ -94,18 +95,13 @@ def check(address: str, secret: Sequence[str]) -> None:
 
 def _check_answers(host: str, port: int, address: str) -> None:
     """Check that the address speaks gRPC; Ray's own client would wait long for it."""
-    until = time.monotonic() + ANSWERS_WITHIN_S
     try:
         with socket.create_connection((host, port), timeout=ANSWERS_WITHIN_S) as connection:
             if os.environ.get("RAY_USE_TLS", "0") not in {"", "0"}:
                 return
             connection.sendall(_HTTP2)
-            received = b""
-            while len(received) < 4:
-                connection.settimeout(max(0.01, until - time.monotonic()))
-                if not (more := connection.recv(64)):
-                    break
-                received += more
+            with connection.makefile("rb") as file:
+                received = file.read(4)
     except OSError as error:
         why = (
             f"no answer within {ANSWERS_WITHIN_S:g} s"
@@ -125,38 +121,25 @@ def _check_takes_part(address: str, secret: Sequence[str]) -> None:
     """Check in a separate process, which can be killed: a Ray that is refused keeps trying, prints freely, and may hang."""
     env = {name: value for name, value in os.environ.items() if name not in secret} | _QUIET
     command = [sys.executable, "-P", "-c", _TAKE_PART, address]
-    with (
-        tempfile.TemporaryFile() as printed,
-        subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env=env
-        ) as process,
-    ):
-        try:
-            refusal = _refusal(process, printed)
-        finally:
-            process.kill()
-    if refusal is not None:
-        raise EndpointError(f"--ray {address}: {_refused(refusal)}")
-
-
-def _refusal(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str | None:
-    """Return why a process cannot join, in Ray's words; None if it can."""
-    until = time.monotonic() + STARTING_S
-    while time.monotonic() < until:
-        status = process.poll()
+    status = None
+    with tempfile.TemporaryFile() as printed:
+        with suppress(subprocess.TimeoutExpired):
+            status = subprocess.run(  # noqa: S603
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                env=env,
+                timeout=_JOINS_WITHIN_S,
+                check=False,
+            ).returncode
         text = os.pread(printed.fileno(), _MOST_PRINTED, 0).decode(errors="replace")
-        if status == 0:
-            return None
-        if "Failed to get cluster ID" in text:  # it would try again and again
-            return (
-                text.partition("Failed to get cluster ID")[2]
-                .partition("\n")[0]
-                .rpartition("server: ")[2]
-            )
-        if status is not None:
-            return text.rpartition(_BECAUSE)[2] or f"it ended with {status}"
-        time.sleep(0.02)
-    return f"not ready within {STARTING_S:g} s"
+    if status != 0:
+        how = f"it ended with {status}" if status else f"not ready within {_JOINS_WITHIN_S:g} s"
+        why = text.rpartition(_BECAUSE)[2] or how
+        # Some reasons stand only in what Ray itself printed.
+        refused = _refused("\n".join((why, text)))
+        raise EndpointError(f"--ray {address}: {refused}")
 
 
 class OnRay:
@@ -302,18 +285,14 @@ class _Actor:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
-        self._take = actor.take.options(num_returns=0).remote
 
-    def take(self, requests: Sequence[RemoteRequest]) -> None:
-        self._take(requests)
+    async def take(self, requests: Sequence[RemoteRequest]) -> None:
+        with _losing():
+            await self._actor.take.remote(requests)
 
     async def results(self) -> tuple[list[RemoteResult], list[str]]:
-        from ray.exceptions import RayError
-
-        try:
+        with _losing():
             came: tuple[list[RemoteResult], list[str]] = await self._actor.results.remote()
-        except (RayError, RuntimeError) as error:
-            raise Lost(_one_line(error)) from error
         return came
 
     def dismiss(self) -> None:
@@ -325,6 +304,17 @@ class _Actor:
                     ray.kill(self._actor)
 
         threading.Thread(target=kill, daemon=True).start()
+
+
+@contextmanager
+def _losing() -> Iterator[None]:
+    """Raise Lost for errors of Ray."""
+    from ray.exceptions import RayError
+
+    try:
+        yield
+    except (RayError, RuntimeError) as error:
+        raise Lost(_one_line(error)) from error
 
 
 def _job_without_folders() -> Any:
@@ -346,18 +336,15 @@ def _refused(message: str) -> str:
     first = (lines or ["nothing"])[0][:300].rstrip(":. ")
     if "Version mismatch" in message:
         return f"{' '.join(lines[:6])[:300]}; install the same Ray and Python here and there"
-    if "Unauthenticated" in message or "token" in message.lower():
-        return (
-            "the cluster wants Ray's token, and this is not it; set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, to the one that "
-            "its machines have"
-        )
-    if "cluster ID" in message or "Unimplemented" in message or "UNIMPLEMENTED" in message:
-        return f"what answers there is no head of Ray's ({first}); give the address that ray start --head printed (port 6379)"
-    if "raylet" in message or "node_ip_address" in message:
-        return (
-            f"this machine is no node of that cluster ({first}); make it one: ray start --address=…"
-        )
-    return f"{first}; is the cluster in order (ray status)?"
+    steps = {
+        "Unauthenticated|token|Token": "the cluster wants Ray's token, and this is not it; set RAY_AUTH_TOKEN, or "
+        "RAY_AUTH_TOKEN_PATH, to the one that its machines have",
+        "cluster ID|Unimplemented|UNIMPLEMENTED": f"what answers there is no head of Ray's ({first}); give the address that "
+        "ray start --head printed (port 6379)",
+        "raylet|node_ip_address": f"this machine is no node of that cluster ({first}); make it one: ray start --address=…",
+    }
+    refusals = (step for words, step in steps.items() if re.search(words, message))
+    return next(refusals, f"{first}; is the cluster in order (ray status)?")
 
 
 def _one_line(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from robin_cli.model.records import SERVICE_ID
 from robin_cli.run.layout import BATCHES
 from robin_cli.run.tables import UNREADABLE, unreadable
 
-State = Literal["written", "uploaded", "creating", "submitted", "answered", "done", "withdrawn"]
+State = Literal["written", "creating", "submitted", "answered", "done", "withdrawn"]
 """The state of a batch. ``creating``: the service was asked to make it, and may have. ``answered``: the answers are on this
 machine. ``withdrawn``: the service refused it, and no call was made."""
 

@@ -50,9 +50,13 @@ def endpoints_of(
     at_address: defaultdict[str, list[Limiter]] = defaultdict(list)
     judges: list[Failover] = []
     first_prices: list[Price | None] = []
+    # A call that timed out may be made again, however long it took.
+    patience_s = max(PATIENCE_S, 2 * resolved.timeout_s)
     for judge in resolved.judges:
         prices = prices_of(judge, resolved)
         first_prices.append(prices[0])
+        # With several addresses, a call that fails goes to another one rather than wait here.
+        retries = resolved.max_retries if len(prices) == 1 else min(1, resolved.max_retries)
         chains = []
         for base_url, price in zip(judge.base_urls, prices, strict=True):
             limiter = Limiter(
@@ -61,32 +65,33 @@ def endpoints_of(
             if fixed:  # the slots are the server's, whichever of its judges is asked
                 at_address[base_url].append(limiter)
                 limiter.together = at_address[base_url]
-            options: Options | Endpoint = Options(judge.name, **resolved.request)
-            if resolved.at_endpoints:
-                # Workers must not raise the limit on answers: the money set aside here would not cover them.
-                may_raise = reach is None or resolved.max_cost is None
-                options = replace(
-                    endpoint_of(resolved, replace(judge, key=WITHOUT_KEY), base_url, manifest),
-                    decisions=judge.answers == "decisions",
-                )
-                options = replace(options, raises=options.raises and may_raise)
+            options = _options(resolved, judge, base_url, manifest, is_here=reach is None)
             target = Target(resolved.kind, replace(options, at_a_time=calls or ceiling), price)
-            # With several addresses, a call that fails goes to another one rather than wait here.
-            retries = resolved.max_retries if len(prices) == 1 else min(1, resolved.max_retries)
-            chains.append(
-                Retrying(
-                    reach(target, judge.key)
-                    if reach
-                    else asked_here(target, judge.key, notify, function),
-                    limiter,
-                    Notices(base_url if resolved.at_endpoints else judge.name, notify),
-                    max_retries=retries,
-                    # A call that timed out may be made again, however long it took.
-                    patience_s=max(PATIENCE_S, 2 * resolved.timeout_s),
-                )
+            asked = (
+                reach(target, judge.key)
+                if reach
+                else asked_here(target, judge.key, notify, function)
             )
+            notices = Notices(base_url if resolved.at_endpoints else judge.name, notify)
+            chain = Retrying(asked, limiter, notices, max_retries=retries, patience_s=patience_s)
+            chains.append(chain)
         judges.append(Failover(chains))
     return judges, first_prices
+
+
+def _options(
+    resolved: Resolved, judge: JudgeSpec, base_url: str, manifest: Manifest, *, is_here: bool
+) -> Options | Endpoint:
+    """Return the options of a judge's requests at one address, without its key."""
+    if not resolved.at_endpoints:
+        return Options(judge.name, **resolved.request)
+    endpoint = endpoint_of(resolved, replace(judge, key=WITHOUT_KEY), base_url, manifest)
+    return replace(
+        endpoint,
+        decisions=judge.answers == "decisions",
+        # Workers must not raise the limit on answers: the money set aside here would not cover them.
+        raises=endpoint.raises and (is_here or resolved.max_cost is None),
+    )
 
 
 def endpoint_of(

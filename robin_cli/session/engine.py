@@ -57,12 +57,12 @@ class Engine(Carrier):
         planner.elsewhere = self._think
         # With one call at a time, each answer is on disk before the next call is chosen. Else the next call waits for the disk
         # only if more answers do than a quarter of the calls at a time: a power cut loses those, and the calls under way.
-        self._in_turn = min(ceiling, planner.budget.available) <= 1
+        self._is_in_turn = min(ceiling, planner.budget.available) <= 1
         self._most_unwritten = min(ceiling, _MOST_AHEAD) // 4
         # With this many calls under way, as many are chosen without the newest answers anyway.
         under_way = min(ceiling, _MOST_AHEAD) // _UNDER_WAY_FOR_EACH
         together = min(under_way, len(planner.arms) // _ARMS_FOR_EACH)
-        planner.block = 1 if self._in_turn else max(planner.block, together)
+        planner.block = 1 if self._is_in_turn else max(planner.block, together)
         self._enough = max(planner.enough, sum(limiter.fixed or 0 for limiter in places))
 
     async def run(self) -> None:
@@ -134,7 +134,7 @@ class Engine(Carrier):
             unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
             or len({*self._held}) == len(self._judges)
-            or (self._in_turn and bool(self._calls or unwritten or self._thinking))
+            or (self._is_in_turn and bool(self._calls or unwritten or self._thinking))
         )
 
     def _choose(self, permit: Permit | None) -> Call | Idle:

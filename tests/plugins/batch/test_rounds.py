@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from robin_batch import rounds as in_rounds
 from robin_batch.folder import Batches
-from robin_batch.rounds import Rounds, Sender
+from robin_batch.rounds import Rounds
+from robin_batch.sending import Sender
 from robin_cli.ask.asking import Interview
 from robin_cli.ask.prompts import load_prompts
 from robin_cli.judges.openai_http import OpenAIJudge
@@ -107,35 +108,25 @@ def answer(line: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
 class Chaos(Sender):
     """Answers some lines, fails others, gives some twice or in other files, and sometimes the power goes."""
 
-    most_requests = 7
-
-    def __init__(
-        self, rng: np.random.Generator, folder: Path, *, chaos: float, power: float
-    ) -> None:
-        self._rng, self._folder, self._chaos, self._power = rng, folder, chaos, power
+    def __init__(self, rng: np.random.Generator, *, chaos: float, power: float) -> None:
+        super().__init__({}, RUN_ID, lambda _: None)
+        self.most_requests = 7
+        self._rng, self._chaos, self._power = rng, chaos, power
         self.given: Counter[str] = Counter()
 
-    def check(self, batches: Sequence[Submission]) -> None: ...
-
-    def new(self, number: int, judge: str, of_round: int, requests: int) -> Submission:
-        self.may_go_out()
-        return Submission(number, judge, of_round, requests, url="http://localhost:1/v1")
-
-    def describe(self, batches: Sequence[Submission]) -> str:
-        return f"{len(batches)} of them"
-
-    async def carry(self, batches: Sequence[Submission], rounds: Rounds) -> None:
-        for submission in batches:
+    async def carry(self) -> None:
+        rounds = self.rounds
+        for submission in rounds.batches.open:
             if submission.state == "written" and self._rng.random() < self._chaos / 8:
                 rounds.withdraw(submission)
                 continue
-            file = self._folder / f"{submission.number}.answers"
             if submission.state == "written":
+                file, _ = rounds.batches.answers(submission)
                 lines = rounds.batches.requests(submission).read_bytes().splitlines()
                 file.write_bytes(b"".join(self._lines([orjson.loads(line) for line in lines])))
                 rounds.batches.set(submission.now("answered"))
             self.may_go_out()
-            await rounds.take_in([file], rounds.batches.by_number[submission.number])
+            await rounds.take_in(rounds.batches.by_number[submission.number])
             self.may_go_out()
 
     def may_go_out(self) -> None:
@@ -170,6 +161,18 @@ class Chaos(Sender):
         return [orjson.dumps(found[at]) + b"\n" for at in self._rng.permutation(len(found))]
 
 
+class Written(Batches):
+    """A run's batches, before each of which the power may go."""
+
+    def __init__(self, run: Path, carrier: Chaos) -> None:
+        super().__init__(run, RUN_ID, PAIRS)
+        self._carrier = carrier
+
+    def add(self, batch: Submission, tickets: Sequence[Ticket], lines: Iterable[bytes]) -> None:
+        self._carrier.may_go_out()
+        super().add(batch, tickets, lines)
+
+
 def session(
     kept: list[Judgment], run: Path, carrier: Chaos, budget: int, number: int, samples: int
 ) -> Rounds:
@@ -196,7 +199,7 @@ def session(
     return Rounds(
         Ledger(desk, scheduler, money, Stop(), longest=samples),
         {"m": OpenAIJudge(endpoint, notify=lambda _: None)},
-        Batches(run, RUN_ID, PAIRS),
+        Written(run, carrier),
         carrier,
         is_judged=lambda arm, draw: (arm, draw) in judged,
         calls=budget,
@@ -222,7 +225,7 @@ def test_spends_the_budget_exactly_whatever_is_lost_repeated_or_interrupted(
     kept: list[Judgment] = []
     with TemporaryDirectory() as name:
         run = Path(name)
-        carrier = Chaos(rng, run, chaos=chaos, power=power)
+        carrier = Chaos(rng, chaos=chaos, power=power)
         while True:
             work = session(kept, run, carrier, budget, number, samples)
             try:
@@ -256,7 +259,7 @@ def test_chooses_and_fits_beside_the_event_loop(
 
     monkeypatch.setattr(Planner, "_begin_round", watched)
     kept: list[Judgment] = []
-    carrier = Chaos(np.random.default_rng(0), tmp_path, chaos=0.0, power=0.0)
+    carrier = Chaos(np.random.default_rng(0), chaos=0.0, power=0.0)
     asyncio.run(session(kept, tmp_path, carrier, 40, 2, 1).run())
     assert len(kept) == 40
     assert len(begun) >= 2
@@ -268,38 +271,20 @@ def test_makes_a_file_no_longer_than_a_service_takes(
 ) -> None:
     monkeypatch.setattr(in_rounds, "MOST_BYTES", 700)
     kept: list[Judgment] = []
-    carrier = Chaos(np.random.default_rng(0), tmp_path, chaos=0.0, power=0.0)
+    carrier = Chaos(np.random.default_rng(0), chaos=0.0, power=0.0)
     carrier.most_requests = 50_000
     sizes: list[int] = []
     taken = Rounds.take_in
 
-    async def watched(self: Rounds, files: Any, submission: Submission) -> None:
+    async def watched(self: Rounds, submission: Submission) -> Submission:
         sizes.append(self.batches.requests(submission).stat().st_size)
-        await taken(self, files, submission)
+        return await taken(self, submission)
 
     monkeypatch.setattr(Rounds, "take_in", watched)
     asyncio.run(session(kept, tmp_path, carrier, 40, 2, 1).run())
     assert len(kept) == 40
     assert len(sizes) > 8
     assert max(sizes) <= 700
-
-
-@settings(max_examples=12)
-@given(st.integers(1, 10**6), st.integers(0, 10**6), st.text(max_size=80))
-def test_a_request_is_found_by_its_id_and_by_no_other(requests: int, row: int, other: str) -> None:
-    with TemporaryDirectory() as name:
-        batches, batch = Batches(Path(name), RUN_ID, 5), Submission(3, "m", 1, requests)
-        custom_id = batches.custom_id(3, row)
-        assert len(custom_id) <= 64
-        assert batches.row_of(custom_id, batch) == (row if row < requests else None)
-        for wrong in (
-            other,
-            custom_id[1:],
-            custom_id + "0" * 9,
-            custom_id.replace("-3-", "-4-"),
-            "",
-        ):
-            assert wrong == custom_id or batches.row_of(wrong, batch) is None
 
 
 @settings(max_examples=12)

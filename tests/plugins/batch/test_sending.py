@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from robin_batch.folder import Batches
-from robin_batch.sending import ToServices
+from robin_batch.sending import Sender
 from robin_batch.service import BatchRefused
 from robin_cli.model.errors import EndpointError
 from robin_cli.run.batches import Submission, read_batches
@@ -32,16 +32,18 @@ class Waiting:
     def __init__(self, batches: Batches) -> None:
         self.batches, self.stop = batches, Stop()
 
-    def withdraw(self, batch: Submission) -> None:
+    def withdraw(self, batch: Submission) -> Submission:
         self.batches.set(batch.now("withdrawn"))
+        return batch
 
 
 def test_gives_up_calls_whose_file_is_refused(tmp_path: Path) -> None:
     batches = Batches(tmp_path, "0" * 16, 3)
     services: Any = {"m": Full()}
-    sender = ToServices(services, "0" * 16, lambda _: None)
-    batches.add(sender.new(1, "m", 1, 2), [Ticket(0, 0, 1), Ticket(1, 0, 1)], [b"{}\n"] * 2)
+    sender = Sender(services, "0" * 16, lambda _: None)
+    batches.add(Submission(1, "m", 1, 2), [Ticket(0, 0, 1), Ticket(1, 0, 1)], [b"{}\n"] * 2)
     rounds: Any = Waiting(batches)
+    sender.rounds = rounds
     with pytest.raises(EndpointError, match="refused a batch of 2 requests: 413: too large"):
-        asyncio.run(sender.carry(batches.open, rounds))
+        asyncio.run(sender.carry())
     assert read_batches(tmp_path)[1].state == "withdrawn"

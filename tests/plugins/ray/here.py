@@ -53,9 +53,8 @@ class _Here:
         self.over = asyncio.Event()
         self.loop = asyncio.get_running_loop()
 
-    def take(self, requests: Sequence[RemoteRequest]) -> None:
-        sent = _sent(requests)
-        asyncio.ensure_future(self.worker.take(sent))  # noqa: RUF006  # it awaits nothing
+    async def take(self, requests: Sequence[RemoteRequest]) -> None:
+        await self.worker.take(_sent(requests))
 
     async def results(self) -> tuple[list[RemoteResult], list[str]]:
         coming = asyncio.ensure_future(self.worker.results())

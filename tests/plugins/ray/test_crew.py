@@ -18,12 +18,11 @@ from robin_cli.model.records import Pair
 from robin_cli.session import engine
 from robin_ray import crew as crews
 from robin_ray import on_cluster
-from robin_ray.crew import Crew, Node
-from robin_ray.worker import Worker
+from robin_ray.crew import Crew, Lost, Node
 from tests.conftest import refuses, robin
 from tests.judges.wire import error, serving
 from tests.packages import put_package
-from tests.plugins.ray.here import Plan
+from tests.plugins.ray.here import Plan, _Here
 from tests.plugins.ray.judge import Asked, judge
 
 PAIRS = [Pair(f"p{k}", f"Name {k} colours.", f"Blue, and {k} more.") for k in range(12)]
@@ -174,20 +173,39 @@ def test_gives_a_machine_up_where_more_is_lost_than_answered(plan: Plan, tmp_pat
     assert len(robin_cli.open_run(tmp_path / "run").judgments()) >= 2
 
 
-def test_ends_where_an_error_of_its_own_keeps_it_from_taking_answers_in(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", ["take", "results"])
+def test_ends_where_an_error_of_its_own_keeps_it_from_its_workers(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     monkeypatch.setattr(engine, "GRACE_S", 0.5)
-    results, left = Worker.results, iter(range(5))
+    usual, left = getattr(_Here, method), iter(range(5))
 
-    async def failing_once(self: Worker) -> Any:
+    def failing_once(self: _Here, *requests: Any) -> Any:
         if next(left, 0) == 4:
             raise ArithmeticError("of its own")
-        return await results(self)
+        return usual(self, *requests)
 
-    monkeypatch.setattr(Worker, "results", failing_once)
+    monkeypatch.setattr(_Here, method, failing_once)
     with judge() as asked, pytest.raises(ArithmeticError, match="of its own"):
         judged(asked.url, tmp_path / "run", 400)
+
+
+def test_makes_again_what_no_longer_reached_a_worker(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, left = _Here.take, iter(range(5))
+
+    async def failing_once(self: _Here, requests: Any) -> None:
+        if next(left, 0) == 4:
+            raise Lost("it cannot read them")
+        await take(self, requests)
+
+    monkeypatch.setattr(_Here, "take", failing_once)
+    with judge() as asked:
+        run = judged(asked.url, tmp_path / "run", 100)
+    assert len(run.judgments()) == 100
+    assert len(asked.bodies) <= 108  # what was under way at that worker may have been made
+    assert len(plan.workers) == 3
 
 
 @pytest.mark.parametrize(
