@@ -23,7 +23,7 @@ from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line, two_digits
 from robin_cli.show.words import MOST_LINES, about
 from robin_cli.stats.labelled import Corrected
-from robin_cli.stats.paired import MORE_CALLS, Difference, by_prompt
+from robin_cli.stats.paired import MORE_CALLS, Difference, scores_by_prompt
 from robin_cli.stats.run_compare import Compared, compared
 
 _ONE_LOOK = (
@@ -368,10 +368,11 @@ def systems_table(result: Result, view: View) -> Table:
 def _means_of(comparison: Compared, attribute: str) -> dict[str, dict[str, Any]]:
     """Return the name, mean and prompts of each system that answered any, the highest mean first."""
     means: dict[str, dict[str, Any]] = {}
-    for number, system in enumerate(comparison.systems):
-        answers = by_prompt(comparison.responses[attribute], number)
-        if len(answers.prompt):
-            mean, prompts = float(answers.score.mean()), len(answers.prompt)
+    scores = scores_by_prompt(comparison.responses[attribute], len(comparison.systems))
+    for system, row in zip(comparison.systems, scores, strict=True):
+        known = row[~np.isnan(row)]
+        if len(known):
+            mean, prompts = float(known.mean()), len(known)
             means[system] = {"system": system, "mean": mean, "n_prompts": prompts}
     return dict(sorted(means.items(), key=lambda item: -item[1]["mean"]))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from robin_cli.model.arms import Arms
 from robin_cli.policies.systems import FEWEST_PROMPTS, Systems
-from robin_cli.stats.paired import paired_p
+from robin_cli.stats.paired import paired_p, sums_by_prompt
 from robin_cli.stats.row_scores import row_scores
 
 FIRST = 20
@@ -49,12 +49,12 @@ def are_told_apart(systems: Systems, arms: Arms, target: float) -> bool:
     is_near = np.isin(systems.prompt, systems.in_order[:look])
     for score, scale in zip(space.by_pair(scores).T, space.scales, strict=True):
         chosen = is_near & ~np.isnan(score)
-        # a mean for each system and prompt; nan without one
-        cell = systems.system[chosen] * (systems.prompt.max() + 1) + systems.prompt[chosen]
-        count = len(systems.names) * (systems.prompt.max() + 1)
+        cells = systems.system[chosen], systems.prompt[chosen], len(systems.names)
         with np.errstate(invalid="ignore"):
-            means = np.bincount(cell, score[chosen], count) / np.bincount(cell, minlength=count)
-        for a, b in combinations(means.reshape(len(systems.names), -1), 2):
+            means = sums_by_prompt(score[chosen], *cells) / sums_by_prompt(
+                np.ones(chosen.sum()), *cells
+            )
+        for a, b in combinations(means, 2):
             values = (a - b)[~np.isnan(a - b)]
             if len(values) < FEWEST_PROMPTS:
                 return False

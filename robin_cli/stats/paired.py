@@ -24,7 +24,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -103,24 +102,6 @@ class Responses:
     def reach(self) -> float:
         """The largest possible difference."""
         return self.high - self.low
-
-
-class ByPrompt(NamedTuple):
-    """One system's prompts, in order of their numbers: shape (G,) each.
-
-    ``score``: the mean over the prompt's responses. ``noise``: its error variance; ``then``: the
-    same with MORE_CALLS more per response.
-    """
-
-    prompt: IntArray
-    score: FloatArray
-    noise: FloatArray
-    then: FloatArray
-
-    def at(self, prompts: IntArray) -> ByPrompt:
-        """Return the rows of these prompts, all of which it has."""
-        rows = np.searchsorted(self.prompt, prompts)
-        return ByPrompt(prompts, self.score[rows], self.noise[rows], self.then[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +195,36 @@ class Difference:
 
 def differences(responses: Responses, systems: int, *, is_robust: bool = False) -> list[Difference]:
     """Return the difference of every two systems, the earlier minus the later; ``is_robust``: widen every interval."""
-    sides = [by_prompt(responses, system) for system in range(systems)]
+
+    def by_prompt(values: FloatArray) -> FloatArray:
+        return sums_by_prompt(values, responses.system, responses.prompt, systems)
+
+    ratings, noise = responses.ratings, responses.noise
     # A repeat shows how the judge varies on all responses, as their variances are drawn together.
-    knows_noise = float(np.maximum(responses.ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
+    knows_noise = float(np.maximum(ratings - 1.0, 0.0).sum()) >= _FEWEST_REPEATS
+    size = by_prompt(np.ones(len(noise)))
+    score = scores_by_prompt(responses, systems)
+    with np.errstate(invalid="ignore"):
+        now, then = (
+            by_prompt(each) / size**2 for each in (noise, noise * ratings / (ratings + MORE_CALLS))
+        )
     found = []
     for a, b in combinations(range(systems), 2):
-        one = _difference(a, b, sides[a], sides[b])
-        if one.n_prompts >= FEWEST_PROMPTS:
-            one = replace(one, p=paired_p(one.by_prompt, responses.reach, is_robust=is_robust))
-            shares = _shares_of_noise(one, sides[a], sides[b], responses.reach)
-            if knows_noise and shares is not None:
-                one = replace(one, noise_share=shares[0], shorter=shares[1])
+        both = np.flatnonzero(~np.isnan(score[a] - score[b]))
+        values, noises = score[a, both] - score[b, both], now[a, both] + now[b, both]
+        mean_a, mean_b, mean = (
+            float(x.mean()) if len(both) else math.nan
+            for x in (score[a, both], score[b, both], values)
+        )
+        one = Difference(a, b, mean_a, mean_b, mean, values, noises, both)
+        if len(both) >= FEWEST_PROMPTS:
+            one = replace(one, p=paired_p(values, responses.reach, is_robust=is_robust))
+        if knows_noise and one.std_error > math.sqrt(_ALIKE) * min(responses.reach, 1.0):
+            of_mean = float(noises.sum()) / len(both) ** 2
+            later = float((then[a, both] + then[b, both]).sum()) / len(both) ** 2
+            share = min(1.0, of_mean / one.std_error**2)
+            kept = 1.0 - share * (1.0 - later / of_mean) if of_mean > 0 else 1.0
+            one = replace(one, noise_share=share, shorter=1.0 - math.sqrt(kept))
         found.append(one)
     p = np.array([one.p for one in found])
     alpha = ALPHA / max(1, int((~np.isnan(p)).sum()))
@@ -236,43 +236,21 @@ def differences(responses: Responses, systems: int, *, is_robust: bool = False) 
     ]
 
 
-def by_prompt(responses: Responses, system: int) -> ByPrompt:
-    rows = np.flatnonzero(responses.system == system)
-    prompts, which = np.unique(responses.prompt[rows], return_inverse=True)
-    size = np.bincount(which, minlength=len(prompts)).astype(np.float64)
-    ratings, noise = responses.ratings[rows], responses.noise[rows]
-    score, now, then = (
-        np.bincount(which, values, len(prompts)).astype(np.float64)
-        for values in (responses.score[rows], noise, noise * ratings / (ratings + MORE_CALLS))
-    )
-    return ByPrompt(prompts, score / size, now / size**2, then / size**2)
+def sums_by_prompt(
+    values: FloatArray, system: IntArray, prompt: IntArray, systems: int
+) -> FloatArray:
+    """Return the sum of the values of each system's responses to each prompt, shape (systems, prompts)."""
+    count = int(prompt.max(initial=-1)) + 1
+    found = np.bincount(system * count + prompt, values, systems * count)
+    return found.reshape(systems, count).astype(np.float64)
 
 
-def _difference(a: int, b: int, of_a: ByPrompt, of_b: ByPrompt) -> Difference:
-    """Return the difference of two systems over the prompts that both answered, without its tests."""
-    prompts = np.intersect1d(of_a.prompt, of_b.prompt, assume_unique=True)
-    first, second = of_a.at(prompts), of_b.at(prompts)
-    values = first.score - second.score
-    mean_a, mean_b, mean = (
-        float(x.mean()) if len(x) else math.nan for x in (first.score, second.score, values)
-    )
-    noises = first.noise + second.noise
-    return Difference(a, b, mean_a, mean_b, mean, values, noises, prompts)
-
-
-def _shares_of_noise(
-    one: Difference, of_a: ByPrompt, of_b: ByPrompt, reach: float
-) -> tuple[float, float] | None:
-    """Return the judge's share of the variance, and by which share MORE_CALLS would shorten the interval."""
-    variance = one.std_error**2
-    if not variance > _ALIKE * min(reach, 1.0) ** 2:
-        return None
-    noise = float(one.noise_by_prompt.sum()) / one.n_prompts**2
-    if not noise > 0:
-        return 0.0, 0.0
-    then = float((of_a.at(one.prompts).then + of_b.at(one.prompts).then).sum()) / one.n_prompts**2
-    share = min(1.0, noise / variance)
-    return share, 1.0 - math.sqrt(1.0 - share * (1.0 - then / noise))
+def scores_by_prompt(responses: Responses, systems: int) -> FloatArray:
+    """Return the mean score of each system at each prompt, shape (systems, prompts); nan without a response."""
+    cells = responses.system, responses.prompt, systems
+    size = sums_by_prompt(np.ones(len(responses.score)), *cells)
+    with np.errstate(invalid="ignore"):
+        return sums_by_prompt(responses.score, *cells) / size
 
 
 def paired_p(values: FloatArray, reach: float, *, is_robust: bool = False) -> float:

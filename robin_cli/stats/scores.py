@@ -24,7 +24,7 @@ from robin_cli.stats.decided import Decided, decide
 from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from robin_cli.stats.moderated import likely_intervals, skewed
-from robin_cli.stats.row_scores import RowScores, row_scores
+from robin_cli.stats.row_scores import row_scores
 
 
 def between_judges(means: FloatArray, noise: FloatArray) -> FloatArray:
@@ -104,7 +104,10 @@ def score(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Sc
     found = row_scores(space, pooling, totals.sums, arms=arms)
     n, variances = totals.n[arms], sample_variance(*totals.sums)[arms]
     is_pooled = pooling is not None and raters > 1
-    low, high, guaranteed = _intervals(run, found, arms, alpha, is_pooled=is_pooled)
+    skew, guaranteed = _skew_and_guaranteed(run, found.parts, arms, alpha, is_pooled=is_pooled)
+    low, high = likely_intervals(
+        found.score, found.error, found.freedom, skew, guaranteed, alpha=alpha
+    )
     retired = totals.is_retired[arms]
     unrated = np.full(len(run.pair_ids), np.nan)
     human = np.stack([run.human.get(name, unrated) for name in space.attributes])
@@ -184,12 +187,13 @@ def _as_shown(run: RunReader, columns: dict[str, Any]) -> None:
     columns["variance"] = unit**2 * columns["variance"]
 
 
-def _intervals(
-    run: RunReader, found: RowScores, arms: IntArray, alpha: float, *, is_pooled: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the likely ends of all rows, shape (rows,) each, and the guaranteed ones, shape (2, rows).
+def _skew_and_guaranteed(
+    run: RunReader, noise: FloatArray, arms: IntArray, alpha: float, *, is_pooled: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return by how much likely intervals are wider than by t, and the guaranteed intervals, shape (2, rows) each.
 
-    Pooled scores have no guarantee but the scale; without a known scale there is none.
+    Pooled scores have no guarantee but the scale; without a known scale there is none. ``noise``: each rater's part in the
+    error variance of its row, shape (rows, raters); its factor counts by that.
     """
     space, attribute = run.space, run.space.attribute[arms[:, 0]]
     factors, guaranteed = np.ones((2, len(space))), np.full((2, len(arms)), np.nan)
@@ -212,13 +216,9 @@ def _intervals(
     else:
         are_known = np.array([each.are_known for each in run.manifest.known_ends])
         guaranteed[:, ~are_known[attribute]] = np.nan
-    # each rater's factor counts by its part in the error variance of the row
-    total = found.parts.sum(axis=1)
-    skew = [np.sqrt((each[arms] ** 2 * found.parts).sum(axis=1) / total) for each in factors]
-    low, high = likely_intervals(
-        found.score, found.error, found.freedom, np.stack(skew), guaranteed, alpha=alpha
-    )
-    return low, high, guaranteed
+    total = noise.sum(axis=1)
+    skew = [np.sqrt((each[arms] ** 2 * noise).sum(axis=1) / total) for each in factors]
+    return np.stack(skew), guaranteed
 
 
 def _given_up(run: RunReader, arms: IntArray, retired: NDArray[np.bool_]) -> list[str]:

@@ -14,7 +14,7 @@ from robin_cli.model.records import Scale
 from robin_cli.run.pair_files import read_numbers
 from robin_cli.run.reader import RunReader
 from robin_cli.stats.intervals import sum_intervals
-from robin_cli.stats.paired import by_prompt
+from robin_cli.stats.paired import scores_by_prompt
 from robin_cli.stats.run_compare import Compared
 from robin_cli.stats.scores import rated_parts, score
 
@@ -99,7 +99,7 @@ def prompts_side_by_side(found: Compared) -> pa.Table:
     """Return two systems' scores at common prompts, a row for each prompt, ``what`` by its number, and attribute."""
     tables = []
     for name, (one,) in found.differences.items():
-        a, b = (by_prompt(found.responses[name], side).at(one.prompts).score for side in range(2))
+        a, b = scores_by_prompt(found.responses[name], 2)[:, one.prompts]
         columns = {"what": one.prompts, "attribute": [name] * one.n_prompts, "a": a, "b": b}
         tables.append(pa.table({**columns, "difference": a - b}))
     return pa.concat_tables(tables)
