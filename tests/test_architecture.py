@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).parent.parent / "robin_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
 PLUGINS = PACKAGE.parent / "plugins"
 
-# What each part may import of ours, besides itself. Anything may import the model and data.
+# What each part may import of ours, besides itself. Anything may import the model, and anything but policies data.
 ALLOWED = {
     "model": set(),
     "data": set(),
@@ -118,6 +118,8 @@ def part(file: Path) -> str:
 def test_imports_point_down_only() -> None:
     for file in FILES:
         allowed = ALLOWED[part(file)] | {part(file), "model", "data"}
+        if part(file) == "policies":
+            allowed -= {"data"}
         ours = [name.split(".")[1:] for name in imports(file) if name.startswith("robin_cli.")]
         assert {of for of, *_ in ours} <= allowed, file
         for of, *module in ours:
@@ -373,9 +375,8 @@ STILL_SEES_SETTINGS = {
     "goals/registry.py",
     "session/inputs.py",
     "session/prompts.py",
-    "session/recorded.py",
+    "run/recorded.py",
     "session/resuming.py",
-    "session/scheduling.py",
     "show/status.py",
     "simulate/call_cost.py",
     "simulate/plan.py",

@@ -43,7 +43,7 @@ def export(call: Invocation) -> None:
     from robin_cli.data.logs import WRITERS
     from robin_cli.goals.registry import table_of
     from robin_cli.model.plugins import plugins
-    from robin_cli.session.inputs import files_read_by
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.show.files import write_to
     from robin_cli.show.messages import messages_for
     from robin_cli.show.methods import methods_page

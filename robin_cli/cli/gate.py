@@ -23,7 +23,7 @@ def gate(call: Invocation) -> None:
     Exit 0: it passes. 5: it fails. 6: the ratings do not settle it.
     """
     from robin_cli.goals.gate import gated
-    from robin_cli.session.inputs import files_read_by
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.show import gate as views
     from robin_cli.show.files import write_text
     from robin_cli.show.json import print_json

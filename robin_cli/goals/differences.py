@@ -53,8 +53,7 @@ def comparison_of(
     Args:
         labels: a file of people's labels, in place of the human ratings of the data.
 
-    Raises:
-        InputError: options that do not go together, or runs that cannot be compared.
+    InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path) for path in paths]
     people_labels = given_labels(labels, *runs)
@@ -341,8 +340,7 @@ def legend(comparison: Compared) -> str:
 def systems_table(result: Found, view: View) -> Table:
     """Return a row for each attribute and system, the highest mean first, with its difference from that one.
 
-    Raises:
-        InputError: there is no column of systems, or they share too few prompts.
+    InputError: there is no column of systems, or they share too few prompts.
     """
     people_labels = given_labels(view.labels, result.run)
     comparison = compared(

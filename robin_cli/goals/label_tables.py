@@ -39,8 +39,7 @@ def labels_wanted_table(result: Found, view: View) -> Table:
     Human ratings in the data, and given ones, are all included. For differences by a column, and for the best of each group,
     whole prompts or groups are drawn.
 
-    Raises:
-        InputError: as :func:`~robin_cli.stats.run_labels.wanted_labels`; there is no such column.
+    InputError: as :func:`~robin_cli.stats.run_labels.wanted_labels`; there is no such column.
     """
     run, notify, by, n = result.run, view.notify, view.by, _WANTED if view.n is None else view.n
     systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
@@ -112,8 +111,7 @@ def _judged(result: Found, view: View) -> Iterator[_Judged]:
 def judge_quality_table(result: Found, view: View) -> Table:
     """Return a row for each attribute: how often the judge decides as people do, by a threshold or between two responses.
 
-    Raises:
-        InputError: there is no threshold, too few labels, or only labels of one side.
+    InputError: there is no threshold, too few labels, or only labels of one side.
     """
     run, rows, table = result.run, list[dict[str, Any]](), JUDGE_QUALITY
     for attribute, labels, all_pairs, scores in _judged(result, view):

@@ -154,8 +154,7 @@ def promised(
     Args:
         stances: people's decisions beside the run's. InputError if it decides nothing.
 
-    Raises:
-        InputError: the labels are too few, of one side alone, or were not drawn alike.
+    InputError: the labels are too few, of one side alone, or were not drawn alike.
     """
     for flag, value in (("--agree", promise), ("--confidence", confidence)):
         if not 0 < value < 1:

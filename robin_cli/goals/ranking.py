@@ -26,7 +26,7 @@ _EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
-class Preferring(Goal):
+class PairwiseGoal(Goal):
     """A goal of comparisons.
 
     An unknown result counts as half wrong; for truly equal responses, no result is wrong.
@@ -120,7 +120,7 @@ class Preferring(Goal):
         return share_wrong(truth - 0.5, np.nan_to_num(preference, nan=0.5) - 0.5)
 
 
-class Prefer(Preferring):
+class PreferencesGoal(PairwiseGoal):
     """The preference of each comparison, asked in both orders."""
 
     @classmethod
@@ -128,7 +128,7 @@ class Prefer(Preferring):
         return cls._of_systems(source, are_ranked=False)
 
 
-class Rank(Preferring):
+class RankingGoal(PairwiseGoal):
     """The order of the systems, if three or more are compared."""
 
     what = "couples of systems"
@@ -152,7 +152,6 @@ class Rank(Preferring):
         """Return strengths by the comparisons with a preference, and half a tie of every two systems, compared or not."""
         names, known = len(self.matches.names), ~np.isnan(preference)
         wins = wins_of(preference[known], self.matches.system[known], names) + 0.5 * PRIOR
-        np.fill_diagonal(wins, 0.0)
         return fit(wins).values
 
 

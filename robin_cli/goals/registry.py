@@ -64,8 +64,7 @@ def wanted_goal(
     Args:
         notify: called with a warning about the data: prompts that one system alone answered, groups of one.
 
-    Raises:
-        InputError: these data do not allow the decision or comparison.
+    InputError: these data do not allow the decision or comparison.
     """
     values = {name: getattr(settings, name) for name in TABLE}
     return goal_of(
@@ -76,8 +75,7 @@ def wanted_goal(
 def table_of(path: Path, what: str, view: View) -> Table:
     """Return the table called ``what`` of the run at ``path``, as in ``robin export --what``.
 
-    Raises:
-        InputError: there is none, with the reason. RunError, StorageError: the run cannot be read.
+    InputError: there is none, with the reason. RunError, StorageError: the run cannot be read.
     """
     if what == "judgments":  # a million of them are not read into memory at once
         return judgment_table(path)
@@ -106,8 +104,7 @@ def results_of(
 def judgment_table(path: Path) -> Table:
     """Return the judgments of the run at ``path``, for files alone, a segment at a time.
 
-    Raises:
-        RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
+    RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
     """
     rows = read_by(schema.JUDGMENTS, read_judgments(path))
     return JUDGMENTS.having(lambda: rows)

@@ -24,13 +24,14 @@ from robin_cli.stats.looks import are_told_apart, last_look, looks_of
 from robin_cli.stats.run_compare import Compared, compared
 
 
-class Comparison(Rated):
-    goal: Compare
+class SystemsResult(Rated):
+    goal: SystemsGoal
 
     @cached_property
     def compared(self) -> Compared:
-        about: dict[str, Any] = {"by": SYSTEM_COLUMN, "given": self.given, "as_they_are": True}
-        return compared([self.run], lambda _line: None, **about)
+        return compared(
+            [self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.given, as_they_are=True
+        )
 
     @cached_property
     def asked(self) -> Asked:
@@ -79,10 +80,10 @@ class Comparison(Rated):
 
 
 @dataclass(frozen=True)
-class Compare(RatingGoal):
+class SystemsGoal(RatingGoal):
     """The differences of systems, over the prompts that they answered."""
 
-    result_class = Comparison
+    result_class = SystemsResult
     flag = f"--decide {SYSTEM}"
     asks_all = False
 

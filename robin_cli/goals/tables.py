@@ -116,8 +116,7 @@ def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def decision_table(result: Found, view: View) -> Table:
     """Return the decisions: a row for each pair with the scores of all attributes, or for the best a row for each score.
 
-    Raises:
-        InputError: the run decides nothing.
+    InputError: the run decides nothing.
     """
     scores, run, agreed = result.scores, result.run, result.agreed_in(view)
     space, columns = run.space, dict(scores.columns)

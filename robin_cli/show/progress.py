@@ -14,7 +14,7 @@ from rich.progress import Progress
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.fold import Spending
-from robin_cli.session.session import Outcome, Session
+from robin_cli.session.session import Session
 from robin_cli.show.live import LiveView, Pace, progress_line
 from robin_cli.show.messages import LINE_EVERY_S, Messages, lines_now_and_then
 from robin_cli.show.words import (
@@ -76,65 +76,56 @@ def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]
         yield tell
 
 
-def conclusion(outcome: Outcome) -> list[str]:
+def conclusion(session: Session) -> list[str]:
     """Return lines on a session's end: spending, failures, tokens and money."""
-    stats, noun = outcome.stats, outcome.goal.noun
+    stats, noun = session.stats, session.noun
     took = duration(time.monotonic() - stats.started_at)
     troubles = {
         f"answers without a {noun}": counted(stats.unparsed, noun),
         "rated by their text, not by log probabilities": counted(stats.by_text, noun),
         "calls that failed": counted(stats.failed, noun),
-        "given up, because they cannot be rated": counted(outcome.retired, noun),
+        "given up, because they cannot be rated": counted(session.retired, noun),
         "refused": refused_text(stats.refused, stats.waited_s),
     }
     return [
-        f"{_spent(outcome)}, {number_of(stats.ratings, noun)} in this session ({took})",
+        f"{_spent(session)}, {number_of(stats.ratings, noun)} in this session ({took})",
         *(f"{kind}: {text}" for kind, text in troubles.items() if text),
-        _tokens_line(outcome),
+        _tokens_line(session),
     ]
 
 
-def nothing_sent(outcome: Outcome, run: Path) -> str:
+def nothing_sent(session: Session, run: Path) -> str:
     """Return why a session of a finished run made no calls, and how to make more."""
-    resume = f"robin resume {typed(run)}"
-    if outcome.is_spent and outcome.budget_usd is not None:
-        budget = f"{money_text(outcome.total, dollars(0))} of the budget of {dollars(outcome.budget_usd)}"
-        why = f"{budget} is spent already, and the rest might not pay for a call"
-        more = f"{resume} --max-cost {2 * outcome.budget_usd:g}"
-    elif outcome.is_spent:
-        why = f"the budget of {number_of(outcome.budget, 'call')} is spent already"
-        more = f"{resume} --budget {2 * outcome.budget}"
-    elif outcome.repeats and not outcome.is_over:
-        why, more = f"the judge repeats itself, {_spent(outcome)}", f"{resume} --repeat-anyway"
+    resume, limit, budget = f"robin resume {typed(run)}", session.budget_usd, session.budget.total
+    if session.is_spent and limit is not None:
+        spent = f"{money_text(session.total, dollars(0))} of the budget of {dollars(limit)}"
+        why = f"{spent} is spent already, and the rest might not pay for a call"
+        more = f"{resume} --max-cost {2 * limit:g}"
+    elif session.is_spent:
+        why = f"the budget of {number_of(budget, 'call')} is spent already"
+        more = f"{resume} --budget {2 * budget}"
+    elif session.repeats and not session.is_over:
+        why, more = f"the judge repeats itself, {_spent(session)}", f"{resume} --repeat-anyway"
     else:
-        why = f"the run has reached its goal already, {_spent(outcome)}"
-        more = outcome.goal.for_more
+        why = f"the run has reached its goal already, {_spent(session)}"
+        more = session.goal.for_more
     return f"nothing was sent: {why}{f'; for more: {more}' if more else ''}"
 
 
-def _spent(outcome: Outcome) -> str:
-    spent = budget_text(outcome.spent, outcome.budget, outcome.budget_usd, outcome.total)
-    return " ".join(spent)
+def _spent(session: Session) -> str:
+    budget = session.budget
+    return " ".join(budget_text(budget.spent, budget.total, session.budget_usd, session.total))
 
 
-def _tokens_line(outcome: Outcome) -> str:
+def _tokens_line(session: Session) -> str:
     """Return tokens and money of a session, and of all sessions of the run if there were others."""
-    stats, total = outcome.stats, outcome.total
-    session = Spending(
-        stats.prompt_tokens,
-        stats.completion_tokens,
-        stats.cost_usd,
-        not stats.unpriced,
-        stats.cached_tokens,
-        stats.prompt_tokens_told,
-        stats.reasoning_tokens,
-    )
-    marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
-    tokens = (total.prompt_tokens, total.completion_tokens)
-    if tokens == (stats.prompt_tokens, stats.completion_tokens):
-        return _taken(session) + marked
-    of_all = _taken(total)
-    return f"{_taken(session)} in this session{marked}; {of_all} in all sessions of this run"
+    spent, total = session.stats.spent, session.total
+    estimated = " (some estimated: the endpoint does not count them all)"
+    line, marked = _taken(spent), estimated * bool(session.stats.estimated)
+    tokens = (spent.prompt_tokens, spent.completion_tokens)
+    if tokens == (total.prompt_tokens, total.completion_tokens):
+        return line + marked
+    return f"{line} in this session{marked}; {_taken(total)} in all sessions of this run"
 
 
 def _taken(spent: Spending) -> str:

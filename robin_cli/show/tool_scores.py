@@ -19,8 +19,8 @@ from robin_cli.model.decision import BEST, KEEP
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import number_of
+from robin_cli.run.manifest import sources_of
 from robin_cli.run.reader import RunReader, read_run
-from robin_cli.session.inputs import sources_of
 
 
 def scores_for(tool: str, path: Path, notify: Callable[[str], None]) -> bytes:

@@ -14,10 +14,10 @@ from robin_cli.goals.registry import wanted_goal
 from robin_cli.model.errors import InputError
 from robin_cli.policies.base import Policy, Setup
 from robin_cli.policies.registry import BASELINE, chosen, make_policy
+from robin_cli.run.variances import known_counts
 from robin_cli.session.inputs import checked_data, space_of
 from robin_cli.session.money import calls_paid_for
 from robin_cli.session.prompts import prompts_of
-from robin_cli.session.variances import known_counts
 from robin_cli.settings.table import Settings
 from robin_cli.simulate.call_cost import CallCost, call_cost, earlier_run, priced_judges
 from robin_cli.simulate.experiment import MeasuredRuns, World

@@ -86,7 +86,9 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
             )
             each_error = [variance / max(len(each), 1) for each in of_arms]
             error.append(sum(each_error) / len(arms) ** 2 if rated else variance)
-        sides = [policy.rivals.side[prompt][place].tolist() for place in range(len(comparisons))]
+        sides = [
+            policy.matches.rivals.side[prompt][place].tolist() for place in range(len(comparisons))
+        ]
         chance = {response: 0.0 for side in sides for response in side}
         for (a, b), m, e in zip(sides, mean, error, strict=True):
             z = 1.702 * m / np.sqrt(e)

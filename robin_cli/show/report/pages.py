@@ -9,7 +9,7 @@ from typing import Any
 from robin_cli.data.chats import readable_turns
 from robin_cli.data.images import named
 from robin_cli.goals.found import Found, View, judged_by
-from robin_cli.goals.systems import Comparison
+from robin_cli.goals.systems import SystemsResult
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.run.reader import RunReader
@@ -51,7 +51,7 @@ def page_of(runs: Sequence[RunReader], working: Sequence[bool], view: View | Non
     compared, left_out = systems_in(found)
     if compared is not None:
         of_systems, drawn = systems_table(compared), [*differences_chart(compared)]
-        is_first = isinstance(found, Comparison)
+        is_first = isinstance(found, SystemsResult)
         tables = [of_systems, *tables] if is_first else [*tables, of_systems]
         charts = [*drawn, *charts] if is_first else [*charts, *drawn]
     data = f"{status.cost['data']} · {status.cost['created_at']}"
