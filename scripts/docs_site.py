@@ -20,7 +20,7 @@ import typer
 
 from robin_cli import __version__
 from robin_cli.cli.app import INTERRUPTED, app
-from robin_cli.cli.init_file import schema
+from robin_cli.cli.init import help_in_file
 from robin_cli.model import errors
 from robin_cli.settings.table import TABLE
 from robin_cli.show.gate import EXIT_CODES
@@ -118,11 +118,11 @@ def _table(head: tuple[str, ...], *rows: tuple[str, ...]) -> str:
 
 def settings() -> str:
     """docs/settings.md: every setting, with its default."""
-    described = schema()["properties"]
     rows = list[tuple[str, ...]]()
     for name, each in TABLE.items():
         default = "" if each.default in (None, (), {}) else f"`{json.dumps(each.default)}`"
-        rows.append((f"`{name}`", default, _cell(described[name]["description"])))
+        must = f" Must be {each.check[1]}." if each.check else ""
+        rows.append((f"`{name}`", default, _cell(help_in_file(each) + must)))
     says = (
         "A setting is a flag (`--max-cost`), a variable (`ROBIN_MAX_COST`), or a line of robin.toml (`max_cost = 5`), which "
         "`robin init` writes. The flag comes first, then the variable, then the file."

@@ -405,3 +405,34 @@ def test_no_two_classes_have_the_same_name() -> None:
             if isinstance(node, ast.ClassDef):
                 named.setdefault(node.name, []).append(str(file))
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
+FORBIDDEN_NAMES = {
+    *("told", "found", "given", "said", "gated", "foreseen"),
+    *("own", "mine", "each", "one", "there", "of"),
+}
+# To be taken away: folders in which functions, classes, attributes or parameters still have such names.
+STILL_NAMED = {"goals", "policies", "session", "show", "simulate", "stats"}
+
+
+def named(node: ast.AST) -> list[str]:
+    """The names that a definition, a parameter, an attribute or a field of a class introduces."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    if isinstance(node, ast.ClassDef):
+        fields = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+        return [node.name, *(field.id for field in fields if isinstance(field, ast.Name))]
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return [node.attr]
+    return [node.arg] if isinstance(node, ast.arg) else []
+
+
+def test_names_things_by_what_they_are() -> None:
+    users = {
+        part(file): f"{file}: {name}"
+        for file in FILES
+        for node in nodes(file)
+        for name in named(node)
+        if name.strip("_").lower() in FORBIDDEN_NAMES
+    }
+    assert {folder: place for folder, place in users.items() if folder not in STILL_NAMED} == {}

@@ -105,7 +105,7 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
 
 def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, wire: Wire) -> None:
     write_data(tmp_path, 25, 0)
-    models = ("gpt-good", "gpt-bad", "claude-good")
+    models = ("gpt-good", "gpt-bad", f"claude-good@{wire.url}")
     done = robin(*command(wire, *models), cwd=tmp_path, exits=0)
     rows = rows_of(done.stdout)
     assert list(rows)[-1] == ("gpt-bad", "")

@@ -98,7 +98,6 @@ def test_ships_prompts_and_configs_inside_the_wheel(tmp_path: Path) -> None:
         "d",
         "dist",
         "p.jsonl",
-        "robin.schema.json",
         "robin.toml",
         "runs",
         "site",

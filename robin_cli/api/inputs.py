@@ -160,7 +160,7 @@ def _in_memory(pairs: Iterable[Any]) -> Dataset:
             f'judge: {len(alone):,} of {len(kept):,} pairs have no group, the first "{alone[0]}"; '
             "give each one, or none"
         )
-    table = PairTable.of(kept.values(), further.forgotten)
+    table = PairTable.from_pairs(kept.values(), further.forgotten)
     return Dataset(table, 0, "", "Python", columns_left_out=tuple(further.left_out))
 
 

@@ -57,11 +57,11 @@ _REFUSAL = re.compile(
 
 
 class LineReading(NamedTuple):
-    """The content of one line. Lines differ if their readings do; ``said`` is the text of a reading without a value."""
+    """The content of one line. Lines differ if their readings do; ``text`` is that of a reading without a value."""
 
     value: int | None
     reason: str | None
-    said: str = ""
+    text: str = ""
 
 
 NOTHING = LineReading(None, "missing")

@@ -8,29 +8,13 @@ import sys
 import warnings
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from robin_cli import __version__
-from robin_cli.cli import (  # noqa: F401  # each adds its commands
-    check,
-    compare,
-    demo,
-    export,
-    gate,
-    judge,
-    label,
-    plan,
-    render,
-    report,
-    resume,
-    serve,
-    simulate,
-    status,
-    trial,
-)
 from robin_cli.cli.options import HELP_ALL, app, help_all
 from robin_cli.cli.streams import discard_output, finish_output, settle_streams
 from robin_cli.model.errors import ClusterLost, ReadAs, RobinError, StorageError, shown
@@ -51,6 +35,12 @@ _GROUPS = {
     "Decide": ("compare", "gate", "label"),
 }
 """The commands in the help of robin itself, in their order."""
+
+for _module in (
+    *("check", "compare", "demo", "export", "gate", "init", "judge", "label", "plan", "render"),
+    *("report", "resume", "serve", "simulate", "status", "trial"),
+):
+    import_module(f"robin_cli.cli.{_module}")  # it adds its commands to the app
 
 _TOOLS = {"Tools": ("render", "parse", "simulate", "serve")}
 """Commands that only ``robin --help-all`` lists."""

@@ -65,11 +65,18 @@ class Invocation:
     takes: Sequence[Setting]
     context: typer.Context
 
-    def load_settings(self) -> Settings:
-        """Return the settings from flags, their variables and a TOML file. InputError for a wrong one."""
-        from robin_cli.settings.reading import load_settings, variables
+    def with_variables(self) -> dict[str, Any]:
+        """Return the settings that were typed, else those in variables. InputError for a wrong one."""
+        from robin_cli.settings.reading import variables
 
-        return load_settings({**variables(self.takes), **self.settings}, self.flags.config)
+        others = variables(each for each in self.takes if each.name not in self.settings)
+        return {**others, **self.settings}
+
+    def load_settings(self) -> Settings:
+        """Return the settings from flags, variables and a TOML file. InputError for a wrong one."""
+        from robin_cli.settings.reading import load_settings
+
+        return load_settings(self.with_variables(), self.flags.config)
 
     def scored_runs(self) -> list[Path]:
         """Return the runs, with a temporary one in place of each file of scores; without any, the newest run here.
@@ -198,24 +205,20 @@ class _Command(TyperCommand):
         """Pass what was typed in one object. InputError, or RunError, before the libraries of the work are imported."""
         from robin_cli.settings.reading import parsed
 
-        typed = list[dict[str, Any]]()
-        for table in (self.own_flags, self.settings):
-            values = [(setting, ctx.params.pop(setting.name)) for setting in table]
-            typed.append(
-                {
-                    setting.name: parsed(setting, value, setting.flag)
-                    for setting, value in values
-                    if value is not None and value != ()
-                }
-            )
-        own_flags, settings = typed
-        flags = Flags(**own_flags)
+        values = [(each, ctx.params.pop(each.name)) for each in (*self.own_flags, *self.settings)]
+        typed = {
+            setting.name: parsed(setting, value, setting.flag)
+            for setting, value in values
+            if value is not None and value != ()
+        }
+        names = typed.keys() & {flag.name for flag in self.own_flags}
+        flags = Flags(**{name: typed.pop(name) for name in names})
         for run in (flags.run, *flags.runs):
             if run and not Path(run).is_file() and not has_magic(run):
                 from robin_cli.run.manifest import read_manifest
 
                 read_manifest(Path(run))
-        ctx.obj = Invocation(flags, settings, self.settings, ctx)
+        ctx.obj = Invocation(flags, typed, self.settings, ctx)
         return super().invoke(ctx)
 
 

@@ -35,7 +35,6 @@ def resume(call: Invocation) -> None:
     from robin_cli.run.manifest import files_read_by
     from robin_cli.run.pair_files import read_column_names
     from robin_cli.session.resuming import reopen_run, resumed
-    from robin_cli.settings.reading import variables
     from robin_cli.settings.resolve import resolve
     from robin_cli.show.messages import messages_for
     from robin_cli.show.outputs import check_output
@@ -46,7 +45,7 @@ def resume(call: Invocation) -> None:
         run = newest_unfinished()
         messages_for().note(f"run: {run}, the newest unfinished one")
     # a robin.toml here is not this run's
-    settings = resumed(run, {**variables(call.takes), **call.settings})
+    settings = resumed(run, call.with_variables())
     note_doubts(settings)
     check_shown(settings.show, lambda: read_column_names(run))
     check_output(settings.format, settings.output, files_read_by(run))

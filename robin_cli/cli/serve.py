@@ -1,8 +1,7 @@
-"""robin serve, init and rubrics: tools around a run."""
+"""robin serve: recorded ratings as a judge on this machine."""
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from robin_cli.cli.options import Invocation, command
-from robin_cli.cli.render import print_exactly
 from robin_cli.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,61 +65,3 @@ async def _serve(replay: Replay, port: int) -> None:
         raise InputError(
             f"--port {port}: cannot be used ({error.strerror}); name another, or 0 for a free one"
         ) from error
-
-
-@command("init --like vllm", "like force")
-def init(call: Invocation) -> None:
-    """Write robin.toml, a commented file of all settings.
-
-    A JSON schema for your editor goes with it.     robin judge, plan, check and render read it from the folder where you
-    start them; a flag wins over the file.
-    """
-    import json
-
-    from robin_cli.cli.init_file import SCHEMA_FILE, schema, starting_file
-    from robin_cli.data.local import whole_file
-    from robin_cli.settings.reading import DEFAULT_FILE, ready_configs
-
-    like = call.flags.like
-    names = [name for name in ready_configs() if name != "demo"]  # its paths hold only where it is
-    if like not in names:
-        raise InputError(f'--like "{like}": ready configs are {", ".join(names)}')
-    texts = {
-        DEFAULT_FILE: starting_file(like),
-        SCHEMA_FILE: json.dumps(schema(), indent=1, ensure_ascii=False) + "\n",
-    }
-    for target in texts:
-        if os.path.lexists(target) and not call.flags.force:
-            raise InputError(f"{target}: is there already; --force writes over it")
-    for target, text in texts.items():
-        try:
-            with whole_file(Path(target), mode=0o666) as file:
-                file.write(text.encode())
-        except OSError as error:
-            raise InputError(f"{target}: could not be written ({error.strerror})") from error
-    typer.echo(
-        f"wrote {DEFAULT_FILE}, and {SCHEMA_FILE} for your editor; next: edit data and model in {DEFAULT_FILE}, then "
-        "robin judge --budget 1000 --attribute helpfulness. Another host, a key variable, a price or an output in it "
-        f"counts only with --config {DEFAULT_FILE}",
-        err=True,
-    )
-
-
-@command("rubrics helpfulness > mine.toml", "name")
-def rubrics(call: Invocation) -> None:
-    """List the ready rubrics and templates, or print one.
-
-    A copy is used with robin judge --rubric FILE (--template FILE).
-    """
-    from robin_cli.ask.prompts import prompt_source
-    from robin_cli.ask.rubrics import known_attributes, rubric_of
-    from robin_cli.ask.templates import known_templates
-
-    if call.flags.name is not None:
-        print_exactly(prompt_source(call.flags.name))
-        return
-    for attribute in known_attributes():
-        rubric = rubric_of(attribute)
-        print(f"{attribute:<20}{rubric.scale!s:<8}{rubric.levels[-1][1]}")
-    for template in known_templates():
-        print(f"{template:<20}template")

@@ -26,12 +26,6 @@ def settle_streams() -> None:
     codecs.register_error(_NEAREST, _nearest)
     for number, unusable in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         _occupy(number, unusable)
-    if os.name == "nt" and None not in {
-        sys.stdin,
-        sys.stdout,
-        sys.stderr,
-    }:  # a console there is no file
-        return
     sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(0, closefd=False)), encoding="utf-8")
     sys.stdout = _text_to(_Output(1, "w", closefd=False), sys.stdout)
     if sys.stdout.isatty():

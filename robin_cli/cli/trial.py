@@ -20,14 +20,11 @@ if TYPE_CHECKING:
     from robin_cli.settings.table import Settings
     from robin_cli.show.messages import Messages
 
-_TAKES = frozenset(
-    (
-        *("data", "attribute", "rubric", "base_url", "model", "api_key_env", "columns", "group"),
-        *("labels", "skip_bad_rows", "encoding", "strip_thinking", "limit", "budget", "price_in"),
-        *("price_out", "price_cached", "concurrency", "answers", "rpm", "tpm", "temperature"),
-        *("top_p", "max_tokens", "reasoning_effort", "timeout", "max_retries", "extra_body"),
-        *("seed", "run", "format", "output", "raw", "quiet"),
-    )
+_TAKES = (
+    "data attribute rubric base_url model api_key_env columns group labels skip_bad_rows encoding "
+    "strip_thinking limit budget price_in price_out price_cached concurrency answers rpm tpm "
+    "temperature top_p max_tokens reasoning_effort timeout max_retries extra_body seed run format "
+    "output raw quiet"
 )
 """The settings of robin judge that count; others are for single runs."""
 
@@ -41,8 +38,14 @@ _TWICE = 40
 @command(
     "try pairs.jsonl -a helpfulness --model A --model B --limit 50 --labels people.csv",
     "config template",
-    _TAKES,
+    _TAKES.split(),
     name="try",
+    words={
+        "attribute": "What to rate.",
+        "rubric": "A rubric to try, .toml or .yaml; repeat the flag for several.",
+        "model": "A judge to try, NAME or NAME@URL; repeat the flag for several.",
+        "budget": "Judge calls to spend, in all. (default: what 50 prompts, or --limit, take)",
+    },
 )
 def trial(call: Invocation) -> None:
     """Find which judge and which wording to take.
@@ -57,7 +60,7 @@ def trial(call: Invocation) -> None:
 
     settings, output = call.load_settings(), output_of(call)
     messages = messages_for(quiet=settings.quiet)
-    values: dict[str, Any] = {name: getattr(settings, name) for name in _TAKES}
+    values: dict[str, Any] = {name: getattr(settings, name) for name in _TAKES.split()}
     values |= {"repeat_anyway": True, "scheduler": "uniform", "source": settings.source}
     wordings = list(_wordings(Settings(**values), call.flags.template or ("",)))
     for wording in wordings:
@@ -70,7 +73,10 @@ def trial(call: Invocation) -> None:
 
 def _wordings(settings: Settings, templates: Sequence[str]) -> Iterator[Settings]:
     """Yield the settings of each wording. InputError if there are not two judges or wordings to choose from."""
-    rubrics: list[dict[str, Any]] = [{"rubric": (rubric,)} for rubric in settings.rubric]
+    templates = list(dict.fromkeys(templates))
+    rubrics: list[dict[str, Any]] = [
+        {"rubric": (rubric,)} for rubric in dict.fromkeys(settings.rubric)
+    ]
     if rubrics and settings.attribute:
         raise InputError("--attribute: the rubric names it; leave it out, or leave --rubric out")
     if not rubrics and len(settings.attribute) != 1:
@@ -110,7 +116,7 @@ def _run_trial(wordings: Sequence[Settings], messages: Messages) -> Trial:
     trial, judges = Trial(configurations, dataset.pairs, truth), len(settings.model)
     folder = Path(settings.run or f"runs/{datetime.now(UTC):%Y%m%dT%H%M%SZ}-try")
     for stage, (places, twice) in enumerate(_stages(dataset, trial, settings), 1):
-        pairs = PairTable.of(dataset.pairs[place] for place in places)
+        pairs = PairTable.from_pairs(dataset.pairs[place] for place in places)
         for number, wording in enumerate(wordings):
             first, run = number * judges, folder / f"{stage}-{number + 1}"
             kept = np.flatnonzero(trial.is_kept[first : first + judges]).tolist()

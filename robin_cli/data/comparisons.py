@@ -121,7 +121,7 @@ def comparisons_of(
         notes.append(f"in no comparison, and not ranked: {list_names(unused, _LISTED)}")
     lines = (f"{dataset.source}: {note}" for note in notes)
     return replace(
-        dataset, pairs=PairTable.of(_with_unique_ids(pairs)), notes=(*dataset.notes, *lines)
+        dataset, pairs=PairTable.from_pairs(_with_unique_ids(pairs)), notes=(*dataset.notes, *lines)
     )
 
 

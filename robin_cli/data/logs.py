@@ -30,7 +30,7 @@ class Log(NamedTuple):
         is_sample: returns whether a row is a sample of the log.
         reading: makes the reader of samples for a file's path ("" if there is none).
         array: the member that holds the samples, if a log is one JSON object; also that of an object in it.
-        head: the member beside it that holds for all samples, if there is one: it is put into each. ``told``: the keys that
+        head: the member beside it that holds for all samples, if there is one: it is put into each. ``head_keys``: those that
             it must have; without them it may be absent.
         scores: makes a reader of samples for their scores alone: a row's ``id`` names the sample, whichever system answered
             and however often, and a text may be missing.
@@ -40,7 +40,7 @@ class Log(NamedTuple):
     reading: Callable[[str], Reading]
     array: str = ""
     head: str = ""
-    told: frozenset[str] = frozenset()
+    head_keys: frozenset[str] = frozenset()
     scores: Callable[[str], Reading] | None = None
 
 

@@ -51,7 +51,7 @@ class PairTable(Sequence[Pair]):
         self._renamed = renamed or {}
 
     @staticmethod
-    def of(pairs: Iterable[Pair], without: Collection[str] = ()) -> PairTable:
+    def from_pairs(pairs: Iterable[Pair], without: Collection[str] = ()) -> PairTable:
         """Make a table of any pairs, ``without`` these further columns; a table stays as it is."""
         if isinstance(pairs, PairTable):
             return pairs

@@ -324,7 +324,7 @@ class Gathering:
         self._store()
         pairs = self._stored.table(self._further.forgotten)
         if self._later:
-            pairs = PairTable.of(map(self._with_means, range(len(pairs)), pairs))
+            pairs = PairTable.from_pairs(map(self._with_means, range(len(pairs)), pairs))
         files = tuple((source.name, source.sha256()) for source in self._sources)
         names, hashes = zip(*files, strict=True)
         images, thinking = self._reader.images, self._reader.thinking

@@ -159,10 +159,10 @@ def _format_of_package(plugin: Plugin) -> Format:
     """Return a package's format. The package is loaded when it reads."""
 
     def read(stream: BinaryIO, source: str, wanted: Wanted) -> RowTable:
-        def table(found: Format | Callable[[str], Iterable[object]]) -> RowTable:
-            if isinstance(found, Format):
-                return found.read(stream, source, wanted)
-            return _table(found(stream.name))
+        def table(reader: Format | Callable[[str], Iterable[object]]) -> RowTable:
+            if isinstance(reader, Format):
+                return reader.read(stream, source, wanted)
+            return _table(reader(stream.name))
 
         return _read_by_package(plugin, table, source)
 

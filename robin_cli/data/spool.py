@@ -48,7 +48,7 @@ class Spool:
         self._file: IO[bytes] | None = None
 
     @classmethod
-    def of(cls, batches: Iterable[pa.RecordBatch]) -> Spool:
+    def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> Spool:
         """Make a spool of batches, and release their memory. InputError if the disk is full."""
         spool = cls()
         for batch in batches:

@@ -28,7 +28,7 @@ class Texts(Sequence[str]):
         self.column = column
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Texts:
+    def from_texts(cls, texts: Iterable[str]) -> Texts:
         """Make a column of any texts; one of this class is returned as it is."""
         if isinstance(texts, cls):
             return texts

@@ -63,7 +63,7 @@ def plugins(group: str) -> Mapping[str, Plugin]:
     from importlib.metadata import entry_points
 
     found: dict[str, Plugin] = {}
-    for entry in sorted(entry_points(group=group), key=lambda each: each.name.lower()):
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name.lower()):
         found[entry.name] = Plugin(
             entry.name, (*found[entry.name].entries, entry) if entry.name in found else (entry,)
         )

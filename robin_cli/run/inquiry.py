@@ -39,7 +39,7 @@ class Inquiry:
     @cached_property
     def table(self) -> PairTable:
         """The pairs in columns."""
-        return PairTable.of(self.pairs)
+        return PairTable.from_pairs(self.pairs)
 
     @property
     def is_pairwise(self) -> bool:

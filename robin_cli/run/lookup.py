@@ -21,7 +21,7 @@ class ArmLookup:
 
     def __init__(self, space: ArmSpace) -> None:
         self._space = space
-        self._ids = Texts.of(space.pair_ids).column.combine_chunks()
+        self._ids = Texts.from_texts(space.pair_ids).column.combine_chunks()
 
     def arms_of(self, judgments: pa.Table) -> IntArray:
         """Return the arm of each judgment, shape (rows,).

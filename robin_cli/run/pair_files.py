@@ -73,7 +73,9 @@ class StoredPairs(PairTable):
     """The pairs of the run at ``run``; columns and texts are read when they are needed. StorageError if they cannot be."""
 
     def __init__(self, run: Path) -> None:
-        super().__init__(lambda: Spool.of(read_pair_batches(run)), lambda: read_columns(run))
+        super().__init__(
+            lambda: Spool.from_batches(read_pair_batches(run)), lambda: read_columns(run)
+        )
         self.run = run
 
     def __len__(self) -> int:

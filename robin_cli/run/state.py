@@ -114,5 +114,7 @@ def _table(fold: Fold, part: slice) -> pa.Table:
 
 def _names(known: Sequence[str], places: NDArray[Any]) -> pa.ChunkedArray:
     first, last = (int(places.min()), int(places.max())) if len(places) else (0, -1)
-    near = Texts.of(known).column.slice(first, last + 1 - first)  # a take costs its whole length
+    near = Texts.from_texts(known).column.slice(
+        first, last + 1 - first
+    )  # a take costs its whole length
     return near.take(pa.array(places - first)).cast(pa.string())

@@ -99,7 +99,7 @@ class RunWriter(StoredRun):
         """
         _make_folder(path)
         with _locked(path) as lock:
-            table, run_id = PairTable.of(pairs), new_run_id()
+            table, run_id = PairTable.from_pairs(pairs), new_run_id()
             has_columns = bool(table.columns.num_columns)
             manifest = manifest.with_data(run_id=run_id, has_columns=has_columns)
             if register is not None:
@@ -298,7 +298,7 @@ def write_run(
     """Make a finished run of judgments that are all known. OSError or StorageError if the disk refuses."""
     path.mkdir(mode=0o700)
     run_id = new_run_id()
-    write_data(path, PairTable.of(pairs), None)
+    write_data(path, PairTable.from_pairs(pairs), None)
     write_segment(journal_table(path, judgments), path, run_id, 1)
     Journal.create(path / JOURNAL, run_id, 2).close()
     finished = manifest.with_data(run_id=run_id).with_session(in_flight=0).with_session_end()

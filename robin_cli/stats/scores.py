@@ -151,7 +151,7 @@ def _between(run: RunReader, noise: FloatArray) -> FloatArray:
 
 def texts_at(names: Sequence[str], places: NDArray[np.integer[Any]]) -> Texts:
     """Return the names at these places; without a copy if these are all of them in order."""
-    column = Texts.of(names).column
+    column = Texts.from_texts(names).column
     if len(places) == len(column) and np.array_equal(places, np.arange(len(column))):
         return Texts(column)
     return Texts(column.take(pa.array(places)))

@@ -249,7 +249,7 @@ def test_names_the_ready_templates() -> None:
 def test_compares_with_the_human_ratings_that_a_rubric_names() -> None:
     prompts = load_prompts(["summary-coherence"])
 
-    (pair,) = PairTable.of([Pair("p", "q", "r", {"coherence": 6.0})]).with_ratings(
+    (pair,) = PairTable.from_pairs([Pair("p", "q", "r", {"coherence": 6.0})]).with_ratings(
         prompts.renamed_ratings
     )
 

@@ -136,10 +136,10 @@ def test_reads_groups_of_several_files_up_to_a_limit(tmp_path: Path) -> None:
 
 def test_numbers_groups_as_they_first_appear() -> None:
     by_prompt = [Pair(row["id"], row["prompt"], row["response"]) for row in ROWS]
-    assert PairTable.of(by_prompt).groups.tolist() == [0, 1, 0, 0]
+    assert PairTable.from_pairs(by_prompt).groups.tolist() == [0, 1, 0, 0]
     named = [Pair(row["id"], row["prompt"], row["response"], group=row["set"]) for row in ROWS]
-    assert PairTable.of(named).groups.tolist() == [0, 1, 1, 0]
-    assert PairTable.of([]).groups.tolist() == []
+    assert PairTable.from_pairs(named).groups.tolist() == [0, 1, 1, 0]
+    assert PairTable.from_pairs([]).groups.tolist() == []
 
 
 def test_says_what_of_the_groups_is_nothing_to_choose_from() -> None:
@@ -162,7 +162,7 @@ def test_keeps_groups_in_a_run(tmp_path: Path, group: str | None) -> None:
     numbers = [0, 1, 0, 0] if group is None else [0, 1, 1, 0]
     assert (
         data.pairs.groups.tolist()
-        == PairTable.of(load_pairs(file, group=group).pairs).groups.tolist()
+        == PairTable.from_pairs(load_pairs(file, group=group).pairs).groups.tolist()
         == numbers
     )
     assert data.pairs.group_names == ([sha("p"), sha("q")] if group is None else ["x", "y"])

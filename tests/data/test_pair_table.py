@@ -67,7 +67,7 @@ def test_gives_pairs_back_from_memory_and_disk(
                 pair.human.get(name) for pair in kept
             ]
         assert table.empty == sum(not pair.response or pair.other == "" for pair in kept)
-        again = PairTable.of(table.table.to_batches() and list(table))
+        again = PairTable.from_pairs(table.table.to_batches() and list(table))
         assert again.table.equals(table.table)
         assert growing.table(without={"t"}).columns.column_names == [
             name for name in table.columns.column_names if name != "t"
@@ -77,7 +77,7 @@ def test_gives_pairs_back_from_memory_and_disk(
 def test_takes_the_human_ratings_of_another_name() -> None:
     rated: list[dict[str, float]] = [{"x": 1.0, "y": 2.0}, {"y": 3.0}, {"z": 4.0}]
     pairs = [Pair(f"{at}", "p", "r", ratings) for at, ratings in enumerate(rated)]
-    table = PairTable.of(pairs).with_ratings({"z": "x", "w": "y", "v": "nobody's"})
+    table = PairTable.from_pairs(pairs).with_ratings({"z": "x", "w": "y", "v": "nobody's"})
     wanted = [{"x": 1.0, "y": 2.0, "z": 1.0, "w": 2.0}, {"y": 3.0, "w": 3.0}, {"z": 4.0}]
     assert [pair.human for pair in table] == wanted
     assert table.attributes == ["w", "x", "y", "z"]

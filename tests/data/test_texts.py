@@ -16,10 +16,10 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
 @given(st.lists(_TEXT, max_size=30), st.data())
 def test_reads_texts_in_columns_as_a_list_of_them(texts: list[str], data: st.DataObject) -> None:
-    found = Texts.of(texts)
+    found = Texts.from_texts(texts)
     assert (list(found), len(found)) == (texts, len(texts))
     assert found == texts
-    assert found == Texts.of(texts)
+    assert found == Texts.from_texts(texts)
     assert found != [*texts, "one more"]
     assert found != [*texts[:-1], *(f"{each}another" for each in texts[-1:])] or not texts
     part = data.draw(st.slices(len(texts)))
@@ -34,7 +34,9 @@ def test_gives_names_by_their_places(names: list[str], data: st.DataObject, as_t
         st.lists(st.integers(0, len(names) - 1), max_size=12) | st.just(list(range(len(names))))
     )
     said = [names[place] for place in places]
-    found = texts_at(Texts.of(names) if as_texts else names, np.array(places, dtype=np.int64))
+    found = texts_at(
+        Texts.from_texts(names) if as_texts else names, np.array(places, dtype=np.int64)
+    )
     assert list(found) == said
     assert found == said
     assert found != [*said, "a"]

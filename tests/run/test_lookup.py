@@ -24,7 +24,7 @@ IDS = st.lists(st.text(max_size=8).filter(str.isprintable), min_size=1, max_size
 
 
 def space_of(ids: Sequence[str], judges: Sequence[str] = ("m",)) -> ArmSpace:
-    return ArmSpace(Texts.of(ids), ["helpfulness", "tone"], judges, [Scale(0, 4)] * 2)
+    return ArmSpace(Texts.from_texts(ids), ["helpfulness", "tone"], judges, [Scale(0, 4)] * 2)
 
 
 @given(data=st.data(), ids=IDS, judges=st.sampled_from([["m"], ["a", "b", "c"]]))

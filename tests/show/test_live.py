@@ -119,7 +119,7 @@ def test_the_view_cuts_no_number_however_narrow_the_terminal(width: int) -> None
             arms.add_rating(arm, 2.0)
     session: Any = SimpleNamespace(
         space=space,
-        pairs=PairTable.of(
+        pairs=PairTable.from_pairs(
             Pair(each, "What is \x1b[1mrobin?", "A bird.") for each in space.pair_ids
         ),
         arms=arms.columns,

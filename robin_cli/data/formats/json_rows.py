@@ -71,7 +71,7 @@ def _samples(value: Row, source: str) -> Iterator[Row | BadRow] | None:
         for holder in holders:
             samples, head = holder.get(name), holder.get(log.head)
             head = head if isinstance(head, dict) else {}
-            if isinstance(samples, list) and head.keys() >= log.told:
+            if isinstance(samples, list) and head.keys() >= log.head_keys:
                 shared: Row = {log.head: head} if log.head else {}
                 rows = map(_object, samples)
                 return (row if isinstance(row, BadRow) else {**shared, **row} for row in rows)
