@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals.facts import Fact, in_json, in_lines, line
-from robin_cli.goals.found import Found, judged_by
-from robin_cli.goals.labels import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, read_labels
 from robin_cli.goals.registry import goal_of_run
+from robin_cli.goals.result import Result, judged_by
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import Submission, read_batches
@@ -68,7 +68,7 @@ class Status:
             that a prompt for each answer would take besides.
     """
 
-    found: Found
+    found: Result
     progress: Sequence[Fact]
     costs: Sequence[Fact]
 
@@ -146,12 +146,12 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
     """
     working = is_locked(path)
     run = read_run(path, READ)
-    return standing(run, working=working, given=given_labels(labels, run))
+    return standing(run, working=working, given=read_labels(labels, run))
 
 
 def standing(run: RunReader, *, working: bool, given: GivenLabels | None = None) -> Status:
     """Return the status of a run; ``working``: a process is at work on it, ``given``: labels."""
-    found = goal_of_run(run).found(run, given)
+    found = goal_of_run(run).result(run, given)
     return Status(found, _progress(found, working=working), _costs(run))
 
 
@@ -161,7 +161,7 @@ def spent_of(run: RunReader) -> tuple[str, str]:
     return budget_text(fold.arms.spent, manifest.budget, manifest.budget_usd, fold.spending())
 
 
-def _progress(found: Found, *, working: bool) -> list[Fact]:
+def _progress(found: Result, *, working: bool) -> list[Fact]:
     """Return how the calls of a run went; only problems are in words."""
     run, goal, noun = found.run, found.goal, found.goal.noun
     arms, manifest, answers = run.fold.arms, run.manifest, run.judgments
