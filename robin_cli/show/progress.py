@@ -96,14 +96,14 @@ def conclusion(session: Session) -> list[str]:
 
 def nothing_sent(session: Session, run: Path) -> str:
     """Return why a session of a finished run made no calls, and how to make more."""
-    resume = f"robin resume {typed(run)}"
-    if session.is_spent and session.budget_usd is not None:
-        budget = f"{money_text(session.total, dollars(0))} of the budget of {dollars(session.budget_usd)}"
-        why = f"{budget} is spent already, and the rest might not pay for a call"
-        more = f"{resume} --max-cost {2 * session.budget_usd:g}"
+    resume, limit, budget = f"robin resume {typed(run)}", session.budget_usd, session.budget.total
+    if session.is_spent and limit is not None:
+        spent = f"{money_text(session.total, dollars(0))} of the budget of {dollars(limit)}"
+        why = f"{spent} is spent already, and the rest might not pay for a call"
+        more = f"{resume} --max-cost {2 * limit:g}"
     elif session.is_spent:
-        why = f"the budget of {number_of(session.budget.total, 'call')} is spent already"
-        more = f"{resume} --budget {2 * session.budget.total}"
+        why = f"the budget of {number_of(budget, 'call')} is spent already"
+        more = f"{resume} --budget {2 * budget}"
     elif session.repeats and not session.is_over:
         why, more = f"the judge repeats itself, {_spent(session)}", f"{resume} --repeat-anyway"
     else:
@@ -113,21 +113,19 @@ def nothing_sent(session: Session, run: Path) -> str:
 
 
 def _spent(session: Session) -> str:
-    spent = budget_text(
-        session.budget.spent, session.budget.total, session.budget_usd, session.total
-    )
-    return " ".join(spent)
+    budget = session.budget
+    return " ".join(budget_text(budget.spent, budget.total, session.budget_usd, session.total))
 
 
 def _tokens_line(session: Session) -> str:
     """Return tokens and money of a session, and of all sessions of the run if there were others."""
-    stats, total = session.stats, session.total
-    marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
-    tokens = (total.prompt_tokens, total.completion_tokens)
-    taken = _taken(stats.spent)
-    if tokens == (stats.spent.prompt_tokens, stats.spent.completion_tokens):
-        return taken + marked
-    return f"{taken} in this session{marked}; {_taken(total)} in all sessions of this run"
+    spent, total = session.stats.spent, session.total
+    estimated = " (some estimated: the endpoint does not count them all)"
+    line, marked = _taken(spent), estimated * bool(session.stats.estimated)
+    tokens = (spent.prompt_tokens, spent.completion_tokens)
+    if tokens == (total.prompt_tokens, total.completion_tokens):
+        return line + marked
+    return f"{line} in this session{marked}; {_taken(total)} in all sessions of this run"
 
 
 def _taken(spent: Spending) -> str:

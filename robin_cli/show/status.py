@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.data.given_labels import GivenLabels
+from robin_cli.goals.facts import Fact, in_json, in_lines, line
 from robin_cli.goals.labels import LabelsFile, read_labels
 from robin_cli.goals.registry import goal_of_run
 from robin_cli.goals.result import Result, judged_by
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
-from robin_cli.run.batches import read_batches
+from robin_cli.run.batches import Submission, read_batches
 from robin_cli.run.locking import is_locked
 from robin_cli.run.manifest import Manifest
 from robin_cli.run.pair_files import count_empty_responses
@@ -59,16 +61,21 @@ class Status:
 
     Attributes:
         found: the run's findings.
-        work, cost: its progress and its cost, as JSON values by name, also those that mean nothing
-            of a file of scores. ``waited_s``: seconds without a request under way after a refusal.
+        progress, costs: facts about its calls and its cost, also those that mean nothing of a file
+            of scores. ``waited_s``: seconds without a request under way after a refusal.
             ``in_flight_at_stop``: None if unknown. ``cost_usd``: None if the cost of an answer is
             unknown, while ``cost_usd_at_least`` sums the known ones. ``prompt_tokens_saved``: those
             that a prompt for each answer would take besides.
     """
 
     found: Result
-    work: dict[str, Any]
-    cost: dict[str, Any]
+    progress: Sequence[Fact]
+    costs: Sequence[Fact]
+
+    @cached_property
+    def work(self) -> dict[str, Any]:
+        """Its progress as JSON values."""
+        return in_json(self.progress)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -81,7 +88,7 @@ class Status:
             **found.facts(),
         }
         unknown = _FACTS_OF_A_RUN if found.run.manifest.file_of_scores else ()
-        return self.work | results | self.cost | dict.fromkeys(unknown)
+        return self.work | results | in_json(self.costs) | dict.fromkeys(unknown)
 
     @property
     def next_step(self) -> str:
@@ -93,31 +100,16 @@ class Status:
     @cached_property
     def lines(self) -> dict[str, str]:
         """The facts in words, by name, beside the answer."""
-        found, work, cost = self.found, self.work, self.cost
-        noun = found.goal.noun
-        variances, sessions = cost["variances_from"], number_of(cost["sessions"], "session")
-        places = f", at {', '.join(cost['base_url'])}" if cost["base_url"] else ""
-        lines = {
-            "run": work["run"],
-            "state": work["state"],
-            "budget": f"{' '.join(self.spent)}, {number_of(work['ratings'], noun)}",
-            **self._problems,
-            "repeats": "".join(found.repeat_lines[:1]),
-            **found.lines(),
-            "given up": counted(work["retired_reasons"], noun),
-            "cost": self._cost_line,
-            "variances": f"those of {variances}, taken for the true ones" if variances else "",
-            "judge": f"{cost['judge']}{places}",
-            "data": f"{cost['data']}; made {cost['created_at']}, {sessions}",
-        }
+        found = self.found
+        repeats = line("repeats", "".join(found.repeat_lines[:1]))
+        lines = in_lines([*self.progress, repeats]) | found.lines() | in_lines(self.costs)
         unknown = _LINES_OF_A_RUN if found.run.manifest.file_of_scores else ()
-        return {name: line for name, line in lines.items() if line and name not in unknown}
+        return {name: text for name, text in lines.items() if text and name not in unknown}
 
     @property
     def first_lines(self) -> dict[str, str]:
         """Those of the lines that fit on a page with the answer: progress and problems first."""
-        names = ["run", "state", "budget", *self._problems, "given up", "repeats", "cost"]
-        names += list(self.found.lines())[:2]
+        names = [*in_lines(self.progress), "repeats", "cost", *list(self.found.lines())[:2]]
         most = _LINES_OF_PAGE - len(self.found.answer) - 3  # a blank, the next step, the details
         names = [name for name in names if name in self.lines][:most]
         details = f"robin status {typed(self.work['run'])} --details"
@@ -126,10 +118,7 @@ class Status:
     @property
     def spent(self) -> tuple[str, str]:
         """The spent share of the budget in words."""
-        work = self.work
-        return budget_text(
-            work["spent"], work["budget"], work["budget_usd"], self.found.run.fold.spending()
-        )
+        return spent_of(self.found.run)
 
     @property
     def cost_text(self) -> str:
@@ -140,72 +129,9 @@ class Status:
             f"{number_of(unparsed, 'answer')} without a {self.found.goal.noun}" if unparsed else "",
             f"{number_of(failed, 'failed call')}, not counted" if failed else "",
             f"cost {money_text(self.found.run.fold.spending())}",
-            self._tokens,
+            _tokens_of(self.found.run),
         ]
         return "; ".join(filter(None, parts))
-
-    @property
-    def _problems(self) -> dict[str, str]:
-        """How the calls went in words, by name; only problems are listed."""
-        work, goal = self.work, self.found.goal
-        answers, by_text = work["answers"], sum(work["rated_by_text"].values())
-        if answers == "logprobs":
-            why = f"; {by_text:,} by their text: {counted(work['rated_by_text'])}" * bool(by_text)
-            answers = f"{work['ratings'] - by_text:,} by log probabilities{why}"
-        left_out, empty = work["rows_left_out"], work["empty_responses"]
-        why = ", ".join(f"{count:,} {why}" for why, count in work["rows_left_out_because"].items())
-        rows = f"the {goal.results} are of the {work['pairs']:,} {goal.rows} that are left, and say"
-        first = "".join(f"; the first: {row}" for row in work["rows_left_out_first"][:1])
-        left = f"{left_out:,}{f' ({why})' * bool(why)}: {rows} nothing of these{first}"
-        stop, state = work["in_flight_at_stop"], work["state"]
-        lines = {
-            f"without a {goal.noun}": counted(work["unparsed"], goal.noun),
-            "answers": answers if answers != "text" else "",
-            "failed calls": counted(work["failed"]),
-            "refused": refused_text(work["refused"], work["waited_s"]),
-            "rows left out": left if left_out else "",
-            "empty responses": f"{empty:,}, judged as they are" if empty else "",
-            "in flight at stop": ""
-            if state in {"working", "finished"}
-            else "unknown: it was killed, or is new"
-            if stop is None
-            else str(stop),
-        }
-        batches = work["under_way"]
-        for number, each in enumerate(batches, 1):
-            since = f", since {each['submitted_at']}" if each["submitted_at"] else ""
-            sent = f"round {each['round']}, {number_of(each['requests'], 'request')}"
-            lines[f"under way {number}" if len(batches) > 1 else "under way"] = (
-                f"{sent} at {each['at']}: {each['batch'] or each['state']}{since}"
-            )
-        return {name: line for name, line in lines.items() if line}
-
-    @property
-    def _cost_line(self) -> str:
-        cost, spent = self.cost, self.found.run.fold.spending()
-        limit = cost["max_cost_usd"]
-        of_limit = f" of {dollars(limit)} (--max-cost)" if limit else ""
-        if spent.cost_usd is not None:
-            some = "" if spent.complete else "; of some answers no price is known"
-            money = f"{money_text(spent)}{of_limit}{some}"
-        elif self.work["spent"]:
-            money = "unknown: no price (--price-in, --price-out)"
-        else:
-            money = f"no answer yet{of_limit}"
-        requests = number_of(cost["usage_estimated"], "request")
-        estimated = f" (of {requests} estimated)" if cost["usage_estimated"] else ""
-        return f"{money}; {self._tokens}{estimated}"
-
-    @property
-    def _tokens(self) -> str:
-        tokens, saved = (
-            tokens_text(self.found.run.fold.spending()),
-            self.cost["prompt_tokens_saved"],
-        )
-        if not saved:
-            return tokens
-        per_prompt = f"{self.cost['ratings_per_prompt']:.1f} ratings per prompt"
-        return f"{tokens}; {per_prompt}, which saved {saved:,} tokens"
 
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
@@ -226,54 +152,98 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
 def standing(run: RunReader, *, working: bool, given: GivenLabels | None = None) -> Status:
     """Return the status of a run; ``working``: a process is at work on it, ``given``: labels."""
     found = goal_of_run(run).result(run, given)
-    return Status(found, _work(run, is_over=found.is_finished, working=working), _cost(run))
+    return Status(found, _progress(found, working=working), _costs(run))
 
 
-def _work(run: RunReader, *, is_over: bool, working: bool) -> dict[str, Any]:
-    """Return a run's progress, and the rows left out of its data."""
+def spent_of(run: RunReader) -> tuple[str, str]:
+    """Return the spent share of a run's budget in words."""
+    manifest, fold = run.manifest, run.fold
+    return budget_text(fold.arms.spent, manifest.budget, manifest.budget_usd, fold.spending())
+
+
+def _progress(found: Result, *, working: bool) -> list[Fact]:
+    """Return how the calls of a run went; only problems are in words."""
+    run, goal, noun = found.run, found.goal, found.goal.noun
     arms, manifest, answers = run.fold.arms, run.manifest, run.judgments
     batches = [each for each in read_batches(run.path).values() if each.is_open]
-    last = manifest.sessions[-1] if manifest.sessions and not working else {}
-    return {
-        "run": run.name,
-        "pairwise": manifest.is_pairwise,
-        "state": state_of(
-            manifest, arms.spent, is_over=is_over, working=working, waits=bool(batches)
-        ),
-        "budget": None if manifest.budget_usd is not None else manifest.budget,
-        "budget_usd": manifest.budget_usd,
-        "spent": arms.spent,
-        "ratings": int(arms.n.sum()),
-        "unparsed": _counts(answers.filter(pc.equal(answers["status"], "unparsed"))["reason"]),
-        "answers": ", ".join(dict.fromkeys(manifest.answers)),
-        "rated_by_text": _counts(answers["text_because"]),
-        "failed": _counts(answers.filter(pc.equal(answers["status"], "failed"))["reason"]),
-        "refused": sum(each.get("refused", 0) for each in manifest.sessions),
-        "waited_s": sum(each.get("waited_s", 0.0) for each in manifest.sessions),
-        "in_flight_at_stop": last.get("in_flight"),
-        "under_way": [
-            {
-                "batch": each.batch_id,
-                "judge": each.judge,
-                "round": each.round,
-                "requests": each.requests,
-                "state": each.state,
-                "at": each.url,
-                "submitted_at": each.submitted_at or None,
-            }
+    spent, is_over, ratings = arms.spent, found.is_finished, int(arms.n.sum())
+    state = state_of(manifest, spent, is_over=is_over, working=working, waits=bool(batches))
+    unparsed, failed = (
+        _counts(answers.filter(pc.equal(answers["status"], status))["reason"])
+        for status in ("unparsed", "failed")
+    )
+    asked, by_text = ", ".join(dict.fromkeys(manifest.answers)), _counts(answers["text_because"])
+    how = asked if asked != "text" else ""
+    if asked == "logprobs":
+        texts = sum(by_text.values())
+        why = f"; {texts:,} by their text: {counted(by_text)}" * bool(texts)
+        how = f"{ratings - texts:,} by log probabilities{why}"
+    refused, waited = (
+        sum(each.get(name, 0) for each in manifest.sessions) for name in ("refused", "waited_s")
+    )
+    in_flight = None
+    if manifest.sessions and not working:
+        in_flight = manifest.sessions[-1].get("in_flight")
+    at_stop = ""
+    if state not in {"working", "finished"}:
+        at_stop = "unknown: it was killed, or is new" if in_flight is None else str(in_flight)
+    by_money, pairs = manifest.budget_usd is not None, len(run.pair_ids)
+    budget = f"{' '.join(spent_of(run))}, {number_of(ratings, noun)}"
+    empty = count_empty_responses(run.path)
+    as_they_are = f"{empty:,}, judged as they are" if empty else ""
+    left_out, because = manifest.data.get("skipped", 0), manifest.data.get("left_out", {})
+    first = manifest.data.get("first_left_out", [])
+    given_up = dict(sorted(Counter(run.fold.reasons.values()).items()))
+    why = f" ({', '.join(f'{count:,} {why}' for why, count in because.items())})" * bool(because)
+    left = f"{left_out:,}{why}: the {goal.results} are of the {pairs:,} {goal.rows} that are left, "
+    left += f"and say nothing of these{''.join(f'; the first: {row}' for row in first[:1])}"
+    return [
+        Fact("run", run.name, run.name, "run"),
+        Fact("pairwise", manifest.is_pairwise),
+        Fact("state", state, state, "state"),
+        Fact("budget", None if by_money else manifest.budget, budget, "budget"),
+        Fact("budget_usd", manifest.budget_usd),
+        Fact("spent", spent),
+        Fact("ratings", ratings),
+        Fact("unparsed", unparsed, counted(unparsed, noun), f"without a {noun}"),
+        Fact("answers", asked, how, "answers"),
+        Fact("rated_by_text", by_text),
+        Fact("failed", failed, counted(failed), "failed calls"),
+        Fact("refused", refused, refused_text(refused, waited), "refused"),
+        Fact("waited_s", waited),
+        Fact("in_flight_at_stop", in_flight, at_stop, "in flight at stop"),
+        *_under_way(batches),
+        Fact("pairs", pairs),
+        Fact("rows_left_out", left_out, left if left_out else "", "rows left out"),
+        Fact("rows_left_out_because", because),
+        Fact("rows_left_out_first", first),
+        Fact("empty_responses", empty, as_they_are, "empty responses"),
+        Fact("attributes", list(manifest.attributes)),
+        Fact("arms", len(arms)),
+        Fact("arms_without_rating", int((arms.n == 0).sum())),
+        Fact("arms_retired", int(arms.is_retired.sum())),
+        Fact("retired_reasons", given_up, counted(given_up, noun), "given up"),
+    ]
+
+
+_OF_A_BATCH = ("batch_id", "judge", "round", "requests", "state", "url", "submitted_at")
+_IN_JSON = {"batch_id": "batch", "url": "at"}
+
+
+def _under_way(batches: Sequence[Submission]) -> Iterator[Fact]:
+    """Yield the batches that may still be answered, and a line on each."""
+    yield Fact(
+        "under_way",
+        [
+            {_IN_JSON.get(name, name): getattr(each, name) or None for name in _OF_A_BATCH}
             for each in batches
         ],
-        "pairs": len(run.pair_ids),
-        "rows_left_out": manifest.data.get("skipped", 0),
-        "rows_left_out_because": manifest.data.get("left_out", {}),
-        "rows_left_out_first": manifest.data.get("first_left_out", []),
-        "empty_responses": count_empty_responses(run.path),
-        "attributes": list(manifest.attributes),
-        "arms": len(arms),
-        "arms_without_rating": int((arms.n == 0).sum()),
-        "arms_retired": int(arms.is_retired.sum()),
-        "retired_reasons": dict(sorted(Counter(run.fold.reasons.values()).items())),
-    }
+    )
+    for number, each in enumerate(batches, 1):
+        since = f", since {each.submitted_at}" if each.submitted_at else ""
+        sent = f"round {each.round}, {number_of(each.requests, 'request')}"
+        label = f"under way {number}" if len(batches) > 1 else "under way"
+        yield line(label, f"{sent} at {each.url}: {each.batch_id or each.state}{since}")
 
 
 def _counts(reasons: pa.ChunkedArray) -> dict[str, int]:
@@ -281,29 +251,61 @@ def _counts(reasons: pa.ChunkedArray) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in sorted(counts, key=str)}
 
 
-def _cost(run: RunReader) -> dict[str, Any]:
+def _costs(run: RunReader) -> list[Fact]:
     """Return a run's cost, judges and data."""
     manifest, spent = run.manifest, run.fold.spending()
     settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
     judges = judges_of(settings) if settings.at_endpoints else ()
-    per_prompt = run.fold.arms.spent / spent.prompts if spent.prompts else None
-    return {
-        "prompt_tokens": spent.prompt_tokens,
-        "completion_tokens": spent.completion_tokens,
-        "reasoning_tokens": spent.reasoning_tokens,
-        "ratings_per_prompt": per_prompt,
-        "prompt_tokens_saved": round(spent.prompt_tokens * ((per_prompt or 1) - 1)),
-        "cached_share": spent.cached_share,
-        "cost_usd": spent.exact_usd,
-        "cost_usd_at_least": spent.cost_usd,
-        "max_cost_usd": manifest.sessions[-1].get("max_cost") if manifest.sessions else None,
-        "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
-        "scheduler": manifest.settings["scheduler"],
-        "variances_from": manifest.settings.get("variances"),
-        "judge": judged_by(manifest),
-        "model": ", ".join(manifest.judges),
-        "base_url": list(dict.fromkeys(url for judge in judges for url in judge.base_urls)),
-        "data": manifest.data["source"],
-        "created_at": manifest.created_at,
-        "sessions": len(manifest.sessions),
-    }
+    urls = list(dict.fromkeys(url for judge in judges for url in judge.base_urls))
+    limit = manifest.sessions[-1].get("max_cost") if manifest.sessions else None
+    of_limit = f" of {dollars(limit)} (--max-cost)" if limit else ""
+    if spent.cost_usd is not None:
+        some = "" if spent.complete else "; of some answers no price is known"
+        money = f"{money_text(spent)}{of_limit}{some}"
+    elif run.fold.arms.spent:
+        money = "unknown: no price (--price-in, --price-out)"
+    else:
+        money = f"no answer yet{of_limit}"
+    guesses = pc.sum(run.judgments["usage_estimated"]).as_py() or 0
+    estimated = f" (of {number_of(guesses, 'request')} estimated)" if guesses else ""
+    variances, data = manifest.settings.get("variances"), manifest.data["source"]
+    taken = f"those of {variances}, taken for the true ones" if variances else ""
+    sessions, by = len(manifest.sessions), judged_by(manifest)
+    made = f"{data}; made {manifest.created_at}, {number_of(sessions, 'session')}"
+    per_prompt, saved = _per_prompt(run)
+    return [
+        Fact("prompt_tokens", spent.prompt_tokens),
+        Fact("completion_tokens", spent.completion_tokens),
+        Fact("reasoning_tokens", spent.reasoning_tokens),
+        Fact("ratings_per_prompt", per_prompt),
+        Fact("prompt_tokens_saved", saved),
+        Fact("cached_share", spent.cached_share),
+        Fact("cost_usd", spent.exact_usd, f"{money}; {_tokens_of(run)}{estimated}", "cost"),
+        Fact("cost_usd_at_least", spent.cost_usd),
+        Fact("max_cost_usd", limit),
+        Fact("usage_estimated", guesses),
+        Fact("scheduler", manifest.settings["scheduler"]),
+        Fact("variances_from", variances, taken, "variances"),
+        Fact("judge", by, by + f", at {', '.join(urls)}" * bool(urls), "judge"),
+        Fact("model", ", ".join(manifest.judges)),
+        Fact("base_url", urls),
+        Fact("data", data, made, "data"),
+        Fact("created_at", manifest.created_at),
+        Fact("sessions", sessions),
+    ]
+
+
+def _per_prompt(run: RunReader) -> tuple[float | None, int]:
+    """Return the ratings per prompt, and the tokens that this saved."""
+    spent = run.fold.spending()
+    if not spent.prompts:
+        return None, 0
+    per_prompt = run.fold.arms.spent / spent.prompts
+    return per_prompt, round(spent.prompt_tokens * (per_prompt - 1))
+
+
+def _tokens_of(run: RunReader) -> str:
+    tokens, (per_prompt, saved) = tokens_text(run.fold.spending()), _per_prompt(run)
+    if not saved:
+        return tokens
+    return f"{tokens}; {per_prompt:.1f} ratings per prompt, which saved {saved:,} tokens"

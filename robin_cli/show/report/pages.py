@@ -54,10 +54,11 @@ def page_of(runs: Sequence[RunReader], working: Sequence[bool], view: View | Non
         is_first = isinstance(found, SystemsResult)
         tables = [of_systems, *tables] if is_first else [*tables, of_systems]
         charts = [*drawn, *charts] if is_first else [*charts, *drawn]
-    data = f"{status.cost['data']} · {status.cost['created_at']}"
+    manifest = found.run.manifest
+    data = f"{manifest.data['source']} · {manifest.created_at}"
     return Page(
         title=of_kind.title_of(found),
-        subtitle=f"judged by {judged_by(found.run.manifest)} · {data}",
+        subtitle=f"judged by {judged_by(manifest)} · {data}",
         answer=found.answer,
         sure=of_kind.sure_of(found),
         cost=status.cost_text,
