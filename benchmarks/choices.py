@@ -22,6 +22,7 @@ from itertools import islice
 
 import numpy as np
 
+from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.decision import decision_of
 from robin_cli.model.records import Scale
@@ -81,6 +82,13 @@ def verdicts_of(task: Task, arms: WritableArms) -> RunVerdicts:
     return RunVerdicts(Evidence(task), counts)
 
 
+class Watching(Watch):
+    """What a planner knows of decisions."""
+
+    def __init__(self, verdicts: RunVerdicts | None) -> None:
+        self.verdicts, self.stop, self.repeats, self.decides = verdicts, None, None, False
+
+
 def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     """Mean over CHOICES choices of the time of one, the longest of them, and that of a look at all arms before."""
     rng = np.random.default_rng(1)
@@ -94,7 +102,7 @@ def seconds_a_choice(name: str, count: int) -> tuple[float, float, float]:
     if verdicts is not None:
         verdicts.look(arms.columns, policy)
     looked = time.process_time() - began
-    planner = Planner(arms, policy, verdicts=verdicts)
+    planner = Planner(arms, policy, watch=Watching(verdicts))
     ratings = rng.choice([0.0, 4.0], CHOICES).tolist()
     longest, started, before = 0.0, time.process_time(), time.perf_counter()
     for rating in ratings:
@@ -169,7 +177,7 @@ def main() -> None:
                 Setup(count, 100 * count, SCALE, task=task),
             )
             verdicts = None if task is None else verdicts_of(task, arms)
-            planner = Planner(arms, policy, budget=100 * count, verdicts=verdicts)
+            planner = Planner(arms, policy, budget=100 * count, watch=Watching(verdicts))
             gc.freeze()  # as robin does: a collection would look through the names of all pairs
         longest, usually, choices = asyncio.run(pauses(planner))
         said = f"pauses of at most {longest:.1f} ms, 99.9 % below {usually:.1f} ms; {choices:,} choices"

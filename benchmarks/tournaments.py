@@ -31,6 +31,7 @@ from unittest.mock import patch
 import numpy as np
 
 from robin_cli.ask.verdicts import ORDERS, PREFERENCE
+from robin_cli.data.groups import numbered
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -117,8 +118,9 @@ def matches_in(systems: int, prompts: int, seed: int) -> Matches:
     space = ArmSpace(
         [str(each) for each in range(len(couples))], (PREFERENCE,), ("judge",), (VOTES,), ORDERS
     )
-    named = [(names[low], names[high]) for low, high in couples.tolist()]
-    return matches_of(space, np.repeat(np.arange(prompts), len(a)), couples, named, seed)
+    system, named = numbered(names[place] for place in couples.ravel().tolist())
+    prompt = np.repeat(np.arange(prompts), len(a))
+    return matches_of(space, prompt, couples, system.reshape(-1, 2), named, seed)
 
 
 @dataclass(frozen=True)

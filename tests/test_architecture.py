@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).parent.parent / "robin_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
 PLUGINS = PACKAGE.parent / "plugins"
 
-# What each part may import of ours, besides itself. Anything may import the model and data.
+# What each part may import of ours, besides itself. Anything may import the model, and anything but policies data.
 ALLOWED = {
     "model": set(),
     "data": set(),
@@ -35,7 +35,7 @@ ALLOWED = {
     "stats": {"policies", "run"},
     "goals": {"ask", "policies", "run", "settings", "show", "stats"},
     "session": {"ask", "goals", "judges", "policies", "run", "settings", "stats"},
-    "simulate": {"ask", "goals", "policies", "run", "session", "settings", "stats"},
+    "simulate": {"ask", "goals", "judges", "policies", "run", "session", "settings", "stats"},
     "show": {
         "ask",
         "goals",
@@ -118,6 +118,8 @@ def part(file: Path) -> str:
 def test_imports_point_down_only() -> None:
     for file in FILES:
         allowed = ALLOWED[part(file)] | {part(file), "model", "data"}
+        if part(file) == "policies":
+            allowed -= {"data"}
         ours = [name.split(".")[1:] for name in imports(file) if name.startswith("robin_cli.")]
         assert {of for of, *_ in ours} <= allowed, file
         for of, *module in ours:
@@ -335,7 +337,7 @@ def test_asks_for_the_kind_of_a_run_in_goals_and_questions_alone() -> None:
 
 
 MOST_IMPORTS = 15
-STILL_IMPORTS: dict[str, int] = {"show/plan.py": 16}
+STILL_IMPORTS: dict[str, int] = {"simulate/plan.py": 16}
 
 
 def test_imports_few_modules_of_ours_anywhere() -> None:
@@ -373,12 +375,11 @@ STILL_SEES_SETTINGS = {
     "goals/registry.py",
     "session/inputs.py",
     "session/prompts.py",
-    "session/recorded.py",
+    "run/recorded.py",
     "session/resuming.py",
-    "session/scheduling.py",
-    "show/plan.py",
-    "show/plan_calls.py",
     "show/status.py",
+    "simulate/call_cost.py",
+    "simulate/plan.py",
 }
 
 

@@ -395,7 +395,7 @@ def test_simulates_the_best_responses_and_single_preferences(verdicts: Path) -> 
         ((RATINGS, *SMALL, "--budget", "5"), "reaches 5 of 10 pairs once"),
         ((RATINGS, *SMALL, "--budget", "x"), "must be a whole number"),
         ((RATINGS, *SMALL, "--scale", "0-2"), "outside the scale 0-2"),
-        ((RATINGS, *SMALL, "--plot", "p.gif"), ".png, .svg, .pdf, .html"),
+        ((RATINGS, *SMALL, "--plot", "p.gif"), ".png, .svg, .pdf"),
         ((POOL, *SMALL, "--attribute", "gpt"), "it has gpt-4.1-nano/complexity"),
         ((RATINGS, *SMALL, "--delta", "2"), "at most 1"),
         ((POOL, *SMALL, "--model", "gpt"), "--model: a second opinion is for decisions"),

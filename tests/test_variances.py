@@ -16,7 +16,7 @@ import pytest
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
-from robin_cli.session.variances import earlier_variances
+from robin_cli.run.variances import earlier_variances
 from tests.conftest import environment, lines_of, refuses, replaying, robin, wait_until, write_pairs
 from tests.starting import Robin
 

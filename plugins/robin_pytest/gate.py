@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 if TYPE_CHECKING:
-    from robin_cli.show.gate import Gated
+    from robin_cli.goals.gate import Gated
 
 pytest_plugins = ["robin_pytest.settled"]
 
@@ -31,7 +31,8 @@ def robin_gate() -> Callable[..., Gated]:
         unsettled: Literal["fail", "skip"] = "fail",
     ) -> Gated:
         # pytest starts without it where no test asks
-        from robin_cli.show.gate import gated, lines_of
+        from robin_cli.goals.gate import gated
+        from robin_cli.show.gate import lines_of
 
         if not required:
             raise TypeError('robin_gate needs a requirement, for example "mean(helpfulness)>=3"')

@@ -10,7 +10,7 @@ from robin_cli.api.inputs import Labels, frame_of, labels_from, warn
 from robin_cli.api.run import Run
 from robin_cli.goals.differences import comparison_of, table_of
 from robin_cli.model.errors import InputError
-from robin_cli.session.recorded import as_runs
+from robin_cli.run.recorded import as_runs
 from robin_cli.show.parsing import read_scale
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from robin_cli.api.inputs import Labels, checked_keywords, frame_of, labels_from, warn
 from robin_cli.api.work import Judge, opened, with_judge
-from robin_cli.goals.found import View
 from robin_cli.goals.registry import table_of
+from robin_cli.goals.result import View
 from robin_cli.model.errors import InputError
 from robin_cli.session.resuming import reopen_run, resumed
 from robin_cli.settings.reading import checked
@@ -147,7 +147,8 @@ class Run:
         ``run.gate("mean(helpfulness)>=3")["verdict"].eq("pass").all()`` lets a build pass; other
         verdicts are fail and inconclusive.
         """
-        from robin_cli.show.gate import gated, requirement_table
+        from robin_cli.goals.gate import gated
+        from robin_cli.show.gate import requirement_table
 
         if not 0.0 < error_rate < 1.0:
             raise InputError(f"error_rate={error_rate:g}: lies between 0 and 1, as 0.05")

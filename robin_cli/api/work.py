@@ -17,7 +17,7 @@ from robin_cli.run.manifest import FILE, read_manifest
 from robin_cli.run.reader import count_answers, read_run
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.checking import check_judges
-from robin_cli.session.session import Outcome
+from robin_cli.session.session import Session
 from robin_cli.session.stop import Stop
 from robin_cli.session.working import check_rated, work
 from robin_cli.settings.resolve import Resolved, resolve
@@ -65,7 +65,7 @@ class Work:
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         loop = runner.get_loop()
 
-        def run_in_thread() -> Outcome:
+        def run_in_thread() -> Session:
             with runner:
                 return runner.run(self._work(stop))
 
@@ -81,7 +81,7 @@ class Work:
                         loop.call_soon_threadsafe(stop.request)
         self._conclude(outcome, is_interrupted=is_interrupted)
 
-    async def _work(self, stop: Stop) -> Outcome:
+    async def _work(self, stop: Stop) -> Session:
         return await work(
             self.store,
             self.resolved,
@@ -91,7 +91,7 @@ class Work:
             function=self.function,
         )
 
-    def _conclude(self, outcome: Outcome, *, is_interrupted: bool = False) -> None:
+    def _conclude(self, outcome: Session, *, is_interrupted: bool = False) -> None:
         """Print the end of the session, then the answer. EndpointError if no call gave a rating."""
         note, path = self.messages.note, self.store.path
         for line in conclusion(outcome) if outcome.worked else [nothing_sent(outcome, path)]:
@@ -101,7 +101,7 @@ class Work:
             raise KeyboardInterrupt
         if outcome.worked:
             check_rated(outcome, path)
-        results = goal_of_run(run := read_run(path)).found(run)
+        results = goal_of_run(run := read_run(path)).result(run)
         for line in (*results.asides, *results.ends_with()):
             note(line)
 

@@ -26,8 +26,9 @@ def check(call: Invocation) -> None:
 
     from msgspec import to_builtins
 
+    from robin_cli.judges.capabilities import look_at
     from robin_cli.model.exchange import Failure
-    from robin_cli.session.capabilities import look_at
+    from robin_cli.session.connection import endpoint_alone, endpoint_at
     from robin_cli.session.prompts import prompts_of_check
     from robin_cli.settings.resolve import resolve
     from robin_cli.show.capabilities import facts_of
@@ -44,13 +45,15 @@ def check(call: Invocation) -> None:
             f"a few ratings instead: robin judge --judge {settings.judge} --limit 3 --budget 3"
         )
     resolved, prompts = resolve(settings), prompts_of_check(settings)
+
+    def notify(line: str) -> None:
+        typer.echo(f"note: {line}", err=True)
+
     addresses = [(judge, url) for judge in resolved.judges for url in judge.base_urls]
     for judge, url in addresses:
-        answer = asyncio.run(
-            look_at(
-                resolved, judge, url, prompts, lambda line: typer.echo(f"note: {line}", err=True)
-            )
-        )
+        asked = endpoint_alone(resolved, judge, url, notify)
+        endpoint = endpoint_at(url, judge, resolved)
+        answer = asyncio.run(look_at(*asked, endpoint, prompts, notify))
         if isinstance(answer, Failure):
             step = "; is the server running, and --base-url right?" if answer.transient else ""
             raise EndpointError(

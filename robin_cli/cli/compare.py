@@ -19,7 +19,7 @@ def compare(call: Invocation) -> None:
     Differences of mean scores are paired by prompt. For those that are not settled it says what would settle them.
     """
     from robin_cli.goals.differences import comparison_of, table_of
-    from robin_cli.session.inputs import files_read_by
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.show.comparing import facts_of, print_comparison
     from robin_cli.show.json import print_json
     from robin_cli.show.messages import messages_for

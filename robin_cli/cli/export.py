@@ -14,7 +14,7 @@ TABLES = (
 )
 """The tables that ``robin export`` writes. Beside them it writes methods, and files for other tools."""
 
-_FORMATS = {"methods": ("md", "latex"), "inspect": ("jsonl",), "promptfoo": ("json",)}
+_FORMATS = {"methods": ("md",), "inspect": ("jsonl",), "promptfoo": ("json",)}
 _BY_LABELS = {*TABLES, "methods"} - {"judgments", "ranking", "preferences", "judge-scores"}
 _FOR = {
     "messages": {"preferences"},
@@ -43,11 +43,10 @@ def export(call: Invocation) -> None:
     from robin_cli.data.logs import WRITERS
     from robin_cli.goals.registry import table_of
     from robin_cli.model.plugins import plugins
-    from robin_cli.session.inputs import files_read_by
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.show.files import write_to
     from robin_cli.show.messages import messages_for
     from robin_cli.show.methods import methods_page
-    from robin_cli.show.outputs import format_named
     from robin_cli.show.tool_scores import scores_for
 
     flags, what = call.flags, call.flags.what
@@ -73,11 +72,8 @@ def export(call: Invocation) -> None:
             view = replace(view, notify=note)
         show(table_of(run, what, view), output, note, for_people=False, run=run)
         return
-    if what == "methods":
-        as_latex = format_named(output.format, output.output, formats or ()) == "latex"
-        content = methods_page(run, labels=flags.labels, as_latex=as_latex).encode()
-    else:
-        content = scores_for(what, run, note)
+    page = methods_page(run, labels=flags.labels).encode() if what == "methods" else None
+    content = page or scores_for(what, run, note)
     write_to("-o", file or "-", lambda stream: stream.write(content))
     if file is not None:
         note(f"wrote {file}")

@@ -22,11 +22,13 @@ def gate(call: Invocation) -> None:
 
     Exit 0: it passes. 5: it fails. 6: the ratings do not settle it.
     """
-    from robin_cli.session.inputs import files_read_by
+    from robin_cli.goals.gate import gated
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.show import gate as views
     from robin_cli.show.files import write_text
     from robin_cli.show.json import print_json
     from robin_cli.show.messages import messages_for
+    from robin_cli.show.outputs import check_outputs
     from robin_cli.show.text import fitted
 
     flags, output = call.flags, output_of(call)
@@ -36,8 +38,8 @@ def gate(call: Invocation) -> None:
     rows = {"-o" if output.output else "--format": output.output or "-"} if has_rows else {}
     (run,) = call.scored_runs()
     pages = {"--junit": flags.junit, "--summary": flags.summary}
-    views.check_outputs({**pages, **rows}, files_read_by(run), as_json=flags.json)
-    verdicts = views.gated(
+    check_outputs({**pages, **rows}, files_read_by(run))
+    verdicts = gated(
         run, flags.require, margin=flags.margin, error_rate=flags.error_rate, by=flags.by
     )
     note = messages_for().note

@@ -95,7 +95,7 @@ class Invocation:
         if all(run.is_dir() for run in runs):
             return runs
         from robin_cli.model.errors import READ_WITH
-        from robin_cli.session.recorded import as_runs  # brings all formats of files
+        from robin_cli.run.recorded import as_runs  # brings all formats of files
         from robin_cli.show.parsing import read_scale
 
         flags = {name: value for name, value in self.settings.items() if name in OF_SCORES}

@@ -30,8 +30,8 @@ def plan(call: Invocation) -> None:
     from robin_cli.session.prompts import prompts_of
     from robin_cli.show.json import print_json
     from robin_cli.show.messages import messages_for
-    from robin_cli.show.plan import Plan
-    from robin_cli.show.plan_page import plan_table, print_page
+    from robin_cli.show.plan import facts_of, plan_table, print_plan
+    from robin_cli.simulate.plan import Plan
 
     check_together(settings)
     output = output_of(call, inputs_of(settings))
@@ -39,9 +39,10 @@ def plan(call: Invocation) -> None:
     dataset = pairs_of(settings, prompts_of(settings), messages.note)
     with messages.busy("simulating the run"):
         plan = Plan(settings, dataset, messages.note)
-        facts = plan.facts
+        facts = facts_of(plan)
     if call.flags.json:
         print_json(facts, indent=True)
     else:
-        page = partial(print_page, plan, details=call.flags.details)
-        show(plan_table(plan), output, messages.note, for_people=True, page=page)
+        table = plan_table(plan, facts["forecast"])
+        page = partial(print_plan, plan, facts, details=call.flags.details)
+        show(table, output, messages.note, for_people=True, page=page)

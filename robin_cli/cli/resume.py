@@ -32,8 +32,8 @@ def resume(call: Invocation) -> None:
     The run's own settings apply; only the flags here can differ.
     """
     from robin_cli.goals.checks import check_pairwise, check_shown
+    from robin_cli.run.manifest import files_read_by
     from robin_cli.run.pair_files import read_column_names
-    from robin_cli.session.inputs import files_read_by
     from robin_cli.session.resuming import reopen_run, resumed
     from robin_cli.settings.resolve import resolve
     from robin_cli.show.messages import messages_for

@@ -254,8 +254,7 @@ def check_groups(groups: IntArray, column: str | None) -> str:
         groups: the group of each pair, numbered from 0.
         column: the column of the data that names them; None for groups by prompt.
 
-    Raises:
-        InputError: no group has two responses.
+    InputError: no group has two responses.
     """
     sizes = np.bincount(groups)
     alone = int((sizes == 1).sum())
@@ -276,8 +275,7 @@ def check_groups(groups: IntArray, column: str | None) -> str:
 def check_systems(systems: Systems) -> str:
     """Return a warning about systems that are to be compared; "" if there is none.
 
-    Raises:
-        InputError: one system only, or too few prompts that two answered.
+    InputError: one system only, or too few prompts that two answered.
     """
     names = systems.names
     if len(names) == 1:

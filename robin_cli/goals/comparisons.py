@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.goals.checks import check_view
 from robin_cli.goals.deciding import promise
-from robin_cli.goals.found import Found, View, judged_by, larger_budget
+from robin_cli.goals.result import Result, View, judged_by, larger_budget
 from robin_cli.goals.rows import with_data
 from robin_cli.goals.tables import filled
 from robin_cli.model.errors import InputError, typed
@@ -34,7 +34,7 @@ _OF_SYSTEMS = (
 )
 
 
-class Comparisons(Found):
+class PairwiseResult(Result):
     """The comparisons of a run, its systems and its best responses."""
 
     @property
@@ -64,7 +64,7 @@ class Comparisons(Found):
         return None
 
 
-def comparison_table(result: Comparisons, view: View, *, by_judge: bool = False) -> Table:
+def comparison_table(result: PairwiseResult, view: View, *, by_judge: bool = False) -> Table:
     """Return the comparisons of a run; ``by_judge``: a row for each comparison and judge."""
     check_view(wide=view.wide)
     run = result.run
@@ -72,14 +72,16 @@ def comparison_table(result: Comparisons, view: View, *, by_judge: bool = False)
     agreed = None if by_judge else result.agreed_in(view)
     table = comparisons_of(result, scores, by_judge=by_judge, agreed=agreed, view=view)
     rows = run.space.pair[scores.arm] if by_judge else None
-    about: dict[str, Any] = {"texts": _TEXTS, "without": SYSTEM_COLUMNS}
-    return table.having(
-        lambda: with_data(table.arrow(), run, rows, with_text=view.with_text, **about)
-    )
+
+    def for_files() -> pa.RecordBatchReader:
+        columns, text = table.arrow(), view.with_text
+        return with_data(columns, run, rows, with_text=text, texts=_TEXTS, without=SYSTEM_COLUMNS)
+
+    return table.having(for_files)
 
 
 def comparisons_of(
-    result: Comparisons,
+    result: PairwiseResult,
     scores: Scores,
     *,
     by_judge: bool = False,
@@ -121,7 +123,7 @@ def comparisons_of(
     return filled(COMPARISONS, values, run, scores, view, hidden, sort, notes, of_judges=by_judge)
 
 
-def ranking_table(result: Comparisons, view: View) -> Table:
+def ranking_table(result: PairwiseResult, view: View) -> Table:
     """Return the ranking of the systems of a run. InputError if there is none, with the reason and the next step."""
     run, ranked = result.run, result.ranked
     if ranked.ranking is None:

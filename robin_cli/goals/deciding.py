@@ -31,7 +31,7 @@ _PROMPT = 28
 """The width of a prompt in it, in cells."""
 
 
-class DecisionGoal(ABC):
+class WithDecisions(ABC):
     """The part of a goal of decisions, each likely wrong with a chance that a run knows."""
 
     decides = True

@@ -14,7 +14,7 @@ from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
 from robin_cli.run.fold import Spending
 from robin_cli.run.reader import RunReader
-from robin_cli.show.words import cost, finite, significant
+from robin_cli.show.words import finite, money_text, significant
 from robin_cli.stats.repeats import Repeats
 
 _CONFIDENCE = 0.95
@@ -54,7 +54,7 @@ class JudgeUse(NamedTuple):
             ]
             parts.append(f"mean {', '.join(means)} over {number_of(self.scores, 'score')}")
         if self.money.cost_usd is not None:
-            parts.append(cost(self.money.cost_usd, complete=self.money.complete))
+            parts.append(money_text(self.money))
         return f"{self.judge}: {', '.join(parts)}"
 
 

@@ -9,19 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from robin_cli.goals import deciding
 from robin_cli.goals.base import Words
-from robin_cli.goals.deciding import (
-    SHOWN,
-    DecisionGoal,
-    decided_lines,
-    kept_text,
-    margin_text,
-    names_of,
-    target_lines,
-    things,
-    winners_text,
-    wrong_then,
-)
+from robin_cli.goals.deciding import WithDecisions
 from robin_cli.goals.facts import Fact, line
 from robin_cli.goals.rated import Rated
 from robin_cli.goals.scores import RatingGoal
@@ -49,7 +39,7 @@ class Decisions(Rated):
 
         If the run asked whether people agree, that comes first.
         """
-        head, *sure = decided_lines(self.decided)
+        head, *sure = deciding.decided_lines(self.decided)
         winners = [self._winners()] if self.decided.task.decision.is_best else []
         lines = [head, *self._opinions(), *winners, *sure]
         return [*self.agreed, *(line("", text) for text in lines)]
@@ -69,9 +59,11 @@ class Decisions(Rated):
     def _winners(self) -> str:
         decided, run, rows = self.decided, self.run, self.decided.first
         pairs = run.space.pair[self.scores.arm[rows]].astype(np.int64)
-        is_open = decided.decision[rows[:SHOWN]] == UNDECIDED
-        names = np.where(is_open, UNDECIDED, names_of(run, pairs[:SHOWN])).tolist()
-        return winners_text(run, pairs, names, run.pairs.grouped_by)
+        is_open = decided.decision[rows[: deciding.SHOWN]] == UNDECIDED
+        names = np.where(
+            is_open, UNDECIDED, deciding.names_of(run, pairs[: deciding.SHOWN])
+        ).tolist()
+        return deciding.winners_text(run, pairs, names, run.pairs.grouped_by)
 
     @property
     def wanted(self) -> NDArray[np.bool_]:
@@ -91,13 +83,13 @@ class Decisions(Rated):
 
     def details(self) -> Sequence[Fact]:
         decided = self.decided
-        text = "; ".join([*decided_lines(decided), margin_text(decided.task)])
-        target = target_lines(decided.share_wrong, self.target)
+        text = "; ".join([*deciding.decided_lines(decided), deciding.margin_text(decided.task)])
+        target = deciding.target_lines(decided.share_wrong, self.target)
         return [line("decided", text), *target, *super().details(), self.average_line()]
 
 
 @dataclass(frozen=True)
-class DecidingGoal(DecisionGoal, RatingGoal):
+class DecisionsGoal(WithDecisions, RatingGoal):
     """Decisions by the judges' mean ratings; a wrong one is off by more than the margin."""
 
     result_class = Decisions
@@ -149,7 +141,7 @@ class DecidingGoal(DecisionGoal, RatingGoal):
 
     @property
     def things(self) -> str:
-        return things(self.task)
+        return deciding.things(self.task)
 
     @property
     def first_test(self) -> int:
@@ -161,7 +153,7 @@ class DecidingGoal(DecisionGoal, RatingGoal):
     def decided(self, arms: Arms) -> tuple[str, FloatArray]:
         task, sums = self.task, arms.copied_sums()
         tally = tally_of(task, decisions_by(task, row_scores(task.space, task, sums).score))
-        return kept_text(task, tally), likely_wrong(task, sums, arms.is_retired)
+        return deciding.kept_text(task, tally), likely_wrong(task, sums, arms.is_retired)
 
     def is_good_enough(self, arms: Arms, target: float) -> bool:
         return share_to_test(self.task, arms.copied_sums(), arms.is_retired, target) <= target
@@ -181,4 +173,4 @@ class DecidingGoal(DecisionGoal, RatingGoal):
 
     def known_then(self, row: Mapping[str, Any], words: Words) -> str:
         del words
-        return wrong_then(row["wrong"], row["decisions"])
+        return deciding.wrong_then(row["wrong"], row["decisions"])

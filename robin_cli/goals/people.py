@@ -14,14 +14,9 @@ from robin_cli.model.records import number_of
 from robin_cli.run.reader import RunReader
 from robin_cli.show.text import one_line
 from robin_cli.show.words import finite
+from robin_cli.stats import run_agreement
 from robin_cli.stats.agreement import CORRELATIONS, Agreement
-from robin_cli.stats.run_agreement import (
-    Calibration,
-    agreements,
-    agreements_among,
-    calibrations,
-    reliabilities,
-)
+from robin_cli.stats.run_agreement import Calibration
 from robin_cli.stats.run_labels import labels_of
 from robin_cli.stats.scores import Scores
 from robin_cli.stats.summaries import FEWEST_PROMPTS, Summary, first_ratings, summaries
@@ -59,7 +54,7 @@ class People:
     first: int | None
 
     @classmethod
-    def of(
+    def of_run(
         cls, run: RunReader, means: Means, tables: Sequence[Scores], labels: GivenLabels | None
     ) -> Self:
         """Return it for a run with these means and scores, those of all judges together first.
@@ -69,10 +64,10 @@ class People:
         """
         return cls(
             means,
-            agreements(run, *tables, given=labels),
-            agreements_among(run, *tables, given=labels),
-            reliabilities(run, *tables),
-            calibrations(run, *tables, given=labels),
+            run_agreement.agreements(run, *tables, given=labels),
+            run_agreement.agreements_among(run, *tables, given=labels),
+            run_agreement.reliabilities(run, *tables),
+            run_agreement.calibrations(run, *tables, given=labels),
             None if tables[0].decided is None else first_ratings(run),
         )
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robin_cli.goals.comparisons import Comparisons, comparison_table, ranking_of, ranking_table
+from robin_cli.goals.comparisons import PairwiseResult, comparison_table, ranking_of, ranking_table
 from robin_cli.goals.deciding import SHOWN, best_facts
 from robin_cli.goals.facts import Fact, line
-from robin_cli.goals.found import Builder, View
 from robin_cli.goals.people_tables import OF_PEOPLE
+from robin_cli.goals.result import Builder, View
 from robin_cli.goals.training import preferred_table
 from robin_cli.model.records import counted, number_of
 from robin_cli.show.tables import Table
@@ -22,7 +22,7 @@ from robin_cli.show.words import compared_text, finite
 from robin_cli.stats.ranking import OrderEffect
 
 
-class Preferences(Comparisons):
+class Preferences(PairwiseResult):
     """The results of a pairwise run; intervals hold with 95 %, each for itself."""
 
     tables: ClassVar[Mapping[str, Builder]] = {

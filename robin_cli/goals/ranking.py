@@ -26,7 +26,7 @@ _EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
-class Preferring(Goal):
+class PairwiseGoal(Goal):
     """A goal of comparisons.
 
     An unknown result counts as half wrong; for truly equal responses, no result is wrong.
@@ -90,13 +90,13 @@ class Preferring(Goal):
             "random; the others get no preference"
         )
 
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+    def loss(self, snapshot: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         """Return the share that is wrong, whether any is, the share of comparisons asked, and the calls of each."""
-        runs, scale = len(found.n), self.space.scales[0]
+        runs, scale = len(snapshot.n), self.space.scales[0]
         by_order = (runs * len(self.matches), len(self.space.variants), -1)
         points, true = (
             (means.reshape(by_order) - scale.low) / (scale.high - scale.low)
-            for means in (found.estimates, truth)
+            for means in (snapshot.estimates, truth)
         )
         preference, in_truth = (
             means.mean(axis=(1, 2)).reshape(runs, -1) for means in (points, true)
@@ -107,7 +107,7 @@ class Preferring(Goal):
             "wrong": wrong,
             "any": (wrong > 0).astype(np.float64),
             "asked": is_whole.mean(axis=1),
-            "calls": np.array([found.budget * runs / max(int(is_whole.sum()), 1)]),
+            "calls": np.array([snapshot.budget * runs / max(int(is_whole.sum()), 1)]),
             "order_effect": effects_of(points).reshape(runs, -1),
         }
 
@@ -120,7 +120,7 @@ class Preferring(Goal):
         return share_wrong(truth - 0.5, np.nan_to_num(preference, nan=0.5) - 0.5)
 
 
-class Prefer(Preferring):
+class PreferencesGoal(PairwiseGoal):
     """The preference of each comparison, asked in both orders."""
 
     @classmethod
@@ -128,7 +128,7 @@ class Prefer(Preferring):
         return cls._of_systems(source, are_ranked=False)
 
 
-class Rank(Preferring):
+class RankingGoal(PairwiseGoal):
     """The order of the systems, if three or more are compared."""
 
     what = "couples of systems"
@@ -152,7 +152,6 @@ class Rank(Preferring):
         """Return strengths by the comparisons with a preference, and half a tie of every two systems, compared or not."""
         names, known = len(self.matches.names), ~np.isnan(preference)
         wins = wins_of(preference[known], self.matches.system[known], names) + 0.5 * PRIOR
-        np.fill_diagonal(wins, 0.0)
         return fit(wins).values
 
 

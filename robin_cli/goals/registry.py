@@ -11,7 +11,7 @@ from pathlib import Path
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import WantedGoal
-from robin_cli.goals.found import View
+from robin_cli.goals.result import View
 from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
@@ -64,8 +64,7 @@ def wanted_goal(
     Args:
         notify: called with a warning about the data: prompts that one system alone answered, groups of one.
 
-    Raises:
-        InputError: these data do not allow the decision or comparison.
+    InputError: these data do not allow the decision or comparison.
     """
     values = {name: getattr(settings, name) for name in TABLE}
     return goal_of(
@@ -76,13 +75,12 @@ def wanted_goal(
 def table_of(path: Path, what: str, view: View) -> Table:
     """Return the table called ``what`` of the run at ``path``, as in ``robin export --what``.
 
-    Raises:
-        InputError: there is none, with the reason. RunError, StorageError: the run cannot be read.
+    InputError: there is none, with the reason. RunError, StorageError: the run cannot be read.
     """
     if what == "judgments":  # a million of them are not read into memory at once
         return judgment_table(path)
     run = read_run(path)
-    return goal_of_run(run).found(run).table(what, view)
+    return goal_of_run(run).result(run).table(what, view)
 
 
 def results_of(
@@ -90,7 +88,7 @@ def results_of(
 ) -> Table:
     """Return which tables, among ``names``, the run at ``path`` has, and ``more`` rows; errors as :func:`table_of`."""
     run = read_run(path)
-    result, rows = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
+    result, rows = goal_of_run(run).result(run), list[tuple[str, int, str, str]]()
     for what in names:
         if what == "judge-scores" and not result.is_panel:  # the same as its scores
             continue
@@ -106,8 +104,7 @@ def results_of(
 def judgment_table(path: Path) -> Table:
     """Return the judgments of the run at ``path``, for files alone, a segment at a time.
 
-    Raises:
-        RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
+    RunError: no run there, or made by a newer robin. StorageError comes with the rows, if its files are damaged.
     """
     rows = read_by(schema.JUDGMENTS, read_judgments(path))
     return JUDGMENTS.having(lambda: rows)

@@ -7,10 +7,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-from robin_cli.goals.differences import at_most, better_lines, each_of, legend, next_step, table_of
+from robin_cli.goals.differences import (
+    all_differences,
+    at_most,
+    better_lines,
+    legend,
+    next_step,
+    table_of,
+)
 from robin_cli.goals.facts import Fact, line
-from robin_cli.goals.found import View
 from robin_cli.goals.rated import Rated
+from robin_cli.goals.result import View
 from robin_cli.goals.scores import RatingGoal
 from robin_cli.goals.stopping import Progress, StoppingRule, reached
 from robin_cli.model.arms import Arms
@@ -24,13 +31,14 @@ from robin_cli.stats.looks import are_told_apart, last_look, looks_of
 from robin_cli.stats.run_compare import Compared, compared
 
 
-class Comparison(Rated):
-    goal: Compare
+class SystemsResult(Rated):
+    goal: SystemsGoal
 
     @cached_property
     def compared(self) -> Compared:
-        about: dict[str, Any] = {"by": SYSTEM_COLUMN, "given": self.given, "as_they_are": True}
-        return compared([self.run], lambda _line: None, **about)
+        return compared(
+            [self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.labels, as_they_are=True
+        )
 
     @cached_property
     def asked(self) -> Asked:
@@ -66,7 +74,9 @@ class Comparison(Rated):
     @property
     def is_open(self) -> bool:
         """Whether systems that are not settled have prompts that were not asked about."""
-        is_settled = all(difference.is_settled for _, difference, _ in each_of(self.compared))
+        is_settled = all(
+            difference.is_settled for _, difference, _ in all_differences(self.compared)
+        )
         return not is_settled and self.asked.whole < self.asked.prompts
 
     def next_step(self) -> str:
@@ -79,10 +89,10 @@ class Comparison(Rated):
 
 
 @dataclass(frozen=True)
-class Compare(RatingGoal):
+class SystemsGoal(RatingGoal):
     """The differences of systems, over the prompts that they answered."""
 
-    result_class = Comparison
+    result_class = SystemsResult
     flag = f"--decide {SYSTEM}"
     asks_all = False
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from robin_cli.data.chats import turns_in
-from robin_cli.goals.comparisons import Comparisons
-from robin_cli.goals.found import Found, View
+from robin_cli.goals.comparisons import PairwiseResult
+from robin_cli.goals.result import Result, View
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
@@ -46,7 +46,7 @@ class TrainingPreferences:
     groups: int
 
 
-def preferences(result: Found) -> TrainingPreferences:
+def preferences(result: Result) -> TrainingPreferences:
     """Return the preferences in the scores of a run."""
     run, space, scores = result.run, result.run.space, result.scores
     moderated, score = row_scores(space, run.task, run.fold.arms.sums), scores.numbers("score")
@@ -87,15 +87,14 @@ def preferences(result: Found) -> TrainingPreferences:
     )
 
 
-def preference_table(result: Found, view: View) -> Table:
+def preference_table(result: Result, view: View) -> Table:
     """Return a row for each response that differs clearly from its group's best: prompt, chosen, rejected, margin, certified.
 
     Several attributes have rows of their own, and a column names them. As ``messages`` chosen and rejected are conversations
     that begin with the prompt, which then has no column: open-instruct reads nothing else, and TRL does not accept a text as
     prompt beside them.
 
-    Raises:
-        InputError: no group has two responses, or no two differ clearly.
+    InputError: no group has two responses, or no two differ clearly.
     """
     run, rows = result.run, preferences(result)
     unrated = number_of(rows.unrated, "response")
@@ -136,7 +135,7 @@ def preference_table(result: Found, view: View) -> Table:
     return _filled(columns, rows.certified, view)
 
 
-def preferred_table(result: Comparisons, view: View) -> Table:
+def preferred_table(result: PairwiseResult, view: View) -> Table:
     """Return a row for each comparison whose responses differ clearly, in the order of the data.
 
     ``margin`` is the preference less a half. Raises: as for :func:`preference_table`.

@@ -65,9 +65,7 @@ def circle(
         return None
     n = (wins + wins.T)[couple]
     if strength is None:
-        known = wins + 0.5 * PRIOR
-        np.fill_diagonal(known, 0.0)
-        strength = fit(known).values
+        strength = fit(wins + 0.5 * PRIOR).values
     expected = chance(strength[couple[0]] - strength[couple[1]])
     single = expected * (1.0 - expected)
     rate = wins[couple] / n

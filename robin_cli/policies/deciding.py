@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,12 +85,14 @@ class ContestResponses(NamedTuple):
         mean: the mean rating, or the pooled score of several judges, shape (…, responses).
         error: its variance, calls under way included, shape (…, responses).
         gain: the value of one more call of each arm, shape (…, responses, judges): by how much it lowers the variance.
+        most: the largest gain, shape (…, responses).
     """
 
     is_rated: NDArray[np.bool_]
     mean: FloatArray
     error: FloatArray
     gain: FloatArray
+    most: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +222,16 @@ class Deciding(Policy):
     def variance(self, arms: Columns) -> FloatArray:
         """Return V of these arms, n ≥ 1."""
         n, _, total, total_sq, arm = arms
+        # If all arms share these, they are numbers, which are faster than columns.
+        low: float | FloatArray = self.low.item(0)
+        high: float | FloatArray = self.high.item(0)
+        parameters: Sequence[Any] = self.pooled[..., 0].tolist()
         if self.pooled.shape[-1] > 1:
             low, high = self.low[arm], self.high[arm]
-            pooled, *by_mean = (of_arms(g, self.task.space.kind[arm]) for g in self.pooled)
-        else:  # all arms share these, and numbers are faster than columns
-            low, high = self.low[:1], self.high[:1]
-            pooled, *by_mean = (per_arm(g, n) for g in self.pooled[..., 0])
+            parameters = [of_arms(g, self.task.space.kind[arm]) for g in self.pooled]
+        elif self.pooled.ndim > 2:
+            parameters = [per_arm(g, n) for g in self.pooled[..., 0]]
+        pooled, *by_mean = parameters
         if by_mean:
             slope, bend, least = by_mean
             place = (2.0 * total / n - (low + high)) / (high - low)
@@ -234,7 +241,7 @@ class Deciding(Policy):
         )
         if not self.warm_up:
             return np.asarray(moderated)
-        return np.sqrt(flat_variance(n, total, total_sq, low, high) * moderated)
+        return np.asarray(np.sqrt(flat_variance(n, total, total_sq, low, high) * moderated))
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
         count = np.maximum(n, 1.0)
@@ -271,7 +278,9 @@ class Deciding(Policy):
             made = count + pending
             variance = self.variance(arms._replace(n=count)) * is_rated
             mean, error, gain = total / count, variance / made, variance / (made * (made + 1.0))
-            return ContestResponses(is_rated[..., 0], mean[..., 0], error[..., 0], gain)
+            return ContestResponses(
+                is_rated[..., 0], mean[..., 0], error[..., 0], gain, gain[..., 0]
+            )
         offset, between = (of_arms(column, self.task.space.kind[arm]) for column in self.opinions)
         by_others = total.sum(axis=-1, keepdims=True) / np.maximum(n.sum(axis=-1), 1.0)[..., None]
         usual = np.where(is_rated, total, by_others), np.where(is_rated, total_sq, by_others**2)
@@ -283,7 +292,7 @@ class Deciding(Policy):
         has_rating = np.asarray(is_rated.any(axis=-1))
         gain = np.where(has_rating[..., None], gain, 0.0)
         mean, error = (np.where(has_rating, column, 0.0) for column in (scores.score, scores.error))
-        return ContestResponses(has_rating, mean, error, gain)
+        return ContestResponses(has_rating, mean, error, gain, gain.max(axis=-1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +325,7 @@ class Apt(Deciding):
         else:
             responses = self.responses(arms)
             square = (np.abs(responses.mean - threshold[..., 0]) + margin[..., 0]) ** 2
-            part = responses.gain / np.maximum(responses.gain.max(axis=-1, keepdims=True), _TINY)
+            part = responses.gain / np.maximum(responses.most[..., None], _TINY)
             priority = np.asarray((responses.error / square)[..., None] * part)
             calls, square = made.sum(axis=(-2, -1)), square[..., 0]
             variance = responses.error[..., 0] * calls
@@ -350,7 +359,7 @@ class Lucb(Deciding):
         """
         responses = self.responses(arms)
         mean = np.where(responses.is_rated, responses.mean, -np.inf)
-        most = responses.gain.max(axis=-1)
+        most = responses.most
         # take and put count through all responses
         starts = np.arange(0, mean.size, mean.shape[-1]).reshape(mean.shape[:-1])
         lead = starts + mean.argmax(axis=-1)

@@ -20,7 +20,6 @@ from robin_cli.policies.base import (
     squares_within,
 )
 from robin_cli.policies.matches import Matches
-from robin_cli.policies.rivals import Rivals
 
 _LOGISTIC = 1.702
 """Φ(z) is about 1 / (1 + exp(−1.702 z)), to 0.01."""
@@ -64,13 +63,11 @@ class Duels(Policy):
 
     Attributes:
         pooled: g, in simulation one for each run.
-        rivals: the comparisons of each prompt.
         margin: ε, a probability.
     """
 
     matches: Matches
     pooled: float | FloatArray
-    rivals: Rivals
     margin: float
     warm_up: int = 0
 
@@ -78,20 +75,20 @@ class Duels(Policy):
     def of(cls, setup: Setup) -> Self:
         matches = setup.matches
         assert matches is not None  # noqa: S101  # the goal compares
-        return cls(matches, matches.space.scales[0].even_variance, Rivals(matches), setup.margin)
+        return cls(matches, matches.space.scales[0].even_variance, setup.margin)
 
     @property
     def contests(self) -> IntArray:
         """The comparisons of each prompt, and the arms of each of these."""
-        return self.rivals.members
+        return self.matches.rivals.members
 
     def priority(self, arms: Columns) -> FloatArray:
         """Return error / ahead² of the leader's comparisons, shared among arms by the gain of a call."""
         made = arms.made
-        prompt = self.rivals.of[
+        prompt = self.matches.rivals.of[
             self.matches.space.pair[arms.arm[..., 0, 0] % len(self.matches.space)]
         ]
-        side = self.rivals.side[prompt]
+        side = self.matches.rivals.side[prompt]
         is_there = side[..., 0] >= 0
         seen = self._preferences(arms)
         lead = self._leader(prompt, side, seen)[..., None]
@@ -104,11 +101,9 @@ class Duels(Policy):
         return np.where(is_begun[..., None] & (made < 1), most * (1.0 + of_call), of_call)
 
     def fitted(self, n: FloatArray, total: FloatArray, total_sq: FloatArray) -> Self:
-        squares, even = (
-            squares_within(n, total, total_sq),
-            self.matches.space.scales[0].even_variance,
-        )
-        return replace(self, pooled=pooled_variance(np.maximum(n - 1.0, 0.0), squares, even))
+        freedom, squares = np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq)
+        even = self.matches.space.scales[0].even_variance
+        return replace(self, pooled=pooled_variance(freedom, squares, even))
 
     def _preferences(self, arms: Columns) -> _Preferences:
         n, _, total, total_sq, _ = arms
@@ -134,8 +129,8 @@ class Duels(Policy):
         """Return the likeliest best response of each prompt, the first among equals."""
         z = _LOGISTIC * seen.mean / np.sqrt(seen.error)
         is_there = side[..., 0] >= 0
-        responses = np.arange(self.rivals.missing.shape[-1])
-        log_chance = -np.log(2.0) * self.rivals.missing[prompt]
+        responses = np.arange(self.matches.rivals.missing.shape[-1])
+        log_chance = -np.log(2.0) * self.matches.rivals.missing[prompt]
         for which, sign in enumerate((1.0, -1.0)):
             chance = np.where(is_there, -np.logaddexp(0.0, -sign * z), 0.0)
             is_its = side[..., which, None] == responses

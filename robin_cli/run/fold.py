@@ -53,14 +53,28 @@ class Spending:
         prompts: prompts that were answered, each once for all ratings of its request.
     """
 
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    complete: bool
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    complete: bool = True
     cached_tokens: int = 0
     prompt_tokens_told: int = 0
     reasoning_tokens: int = 0
     prompts: int = 0
+
+    def __add__(self, other: Spending) -> Spending:
+        """Return the spending of both."""
+        costs = [each.cost_usd for each in (self, other) if each.cost_usd is not None]
+        return Spending(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            sum(costs) if costs else None,
+            self.complete and other.complete,
+            self.cached_tokens + other.cached_tokens,
+            self.prompt_tokens_told + other.prompt_tokens_told,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.prompts + other.prompts,
+        )
 
     @property
     def exact_usd(self) -> float | None:

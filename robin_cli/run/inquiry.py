@@ -94,11 +94,17 @@ class Inquiry:
         """The comparisons of a pairwise run."""
         table = self.table
         responses = chain(table.texts("response"), table.texts(OTHER_COLUMN))
+        both = zip(*map(table.column, SYSTEM_COLUMNS), strict=True)
+        system, names = numbered(
+            None if value is None else as_text(value) for value in chain(*both)
+        )
+        is_named = None not in names
         return matches_of(
             self.space,
             numbers_of(table.texts("prompt")),
             numbers_of(responses).reshape(2, -1).T,
-            list(zip(*map(table.column, SYSTEM_COLUMNS), strict=True)),
+            system.reshape(-1, 2) if is_named else None,
+            [name for name in names if name is not None] if is_named else [],
             self.seed,
             wants_best=self.run_settings["decide"] is not None,
         )

@@ -20,6 +20,7 @@ import orjson
 from robin_cli import __version__
 from robin_cli.ask.kinds import Kind
 from robin_cli.ask.verdicts import kind_of
+from robin_cli.data import workbooks
 from robin_cli.data.local import whole_file
 from robin_cli.model.decision import Decision, decision_by, target_wrong_of
 from robin_cli.model.errors import InputError, RunError, did_you_mean, shown, writing
@@ -354,6 +355,29 @@ def _manifest_of(content: Mapping[str, Any]) -> Manifest:
         raise ValueError("data: run_id is none")
     _ = manifest.own_settings, manifest.last_session, manifest.decision  # these check the settings
     return manifest
+
+
+def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
+    """Return the files that the pairs of a run were read from, each with its SHA-256 at that time."""
+    files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
+    return [(workbooks.file_of(str(name)), str(recorded)) for name, recorded in files]
+
+
+def files_read_by(run: Path) -> list[str]:
+    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError if there is no run.
+
+    A relative name may have been given in any folder above the run, so the name in each of them is returned.
+    """
+    names = [name for name, _ in sources_of(read_manifest(run))]
+    return [
+        *names,
+        *(
+            str(folder / name)
+            for folder in run.absolute().parents
+            for name in names
+            if "://" not in name
+        ),
+    ]
 
 
 def name_of(run: Path) -> str:

@@ -100,16 +100,20 @@ class MoneyBudget:
             return True
         if self._first_alone and self._under_way[judge] and judge not in self._known:
             return False
-        return self._taken(most, 1) <= self.limit
+        return self._taken(most) <= self.limit
 
-    def end(self, most: float) -> None:
-        """Mark the budget as reached, as the next call may cost ``most``.
+    def end(self, most: float, why: str = "") -> None:
+        """Mark the money as reached, as the next call may cost ``most``, or because of ``why``.
 
         Raises:
-            InputError: it paid for none at all.
-            LimitReached: without the lost money it would cover the call.
+            InputError: it is a budget, and paid for no call at all.
+            LimitReached: it is only a limit, or without the lost money it would cover the call.
         """
-        if self.limit is not None and self.lost and self._taken(most, 1) - self.lost <= self.limit:
+        if not self.is_budget:
+            self.reached = True
+            why = why or f"the next call may cost up to ${most:.4f}"
+            raise LimitReached(f"--max-cost ${self.limit:g} is reached: {self.in_words}, and {why}")
+        if self.limit is not None and self.lost and self._taken(most) - self.lost <= self.limit:
             raise LimitReached(
                 f"--max-cost ${self.limit:g}: {self.in_words}; robin resume goes on, and counts lost calls at the usual cost"
             )
@@ -143,11 +147,8 @@ class MoneyBudget:
         self._under_way[judge] -= 1
         self.lost += reserved
 
-    def _taken(self, most: float, calls: int) -> float:
-        """Return the dollars taken if ``calls`` more that may cost ``most``, and all under way, cost as much as the dearest."""
-        under_way = self._under_way.total() + calls
-        return (
-            self.spent
-            + self.lost
-            + max(self._factor * (self.reserved + most), self._dearest * under_way)
-        )
+    def _taken(self, most: float) -> float:
+        """Return the dollars taken if one more call that may cost ``most``, and all under way, cost as much as the dearest."""
+        calls = self._under_way.total() + 1
+        expected = max(self._factor * (self.reserved + most), self._dearest * calls)
+        return self.spent + self.lost + expected

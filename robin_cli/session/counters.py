@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from robin_cli.judges.limiter import Limiter
 from robin_cli.model.records import Judgment
+from robin_cli.run.fold import Spending
 
 
 @dataclass(slots=True)
@@ -20,9 +21,7 @@ class Stats:
         limiters: of the endpoints. They count ``refused`` requests, and the seconds ``waited_s`` without any under way.
         by_text: ratings read from the text although log probabilities were wanted, by reason.
         estimated: judgments with estimated tokens.
-        priced, unpriced: answers with a known cost, and without.
         dropped: requests that were not waited for.
-        cached_tokens and the like: see :class:`~robin_cli.run.fold.Spending`.
     """
 
     under_way: Callable[[], int] = int
@@ -32,16 +31,9 @@ class Stats:
     ratings: int = 0
     unparsed: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-    priced: int = 0
-    unpriced: int = 0
+    spent: Spending = field(default_factory=Spending)
     estimated: int = 0
     by_text: Counter[str] = field(default_factory=Counter)
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-    prompt_tokens_told: int = 0
     dropped: int = 0
     last_failure: str = ""
 
@@ -68,16 +60,19 @@ class Stats:
                 self.by_text[judgment.text_because] += 1
             if judgment.reason is not None:
                 (self.unparsed if judgment.counts else self.failed)[judgment.reason] += 1
-            self.prompt_tokens += judgment.prompt_tokens or 0
-            self.completion_tokens += judgment.completion_tokens or 0
-            self.cost_usd += judgment.cost_usd or 0.0
-            self.reasoning_tokens += min(
-                judgment.reasoning_tokens or 0, judgment.completion_tokens or 0
-            )
-            if judgment.cached_tokens is not None:
-                self.cached_tokens += min(judgment.cached_tokens, judgment.prompt_tokens or 0)
-                self.prompt_tokens_told += judgment.prompt_tokens or 0
-            if judgment.counts:
-                self.priced += judgment.cost_usd is not None
-                self.unpriced += judgment.cost_usd is None
             self.estimated += judgment.usage_estimated
+            self.spent += _spent_on(judgment)
+
+
+def _spent_on(judgment: Judgment) -> Spending:
+    prompt, completion = judgment.prompt_tokens or 0, judgment.completion_tokens or 0
+    return Spending(
+        prompt,
+        completion,
+        judgment.cost_usd,
+        complete=judgment.cost_usd is not None or not judgment.counts,
+        cached_tokens=min(judgment.cached_tokens or 0, prompt),
+        prompt_tokens_told=0 if judgment.cached_tokens is None else prompt,
+        reasoning_tokens=min(judgment.reasoning_tokens or 0, completion),
+        prompts=prompt > 0 and judgment.counts,
+    )

@@ -98,14 +98,10 @@ class RunDesk:
         """Return the arms that a request for ``arm`` may ask too, itself included."""
         return self._space.asked_along(arm) if self._asks_together[self.judge_of(arm)] else (arm,)
 
-    def question(self, ticket: Ticket) -> Question:
-        """Return the question for a ticket."""
-        return self._interview.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket)
-
-    def question_about(self, tickets: Sequence[Ticket]) -> Question:
-        """Return the question for tickets of one pair and judge, one for each attribute."""
-        pair, arms = self.pair_of(tickets[0].arm), [ticket.arm for ticket in tickets]
-        return self._interview.question(self._store.pairs[pair], *tickets[0], arms)
+    def question(self, ticket: Ticket, *others: Ticket) -> Question:
+        """Return the question for a request: of one ticket, or of several of one pair and judge."""
+        arms = [other.arm for other in (ticket, *others)] if others else ()
+        return self._interview.question(self._store.pairs[self.pair_of(ticket.arm)], *ticket, arms)
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""

@@ -6,11 +6,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from robin_cli.ask.prompts import PromptSet
-from robin_cli.data import workbooks
 from robin_cli.data.comparisons import load_comparisons
 from robin_cli.data.fields import NOT_READ, RESPONSES
 from robin_cli.data.pairs import Dataset, load_pairs
@@ -19,7 +17,7 @@ from robin_cli.goals.checks import check_answers, check_shown, check_target
 from robin_cli.model.errors import RunError, did_you_mean
 from robin_cli.model.records import SYSTEM_COLUMN, SYSTEM_COLUMNS, number_of
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.manifest import FILE, Manifest, ends_of, read_manifest
+from robin_cli.run.manifest import FILE, Manifest, ends_of
 from robin_cli.settings.addresses import OPENAI_URL
 from robin_cli.settings.setting import Scope
 from robin_cli.settings.table import Settings, recorded
@@ -41,24 +39,17 @@ def checked_data(
     """Return ``dataset`` with human ratings by attribute. InputError if it does not fit ``settings``."""
     prompts.images = dataset.images
     prompts.check_references(dataset.pairs)
-    dataset = replace(
-        dataset,
-        pairs=dataset.pairs.with_ratings(prompts.renamed_ratings),
-    )
+    dataset = replace(dataset, pairs=dataset.pairs.with_ratings(prompts.renamed_ratings))
     check_target(settings, prompts.scales)
     check_answers(settings, prompts)
-    check_human(dataset, prompts, notify)
-    return dataset
-
-
-def check_human(dataset: Dataset, prompts: PromptSet, notify: Notify) -> None:
-    """Notify the user of human ratings on another scale: after the run it is too late to name another field."""
+    # Human ratings on another scale: after the run it is too late to name another field.
     for name, scale in zip(prompts.attributes, prompts.scales, strict=True):
         if why := off_scale(dataset.pairs.human(name), prompts.kind.score_scale or scale):
             notify(
                 f"{name}: {why}, so agreement with them will not be reported; name the field with ratings on that "
                 f"scale: --columns {shlex.quote(name)}=NAME"
             )
+    return dataset
 
 
 def recorded_prompts(manifest: Manifest) -> PromptSet:
@@ -148,29 +139,6 @@ def _read_data(
         return (read or partial(load_comparisons, settings.data))(**options)
     options |= {"ratings": prompts.human_ratings, "group": settings.group}
     return (read or partial(load_pairs, settings.data))(**options)
-
-
-def sources_of(manifest: Manifest) -> list[tuple[str, str]]:
-    """Return the files that the pairs of a run were read from, each with its SHA-256 at that time."""
-    files = manifest.data.get("files") or [(manifest.data["source"], manifest.data["sha256"])]
-    return [(workbooks.file_of(str(name)), str(recorded)) for name, recorded in files]
-
-
-def files_read_by(run: Path) -> list[str]:
-    """Return the files that the pairs of ``run`` were read from, which no output may replace. RunError if there is no run.
-
-    A relative name may have been given in any folder above the run, so the name in each of them is returned.
-    """
-    names = [name for name, _ in sources_of(read_manifest(run))]
-    return [
-        *names,
-        *(
-            str(folder / name)
-            for folder in run.absolute().parents
-            for name in names
-            if "://" not in name
-        ),
-    ]
 
 
 def manifest_of(

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from itertools import chain, starmap
 from typing import Any
 
 from robin_cli.judges.judge import Judge
 from robin_cli.judges.limiter import Limiter, Permit
-from robin_cli.model.errors import LimitReached
 from robin_cli.model.exchange import Failure, Question, Reply
-from robin_cli.model.outcome import Outcome, Unanswered, outcome_of
+from robin_cli.model.outcome import Unanswered, outcome_of
 from robin_cli.model.records import Judgment
 from robin_cli.run.group_commit import GroupCommit
 from robin_cli.session.budget import MoneyBudget
@@ -67,13 +67,6 @@ class Call:
         """The ticket; the first of several."""
         return self.tickets[0]
 
-    def hold(self, tickets: Sequence[Ticket], most: int) -> None:
-        """Make this a request for up to ``most`` calls of each of ``tickets``, and the others the rest."""
-        self.tickets = [ticket._replace(calls=min(ticket.calls, most)) for ticket in tickets]
-        self.rest = [
-            Ticket(arm, draw + most, calls - most) for arm, draw, calls in tickets if calls > most
-        ]
-
 
 class Ledger:
     """Reserves calls, records their answers, and only then tells the planner.
@@ -89,7 +82,7 @@ class Ledger:
     Attributes:
         judges: by number, as the desk has them; a carrier sets them.
         keeps_questions: whether a call keeps its question, because it is made soon.
-        ask: makes the question of a ticket.
+        ask: makes the question of a request of one ticket or several.
         along: returns the arms that a request for an arm may ask too, itself included.
         asked: the number of calls made and not answered yet.
         unwritten: the number of calls whose answers are on their way to the disk.
@@ -114,7 +107,7 @@ class Ledger:
         self.stats = Stats()
         self.judges: Sequence[Judge] = ()
         self.keeps_questions = True
-        self.ask: Callable[[Ticket], Question] = desk.question
+        self.ask: Callable[..., Question] = desk.question
         self.along: Callable[[int], Sequence[int]] = lambda arm: (arm,)
         self.asked = self.unwritten = self._may_be_lost = 0
         self.changed, self.ended = asyncio.Event(), asyncio.Event()
@@ -136,11 +129,9 @@ class Ledger:
         if ticket is None:
             return Idle.EXHAUSTED if self.planner.is_over else Idle.WAIT
         call = Call([ticket], self.desk.judge_of(ticket.arm))
-        arms = self.along(ticket.arm)
         try:
-            tickets = self.planner.along(ticket, arms)
-            call.hold(tickets, 1 if len(arms) > 1 else self.judges[call.judge].most_samples)
-            most = self._reserve(call)
+            tickets = self.planner.along(ticket, self.along(ticket.arm))
+            most = self._reserve(call, tickets)
         except Exception:
             self._unplan(call)  # answers under way are still counted, and the sums hold
             raise
@@ -156,21 +147,31 @@ class Ledger:
         rest, call.rest = call.rest, ()
         while rest:
             other = Call((), call.judge, at=at)
-            other.hold(rest, 1 if len(rest) > 1 else self.judges[call.judge].most_samples)
-            if self._reserve(other) is not None:
+            if self._reserve(other, rest) is not None:
                 break  # its rest is given back with it
             rest, other.rest = other.rest, ()
             calls.append(other)
         return calls
 
-    def _reserve(self, call: Call) -> float | None:
-        """Make the question of a call and reserve its money; if that is too much, unplan the call and return it."""
-        has_limit, most = self.money.limit is not None, 0.0
+    def _reserve(self, call: Call, tickets: Sequence[Ticket]) -> float | None:
+        """Make ``call`` ask for as many calls of ``tickets`` as one request may, and reserve its money.
+
+        Returns:
+            None; or its largest cost, if that is too much, with all tickets given back.
+        """
+        judge, most = self.judges[call.judge], 0.0
+        samples = 1 if len(tickets) > 1 else judge.most_samples
+        call.tickets = [ticket._replace(calls=min(ticket.calls, samples)) for ticket in tickets]
+        call.rest = [
+            Ticket(arm, draw + samples, calls - samples)
+            for arm, draw, calls in tickets
+            if calls > samples
+        ]
+        has_limit = self.money.limit is not None
         if self.keeps_questions or has_limit:
-            several = len(call.tickets) > 1
-            question = self.desk.question_about(call.tickets) if several else self.ask(call.ticket)
+            question = self.ask(*call.tickets)
             if has_limit:
-                most = self.judges[call.judge].most_cost(question)
+                most = judge.most_cost(question)
                 question = replace(question, most_usd=most)
             call.question = question if self.keeps_questions else None
         if not self.money.covers(most, call.judge):
@@ -210,23 +211,18 @@ class Ledger:
 
     def judgments(self, call: Call, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or those that record a failure; of several tickets one for each."""
-        count = len(call.tickets)
-        parts: Sequence[Any] = [outcome] * count
+        parts: Sequence[Any] = [outcome] * len(call.tickets)
         if isinstance(outcome, Reply):
-            parts = outcome.split(count)
-
-        def read(make: Callable[[Ticket, Any], list[Judgment]]) -> list[Judgment]:
-            pairs = zip(call.tickets, parts, strict=True)
-            return [judgment for ticket, part in pairs for judgment in make(ticket, part)]
-
+            parts = outcome.split(len(call.tickets))
+        of_tickets = list(zip(call.tickets, parts, strict=True))
         try:
-            return read(self.desk.judgments)
+            return list(chain.from_iterable(starmap(self.desk.judgments, of_tickets)))
         except Exception as error:
             if isinstance(outcome, Failure):
                 raise
             # A bug of robin's may hit every reply; keep this one, which is paid for.
             self.end(error)
-            return read(self.desk.unread)
+            return list(chain.from_iterable(starmap(self.desk.unread, of_tickets)))
 
     def append(self, came: Sequence[tuple[Call, list[Judgment]]]) -> None:
         """Write judgments; once they are on disk, planner, money and goal learn of them."""
@@ -244,25 +240,22 @@ class Ledger:
             if isinstance(error, Exception):
                 self.end(error)
         for call, judgments in came if error is None else ():
-            several = len(call.tickets) > 1
-            by_ticket = [[judgment] for judgment in judgments] if several else [judgments]
+            of_tickets = [judgments]
+            if len(call.tickets) > 1:
+                of_tickets = [[judgment] for judgment in judgments]
             try:
                 self.stats.count(judgments)
                 cost = sum(judgment.cost_usd or 0.0 for judgment in judgments)
-                self._settle(call, list(map(outcome_of, by_ticket)), cost)
-                for ticket, rated in zip(call.tickets, by_ticket, strict=True):
+                for ticket, rated in zip(call.tickets, of_tickets, strict=True):
+                    self.planner.tell(ticket, outcome_of(rated))
+                # An answer that was cut off before its text is asked for again, and paid for all the same.
+                is_free = not cost and not judgments[0].counts
+                self.money.settle(call.money, None if is_free else cost, call.judge)
+                for ticket, rated in zip(call.tickets, of_tickets, strict=True):
                     self.desk.look(ticket.arm, rated)
             except Exception as failed:  # noqa: BLE001  # it ends the run, but the other calls must be settled too
                 self.end(failed)
         self.changed.set()
-
-    def _settle(self, call: Call, outcomes: Sequence[Outcome], cost: float | None = None) -> None:
-        """Release the calls and the money of a call, except those that it used; of each ticket there is an outcome."""
-        for ticket, outcome in zip(call.tickets, outcomes, strict=True):
-            self.planner.tell(ticket, outcome)
-        # An answer that was cut off before its text is asked for again, and paid for all the same.
-        is_free = isinstance(outcomes[0], Unanswered) and not cost
-        self.money.settle(call.money, None if is_free else cost, call.judge)
 
     async def written(self) -> None:
         """Wait until all that was appended is on disk. Raises the error that prevents it."""
@@ -280,8 +273,8 @@ class Ledger:
 
     def withdraw(self, call: Call, outcome: Unanswered = Unanswered.WITHDRAWN) -> None:
         """Give back a call that was not made, or that says nothing about its arms, with the rest of its visit."""
-        self.drop_rest(call)
-        self._settle(call, [outcome] * len(call.tickets))
+        self._unplan(call, outcome)
+        self.money.settle(call.money, None, call.judge)
 
     def lose(self, call: Call) -> None:
         """Give back a call to be made again that may already have been paid for."""
@@ -289,16 +282,16 @@ class Ledger:
         self._unplan(call)
         self.money.lose(call.money, call.judge)
 
+    def _unplan(self, call: Call, outcome: Unanswered = Unanswered.WITHDRAWN) -> None:
+        self.drop_rest(call)
+        for ticket in call.tickets:
+            self.planner.tell(ticket, outcome)
+
     def drop_rest(self, call: Call) -> None:
         """Give back the rest of the visit of a call."""
         for ticket in call.rest:
             self.planner.tell(ticket, Unanswered.WITHDRAWN)
         call.rest = ()
-
-    def _unplan(self, call: Call) -> None:
-        self.drop_rest(call)
-        for ticket in call.tickets:
-            self.planner.tell(ticket, Unanswered.WITHDRAWN)
 
     # ── the session ends ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -306,16 +299,10 @@ class Ledger:
         """End the session because the money does not cover another call, and no call under way may return some.
 
         Raises:
-            LimitReached: the money was a limit, not the budget. InputError: it never covered a call.
+            LimitReached, InputError: see :meth:`MoneyBudget.end`.
         """
-        if self.money.is_budget:
-            self.money.end(next_call.most)
-            return Idle.EXHAUSTED
-        self.money.reached = True
-        why = why or f"the next call may cost up to ${next_call.most:.4f}"
-        raise LimitReached(
-            f"--max-cost ${self.money.limit:g} is reached: {self.money.in_words}, and {why}"
-        )
+        self.money.end(next_call.most, why)
+        return Idle.EXHAUSTED
 
     def end(self, error: Exception) -> None:
         """End the session with ``error``, unless another error ends it already."""

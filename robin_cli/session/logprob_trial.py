@@ -27,12 +27,12 @@ class LogprobTrial:
         self, space: ArmSpace, kind: Kind, budget: int, notify: Callable[[str], None]
     ) -> None:
         self._space, self._kind, self._budget, self._notify = space, kind, budget, notify
-        self._found: dict[int, list[bool]] = {}
+        self._outcomes: dict[int, list[bool]] = {}
 
     def look(self, arm: int, outcome: Reply | Failure) -> None:
         """Look at the answers to a call of ``arm``."""
         judge = self._space.judge.item(arm)
-        outcomes = self._found.setdefault(judge, [])
+        outcomes = self._outcomes.setdefault(judge, [])
         if isinstance(outcome, Failure) or len(outcomes) >= _ENOUGH:
             return
         scale = self._space.scale_of(arm)

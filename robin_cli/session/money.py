@@ -15,7 +15,7 @@ from robin_cli.model.errors import InputError
 from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Pair, things_rated
 from robin_cli.model.space import ArmSpace
-from robin_cli.run.fold import Fold, Spending
+from robin_cli.run.fold import Fold
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.resolve import Resolved
@@ -134,21 +134,13 @@ def calls_paid_for(
     return max(fewest, int(min(limit / usually, 1e9)))
 
 
-def spent_before(fold: Fold, prices: Sequence[Price | None]) -> Spending:
-    """Return the spending of a run. Answers without a recorded cost count at their judge's price, if it is known now."""
-    spent = fold.spending()
-    cost, complete = spent.cost_usd, True
-    tokens = zip(
-        fold.spent["unpriced_prompt_tokens"], fold.spent["unpriced_completion_tokens"], strict=True
-    )
-    for price, unpriced, (prompt, completion) in zip(
-        prices, fold.spent["unpriced"], tokens, strict=True
-    ):
-        if unpriced and price is None:
-            complete = False
-        elif unpriced and price is not None:
-            cost = (cost or 0.0) + price.cost(int(prompt), int(completion))
-    return replace(spent, cost_usd=cost, complete=complete)
+def usd_before(fold: Fold, prices: Sequence[Price | None]) -> float:
+    """Return the dollars that a run cost so far. Answers without a recorded cost count at their judge's price of today."""
+    usd = fold.spending().cost_usd or 0.0
+    tokens = (fold.spent[f"unpriced_{kind}_tokens"].tolist() for kind in ("prompt", "completion"))
+    for price, prompt, completion in zip(prices, *tokens, strict=True):
+        usd += 0.0 if price is None else price.cost(prompt, completion)
+    return usd
 
 
 def lost_before(

@@ -12,18 +12,18 @@ from pathlib import Path
 from robin_cli.data.pairs import Dataset
 from robin_cli.goals.checks import check_together
 from robin_cli.goals.registry import wanted_goal
+from robin_cli.model.errors import InputError
+from robin_cli.policies.registry import chosen, policy_named
+from robin_cli.run.variances import earlier_variances
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.inputs import checked_data, manifest_of, pairs_of, space_of
 from robin_cli.session.money import calls_paid_for, prices_of
 from robin_cli.session.prompts import prompts_of
 from robin_cli.session.resuming import continued
-from robin_cli.session.scheduling import with_scheduler
-from robin_cli.session.variances import earlier_variances
 from robin_cli.settings.made_here import keep_sendings
 from robin_cli.settings.reading import check_budget
 from robin_cli.settings.resolve import Resolved
-from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import Settings, recorded
+from robin_cli.settings.table import SESSION, TABLE, Settings, recorded
 
 Notify = Callable[[str], None]
 
@@ -57,11 +57,12 @@ def open_run(
     )
     settings = replace(settings, **goal.recorded)
     asked = settings.scheduler
-    settings, choice = with_scheduler(settings, goal, budget)
+    choice = chosen(asked, goal.setup({name: getattr(settings, name) for name in TABLE}, budget))
+    settings = _with_scheduler(settings, asked if choice is None else choice.name)
     budget_usd = settings.max_cost if settings.budget is None else None
     wanted = manifest_of(replace(settings, budget=budget), dataset, prompts, goal, budget_usd)
     path = _path_of(settings, prompts.attributes)
-    session = recorded(settings, Scope.SESSION)
+    session = recorded(settings, SESSION)
     if (store := continued(path, wanted, session)) is not None:
         return store  # with its own variances: the earlier run may be gone
     variances = None
@@ -75,6 +76,18 @@ def open_run(
     # Registered first: a run that is killed at once was made here, too.
     register = partial(keep_sendings, sendings=resolved.sendings)
     return RunWriter.create(path, wanted, dataset.pairs, variances, session, register)
+
+
+def _with_scheduler(settings: Settings, name: str) -> Settings:
+    """Return ``settings`` with the scheduler called ``name``. InputError for variances that it does not use."""
+    if settings.variances and not policy_named(name).needs_variances:
+        raise InputError(
+            f"--variances {settings.variances}: --scheduler {name} learns the variances from the run itself; leave "
+            "--variances out, or take --scheduler robin, which knows them beforehand (robin plan takes --variances with every "
+            "scheduler)"
+        )
+    repeat_anyway = settings.repeat_anyway or policy_named(settings.scheduler).asks_on
+    return replace(settings, scheduler=name, repeat_anyway=repeat_anyway)
 
 
 def _path_of(settings: Settings, attributes: Sequence[str]) -> Path:

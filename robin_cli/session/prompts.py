@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from robin_cli.ask.prompts import PromptSet, load_prompts
 from robin_cli.settings.table import Settings
 
 
 def prompts_of_check(settings: Settings) -> PromptSet:
     """Load the prompts for the question of ``robin check``: its first attribute, or helpfulness."""
-    has_own = settings.rubric or settings.pairwise
-    return load_prompts(
-        settings.attribute[:1] or (() if has_own else ("helpfulness",)),
-        settings.rubric,
-        settings.template,
-        ("text", "decisions"),
-        pairwise=settings.pairwise,
-        ties=not settings.no_ties,
-    )
+    has_rubric = settings.rubric or settings.pairwise
+    attribute = settings.attribute[:1] or (() if has_rubric else ("helpfulness",))
+    return prompts_of(replace(settings, attribute=attribute, answers=("text", "decisions")))
 
 
 def prompts_of(settings: Settings) -> PromptSet:

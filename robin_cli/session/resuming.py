@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from robin_cli.goals.watch import repeats_of
 from robin_cli.judges.metering import batch_share
 from robin_cli.model.decision import is_of_systems
 from robin_cli.model.errors import InputError, RunError, StorageError, typed
-from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest
+from robin_cli.run.manifest import FILE, Manifest, differences, read_manifest, sources_of
 from robin_cli.run.writer import RunWriter
-from robin_cli.session.inputs import recorded_prompts, sources_of
+from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.made_here import is_made_here, kept_sendings
 from robin_cli.settings.reading import checked
@@ -44,7 +44,6 @@ def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
     except InputError as error:
         raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
     of_run = manifest.own_settings
-    check_unit(manifest, wanted.get("budget"), None)
     _check_goal_and_judge(run, of_run, wanted)
     settings = {"max_cost": manifest.budget_usd, **of_run, **before, **wanted}
     settings |= _of_judges(tuple(before["model"]), wanted)
@@ -73,15 +72,15 @@ def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
 
 def _check_goal_and_judge(run: Path, of_run: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise InputError for a target that the run's goal has not, or for another judge."""
-    if wanted.get("target_error") is not None and is_of_systems(of_run["decide"]):
-        raise InputError(
-            "--target-error: this run compares systems, and ends with its budget, not at an error; leave it out, or start a "
-            "new run"
+    if wanted.get("target_error") is not None and (decide := of_run["decide"]) is not None:
+        does, step = (
+            f"decides {decide}, and ends when few decisions are likely wrong",
+            "give --target-wrong X",
         )
-    if wanted.get("target_error") is not None and of_run["decide"] is not None:
+        if is_of_systems(decide):
+            does, step = "compares systems, and ends with its budget", "leave it out"
         raise InputError(
-            f"--target-error: this run decides {of_run['decide']}, and ends when few decisions are likely wrong, not at an "
-            "error; give --target-wrong X, or start a new run"
+            f"--target-error: this run {does}, not at an error; {step}, or start a new run"
         )
     if (judge := wanted.get("judge", of_run["judge"])) != of_run["judge"]:
         raise InputError(
@@ -127,6 +126,18 @@ def _of_judges(before: tuple[str, ...], wanted: Mapping[str, Any]) -> dict[str, 
 # ── an existing run is opened ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[RunWriter]:
+    """Open the run at ``path``; after an error, close it again."""
+    store = RunWriter.open(path)
+    try:
+        yield store
+    except BaseException:
+        with suppress(StorageError):  # the first error says more
+            store.close()
+        raise
+
+
 def reopen_run(path: Path, settings: Settings) -> RunWriter:
     """Open the run at ``path`` to go on with it, with a larger budget if ``settings`` name one.
 
@@ -134,18 +145,13 @@ def reopen_run(path: Path, settings: Settings) -> RunWriter:
         InputError: the budget is smaller, or in calls for a run with a budget of money, or the other way round.
         RunError, StorageError: data or prompts have changed, or the directory cannot be used.
     """
-    store = RunWriter.open(path)
-    try:
+    with _opened(path) as store:
         _check_template(path, store.manifest, settings.template)
         _check_unchanged(store.manifest)
         budget_usd = None if store.manifest.budget_usd is None else settings.max_cost
         if settings.budget is not None or budget_usd is not None:
             _set_budget(store, settings.budget, budget_usd, recorded(settings, SESSION))
-    except BaseException:
-        with suppress(StorageError):  # the first error says more
-            store.close()
-        raise
-    return store
+        return store
 
 
 def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunWriter | None:
@@ -159,29 +165,23 @@ def continued(path: Path, wanted: Manifest, session: Mapping[str, Any]) -> RunWr
     """
     if not (path / FILE).exists():
         return None
-    store = RunWriter.open(path)
     budget = wanted.budget if wanted.budget_usd is None else None
-    try:
-        if store.has_answers:
-            check_unit(store.manifest, budget, wanted.budget_usd)
+    with _opened(path) as store:
         differing = differences(store.manifest, wanted)
         if differing and not store.has_answers:
             store.make_way()
             return None
+        _check_unit(store.manifest, budget, wanted.budget_usd)
         if differing:
             raise InputError(
                 f"{path}: holds a run made with other settings ({'; '.join(differing)}). "
                 f"Go on with its own settings, robin resume {typed(path)}, or name another --run"
             )
         _set_budget(store, budget, wanted.budget_usd, session)
-    except BaseException:
-        with suppress(StorageError):  # the first error says more
-            store.close()
-        raise
-    return store
+        return store
 
 
-def check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
+def _check_unit(manifest: Manifest, budget: int | None, budget_usd: float | None) -> None:
     """Raise InputError for a budget of calls if the run has one of money, or the other way round."""
     recorded_usd = manifest.budget_usd
     if recorded_usd is not None and budget is not None:
@@ -199,7 +199,7 @@ def _set_budget(
     store: RunWriter, budget: int | None, budget_usd: float | None, session: Mapping[str, Any]
 ) -> None:
     """Raise the budget of the run, if it is larger. InputError if it is smaller, or would go to judges that repeat."""
-    check_unit(store.manifest, budget, budget_usd)
+    _check_unit(store.manifest, budget, budget_usd)
     calls, usd = store.manifest.budget, store.manifest.budget_usd
     if budget is not None and budget < calls:
         raise InputError(

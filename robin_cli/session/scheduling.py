@@ -1,47 +1,28 @@
-"""The scheduler of a run, and the planner of a session."""
+"""The planner of a session, which goes on from what is on disk as if the run had not stopped."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray
-from robin_cli.model.errors import InputError, RunError, typed
-from robin_cli.policies.registry import Choice, chosen, policy_named
-from robin_cli.run.fold import Fold
+from robin_cli.model.errors import RunError, typed
+from robin_cli.policies.milestones import looks_at
+from robin_cli.run.fold import COUNTED, Fold, values_of
 from robin_cli.run.manifest import FILE
+from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.asking import reopen_arms
-from robin_cli.session.looking_again import look_again
 from robin_cli.session.planner import Planner
 from robin_cli.session.round_sizes import first_depth
-from robin_cli.settings.setting import Scope
-from robin_cli.settings.table import TABLE, Settings
+from robin_cli.stats.decisions import RunVerdicts
+from robin_cli.stats.level_counts import counts_by_scale
 
-
-def with_scheduler(settings: Settings, goal: Goal, budget: int) -> tuple[Settings, Choice | None]:
-    """Return ``settings`` with the run's scheduler, and the choice if the scheduler named there only chooses one.
-
-    Raises:
-        InputError: settings that the scheduler refuses, or variances that it does not use.
-    """
-    of_run = {
-        name: getattr(settings, name)
-        for name, setting in TABLE.items()
-        if setting.scope is Scope.RUN
-    }
-    choice = chosen(settings.scheduler, goal.setup(of_run, budget))
-    if policy_named(settings.scheduler).asks_on:
-        settings = replace(settings, repeat_anyway=True)
-    settings = settings if choice is None else replace(settings, scheduler=choice.name)
-    if settings.variances and not policy_named(settings.scheduler).needs_variances:
-        raise InputError(
-            f"--variances {settings.variances}: --scheduler {settings.scheduler} learns the variances from the run itself; "
-            "leave --variances out, or take --scheduler robin, which knows them beforehand (robin plan takes --variances "
-            "with every scheduler)"
-        )
-    return settings, choice
+_MOST_READ_AGAIN = 2**20
+"""The most judgments to read again, which takes a second or two."""
 
 
 def planner_of(
@@ -87,14 +68,39 @@ def planner_of(
         policy,
         budget=budget,
         judge=space.judge,
-        stop=watch.stop,
-        verdicts=watch.verdicts,
-        decides=watch.decides,
+        watch=watch,
         round_depth=depth,
         first_fit=space.first_fit,
         together=space.together,
         looked=looked,
         may_end_early=may_end_early,
         first_visit=1 if any(manifest.expected) else goal.first_visit,
-        repeats=repeats,
     )
+
+
+def look_again(store: RunWriter, fold: Fold, goal: Goal, verdicts: RunVerdicts) -> int:
+    """Repeat the last look at the decisions with the answers of that time, so that the run goes on as if it had not stopped.
+
+    Returns:
+        The calls that were spent at that time; 0 if there was no look, or if there are too many answers to read them again.
+    """
+    space, looked = store.space, looks_at(len(store.space)).until(fold.arms.spent)
+    if not looked or fold.judgments > _MOST_READ_AGAIN:
+        return 0
+    arms, tables = zip(*judgments_by_arm(store.path, space, COUNTED), strict=True)
+    arm, judgments = np.concatenate(arms), pa.concat_tables(tables)
+    is_spent = pc.not_equal(judgments["status"], "failed").to_numpy()
+    until = int(np.searchsorted(np.cumsum(is_spent), looked)) + 1
+    then, before = Fold(space), judgments.slice(0, until)
+    then.add(arm[:until], before)
+    policy = goal.policy(store.manifest.own_settings, store.manifest.budget, store.variances)
+    if policy.refits and then.fitted:
+        policy = policy.fitted(*then.fitted)
+    verdicts.begin(space, counts_by_scale(space, arm[:until], before), then.arms, policy)
+    since = judgments.slice(until)
+    is_rated = since["rating"].is_valid().to_numpy()
+    for place, value, has_rating in zip(
+        arm[until:].tolist(), values_of(since).tolist(), is_rated.tolist(), strict=True
+    ):
+        verdicts.add(place, (value,) if has_rating else ())
+    return looked

@@ -19,11 +19,10 @@ from robin_cli.session.carriers import Closing, carrier_of
 from robin_cli.session.cautions import cautions
 from robin_cli.session.here import carrying_here
 from robin_cli.session.labelled import keep_labels, labels_at_start
-from robin_cli.session.session import Outcome, Session
+from robin_cli.session.session import Session
 from robin_cli.session.stop import Stop, end_all
 from robin_cli.settings.made_here import keep_sendings
 from robin_cli.settings.resolve import Resolved
-from robin_cli.settings.table import TABLE
 
 _CLOSING_S = 10.0
 """How long a judge may take to close its connections."""
@@ -40,7 +39,7 @@ async def work(
     notify: Callable[[str], None],
     around: Around,
     function: Callable[..., Any] | None = None,
-) -> Outcome:
+) -> Session:
     """Spend the rest of the budget of an open run, until it is finished; return how it ended, or that it was finished before.
 
     Args:
@@ -76,7 +75,7 @@ async def _session(
     function: Callable[..., Any] | None,
     *,
     finish_only: bool = False,
-) -> Outcome:
+) -> Session:
     """Work one session, see :func:`work`; ``finish_only``: finish the batches under way as they were submitted, begin none."""
     if finish_only:
         resolved = _as_submitted(resolved)
@@ -87,12 +86,11 @@ async def _session(
             carrying = carrier.carrying(resolved, store, note)
     try:
         session = Session(store, carrying, stop, resolved, note)
-        already = session.outcome(worked=False)
         labels = None if finish_only else labels_at_start(store, resolved)
-        if already.finished and not has_open_batches(store.path):
+        if session.finished and not has_open_batches(store.path):
             _record_target(store, resolved)
             keep_labels(store, labels)
-            return already
+            return session
         for caution in () if finish_only else cautions(store, session.goal, resolved):
             note(caution)
         if resolved.max_cost is not None:
@@ -106,7 +104,8 @@ async def _session(
                 )
         store.begin(resolved.session)
         keep_labels(store, labels)
-        return await _worked(store, session, around)
+        await _spend(store, session, around)
+        return session
     finally:
         await _close(carrying.closing, note)
 
@@ -121,25 +120,23 @@ def _as_submitted(resolved: Resolved) -> Resolved:
     return replace(resolved, batch=True, rounds=0, ray=None, judges=judges)
 
 
-async def _worked(store: RunWriter, session: Session, around: Around) -> Outcome:
+async def _spend(store: RunWriter, session: Session, around: Around) -> None:
     """Do the session's work, and record its end in the run, also after an error."""
+
+    def record_end() -> None:
+        stats, money = session.stats, session.money
+        reached = {REACHED: money.limit} if money.reached else {}
+        waits = {"refused": stats.refused, "waited_s": round(stats.waited_s, 1)}
+        store.end(in_flight=stats.dropped, **waits, **reached)
+
     try:
         with around(session):
-            outcome = await session.work()
+            await session.work()
     except BaseException:
         with suppress(StorageError):  # the first error says more
-            _record_end(store, session)
+            record_end()
         raise
-    _record_end(store, session)
-    return outcome
-
-
-def _record_end(store: RunWriter, session: Session) -> None:
-    """Record the end of the session, how long it waited, and the limit of money that ended it."""
-    stats = session.stats
-    reached = {REACHED: session.money.limit} if session.money.reached else {}
-    waits = {"refused": stats.refused, "waited_s": round(stats.waited_s, 1)}
-    store.end(in_flight=stats.dropped, **waits, **reached)
+    record_end()
 
 
 def _record_target(store: RunWriter, resolved: Resolved) -> None:
@@ -148,10 +145,7 @@ def _record_target(store: RunWriter, resolved: Resolved) -> None:
         name: resolved.session[name]
         for name in ("target_error", "target_wrong", "agree", "confidence", "repeat_anyway")
     }
-    if any(
-        store.manifest.last_session.get(name, TABLE[name].default) != value
-        for name, value in target.items()
-    ):
+    if not store.manifest.says(target):
         store.set_manifest(store.manifest.with_last_session(**target))
 
 
@@ -166,14 +160,14 @@ async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> No
             notify(" ".join(str(error).split()) or type(error).__name__)
 
 
-def check_rated(outcome: Outcome, run: Path) -> None:
+def check_rated(session: Session, run: Path) -> None:
     """Raise EndpointError if a session brought no rating although its run has none yet, or is not finished."""
-    if not outcome.stats.ratings and not (outcome.finished and outcome.is_rated):
-        noun, stats = outcome.goal.noun, outcome.stats
+    if not session.stats.ratings and not (session.finished and session.arms.n.any()):
+        noun, stats = session.noun, session.stats
         reason = (
             stats.last_failure
             or counted(stats.unparsed, noun)
-            or f"given up: {counted(outcome.retired, noun)}"
+            or f"given up: {counted(session.retired, noun)}"
         )
         raise EndpointError(
             f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments lists all answers"

@@ -226,8 +226,8 @@ class Settings:
     run: str | None = _out("Run directory.",
         scope=INPUT, metavar="DIR", default_said="runs/TIME-ATTRIBUTE", example='"runs/my-run"', in_python=True,
         file="written")
-    format: Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "latex", "table"] | None = _out(
-        "csv, tsv, jsonl, parquet, xlsx, latex or table.",
+    format: Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "table"] | None = _out(
+        "csv, tsv, jsonl, parquet, xlsx or table.",
         default_said="by the file's name", example='"csv"')
     output: str | None = _out("File for the table, or - for standard output.",
         short="-o", metavar="FILE", example='"scores.csv"', file="written")

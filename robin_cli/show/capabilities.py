@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from robin_cli.ask.expectation import MOST_OFF_SCALE
-from robin_cli.session.capabilities import Capabilities, DecidesAlone
+from robin_cli.judges.capabilities import Capabilities, DecidesAlone
 from robin_cli.show.text import one_line
 from robin_cli.show.words import dollars
 

@@ -153,15 +153,9 @@ def against(
     margin = 0.03 * width + jitter * width
     low = min(scale.low, x[both].min(initial=scale.low)) - margin
     high = max(scale.high, x[both].max(initial=scale.high)) + margin
+    texts = named(ids, both, {names[0]: x, names[1]: y})
     return Panel(
-        [
-            Series(
-                "points",
-                x[both] + spread,
-                y[both],
-                texts=named(ids, both, {names[0]: x, names[1]: y}),
-            )
-        ],
+        [Series("points", x[both] + spread, y[both], texts=texts)],
         Axis(names[0], (low, high)),
         Axis(names[1], (scale.low - margin, scale.high + margin)),
         diagonal=(scale.low, scale.high),
@@ -177,18 +171,17 @@ def named(ids: Sequence[str], which: NDArray[np.bool_], values: Mapping[str, Num
     ]
 
 
-def is_dense(panel: Panel) -> bool:
-    """Return whether the density of a panel's points is drawn, not each point."""
-    return any(each.kind == "points" and len(each.x) > MANY for each in panel.series)
-
-
 def marks_of(panels: Mapping[str, Panel]) -> str:
     """Return what the marks of panels stand for, in words."""
-    each = [name for name, panel in panels.items() if not is_dense(panel)]
-    if len(each) == len(panels):
+    marked = [
+        name
+        for name, panel in panels.items()
+        if not any(each.kind == "points" and len(each.x) > MANY for each in panel.series)
+    ]
+    if len(marked) == len(panels):
         return "Each mark is a pair."
-    stronger = "The stronger the colour, the more pairs"
-    return f"{stronger}; of {', '.join(each)} each mark is a pair." if each else f"{stronger}."
+    of = f"; of {', '.join(marked)} each mark is a pair" if marked else ""
+    return f"The stronger the colour, the more pairs{of}."
 
 
 def beside_numbers(
@@ -208,13 +201,11 @@ def under_one_another(
 ) -> Panel:
     """Return a value with its interval for each name, and a line at 0; ``beyond``: ranks shown in place of the values."""
     texts = [] if len(beyond) else [f"{each:+.2f}" for each in value.tolist()]
-    series = Series(
-        "intervals", value, np.arange(len(names)), low=ends[0], high=ends[1], texts=texts
-    )
+    places, (low, high) = np.arange(len(names)), ends
+    series = Series("intervals", value, places, low=low, high=high, texts=texts)
     limits = (len(names) - 0.4, -1.1) if len(beyond) else (len(names) - 0.5, -0.7)
-    return Panel(
-        [series], Axis(label, rule=0.0), Axis("", limits, names=names, beyond=("ranks", beyond))
-    )
+    axis = Axis("", limits, names=names, beyond=("ranks", beyond))
+    return Panel([series], Axis(label, rule=0.0), axis)
 
 
 def shares(
@@ -223,6 +214,5 @@ def shares(
     """Return a matrix of shares; ``labels``: of its rows and of its columns."""
     ends = (len(names) - 0.5, -0.5)
     series = Series("shares", np.zeros(0), rate, is_bold=is_bold)
-    return Panel(
-        [series], Axis(labels[1], ends[::-1], names=names), Axis(labels[0], ends, names=names)
-    )
+    rows, columns = Axis(labels[0], ends, names=names), Axis(labels[1], ends[::-1], names=names)
+    return Panel([series], columns, rows)

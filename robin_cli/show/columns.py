@@ -12,11 +12,21 @@ _PEOPLE = "By people's labels: "
 
 
 def _interval(
-    of: str, says: str, form: Form, label: str = "95 %", rank: int = 0, hide: Hide = ""
+    of: str,
+    says: str,
+    form: Form,
+    label: str = "95 %",
+    rank: int = 0,
+    hide: Hide = "",
+    *,
+    returned: bool = False,
 ) -> tuple[Column, Column]:
     """Return the columns of both ends of an interval."""
     low, high = f"{of}_low", f"{of}_high"
-    return Column(low, says, form, label, high, rank, hide), Column(high, says, form)
+    return (
+        Column(low, says, form, label, high, rank, hide, returned=returned),
+        Column(high, says, form, returned=returned),
+    )
 
 
 # fmt: off
@@ -24,23 +34,26 @@ SCORES = declared("scores", "The scores", "pair and attribute, in the order of t
     Column("pair_id", "The pair's id.", "id", "pair"),
     Column("attribute", "The attribute.", "name"),
     Column("judge", "With `--what judge-scores`: the judge.", "name"),
-    Column("score", "The mean of the ratings; of a panel the mean over judges, with --decide a weighted one.", "number"),
-    Column("n", "Ratings.", "count", "ratings", rank=6),
+    Column("score", "The mean of the ratings; of a panel the mean over judges, with --decide a weighted one.", "number",
+           returned=True),
+    Column("n", "Ratings.", "count", "ratings", rank=6, returned=True),
     Column("variance", "Variance of the ratings; empty below two.", "number", rank=8),
     Column("std_error", "Standard error, from a variance shrunk toward that of other pairs.", "number"),
-    *_interval("ci", "95 % interval: holds on average over pairs.", "number", rank=1),
+    *_interval("ci", "95 % interval: holds on average over pairs.", "number", rank=1, returned=True),
     *_interval("guaranteed", "With `--guaranteed`: 95 % interval that holds for this pair, at any stop.", "number",
-               "guaranteed", 3),
+               "guaranteed", 3, returned=True),
     Column("n_unparsed", "Answers without a rating.", "count", "unparsed", rank=9, hide="zero"),
     Column("human", "The data's human rating.", "number", rank=5, hide="empty"),
-    Column("given_up", "Why robin gave the pair up.", "name", rank=4, hide="empty"),
+    Column("given_up", "Why robin gave the pair up.", "name", rank=4, hide="empty", returned=True),
     Column("judges", "Panels: judges that gave a rating.", "count"),
     Column("judge_spread", "Panels: standard deviation between judges, beyond noise.", "number",
            "judges ±", rank=7),
     Column("decision", "With `--decide`: keep or drop, best or rejected, by the score; undecided without a rating.", "word",
-           rank=1),
-    Column("likely_wrong", "The chance that the decision is wrong by more than the margin.", "number", rank=2),
-    Column("certified", f"With `--certify`: whether it is certified. {_CERTIFIED}", "flag", rank=2),
+           rank=1, returned=True),
+    Column("likely_wrong", "The chance that the decision is wrong by more than the margin.", "number", rank=2,
+           returned=True),
+    Column("certified", f"With `--certify`: whether it is certified. {_CERTIFIED}", "flag", rank=2,
+           returned=True),
     Column("group", "With `--decide best`: the pairs compared.", "name", rank=10),
     Column("agreed", "With `--agree`: whether people agree, as promised.", "flag"),
     Column("prompt_id", "If several pairs answer one prompt: which do.", "name"),
@@ -372,31 +385,10 @@ PLANNED = declared("plan", "What budgets buy, simulated: `robin plan`", "budget,
 JUDGE_SCORES = replace(
     SCORES, name="judge-scores", says="The scores of each judge", row="pair, attribute and judge"
 )
+# fmt: off
 TABLES = (
-    *(
-        SCORES,
-        JUDGE_SCORES,
-        COMPARISONS,
-        RANKING,
-        JUDGMENTS,
-        AGREEMENT,
-        CALIBRATION,
-        PREFERENCES,
-        SUMMARY,
-    ),
-    *(
-        LABELS_WANTED,
-        JUDGE_QUALITY,
-        DISAGREEMENTS,
-        DECISIONS,
-        DIFFERENCES,
-        SYSTEMS,
-        REQUIREMENTS,
-        TRIAL,
-        RUNS,
-        RESULTS,
-        SIMULATED,
-        PLANNED,
-    ),
+    SCORES, JUDGE_SCORES, COMPARISONS, RANKING, JUDGMENTS, AGREEMENT, CALIBRATION, PREFERENCES, SUMMARY, LABELS_WANTED,
+    JUDGE_QUALITY, DISAGREEMENTS, DECISIONS, DIFFERENCES, SYSTEMS, REQUIREMENTS, TRIAL, RUNS, RESULTS, SIMULATED, PLANNED,
 )
+# fmt: on
 """All tables, in the order of docs/columns.md."""

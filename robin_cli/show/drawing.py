@@ -82,42 +82,36 @@ Marks = list[tuple["Artist", Sequence[str]]]
 
 def picture(chart: Chart, number: int) -> str:
     """Return a chart as SVG for a page, on which it has this ``number``."""
-    said: dict[str, Sequence[str]] = {}
-    root = ElementTree.fromstring(drawn(chart, "svg", said=said))  # noqa: S314  # drawn here
-    _set_for_page(root, f"c{number}-", said)
+    titles: dict[str, Sequence[str]] = {}
+    root = ElementTree.fromstring(drawn(chart, "svg", titles=titles))  # noqa: S314  # drawn here
+    _set_for_page(root, f"c{number}-", titles)
     root.attrib |= {"role": "img", "aria-label": chart.says}
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def _set_for_page(
-    root: ElementTree.Element, prefix: str, said: Mapping[str, Sequence[str]]
+    root: ElementTree.Element, prefix: str, titles: Mapping[str, Sequence[str]]
 ) -> None:
     """Give an SVG a page's colours, its own ids, short numbers, and titles; no styles, which the page forbids."""
     for name in ("width", "height"):
         del root.attrib[name]
-    for child in [
-        *root.findall(f"{_SVG}metadata"),
-        *(each for each in root if each.find(f"{_SVG}style") is not None),
-    ]:
+    styled = [each for each in root if each.find(f"{_SVG}style") is not None]
+    for child in [*root.findall(f"{_SVG}metadata"), *styled]:
         root.remove(child)
     for group in root.iter(f"{_SVG}g"):
         marks = (each for each in group.iter() if each.tag in _DRAWN and "id" not in each.attrib)
-        for mark, text in zip(marks, said.get(group.attrib.pop("id", ""), ()), strict=False):
+        for mark, text in zip(marks, titles.get(group.attrib.pop("id", ""), ()), strict=False):
             ElementTree.SubElement(mark, f"{_SVG}title").text = text
     for element in root.iter():
-        styles = dict(
-            each.split(": ", 1) for each in element.attrib.pop("style", "").split("; ") if each
-        )
+        style = filter(None, element.attrib.pop("style", "").split("; "))
+        styles = dict(each.split(": ", 1) for each in style)
         styles.pop("font-family", None)
         values = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
-        element.attrib.clear()
         values |= {name: _IN_PAGE.get(value, value) for name, value in styles.items()}
+        element.attrib.clear()
         for name, value in values.items():
-            named = (
-                prefix + value
-                if name == "id"
-                else re.sub(r"(?<=#)(?=[a-z][0-9a-f]{10})", prefix, value)
-            )
+            linked = re.sub(r"(?<=#)(?=[a-z][0-9a-f]{10})", prefix, value)
+            named = prefix + value if name == "id" else linked
             element.set(name, re.sub(r"(\.\d\d)\d+", r"\1", " ".join(named.split())))
         if element.text is not None and not element.text.strip():
             element.text = None
@@ -127,15 +121,12 @@ def _set_for_page(
 def _points(axes: Axes, each: Series) -> Marks:
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
+    colour = MARKS[each.colour]
     if len(each.x) <= MANY:
-        found = axes.scatter(
-            each.x, each.y, s=16, alpha=0.7, linewidths=0, color=MARKS[each.colour]
-        )
-        return [(found, each.texts)]
-    red, green, blue, _ = to_rgba(MARKS[each.colour])
-    colours = LinearSegmentedColormap.from_list(
-        "density", [(red, green, blue, 0.12), (red, green, blue, 1.0)]
-    )
+        marks = axes.scatter(each.x, each.y, s=16, alpha=0.7, linewidths=0, color=colour)
+        return [(marks, each.texts)]
+    shades = [to_rgba(colour, alpha) for alpha in (0.12, 1.0)]
+    colours = LinearSegmentedColormap.from_list("density", shades)
     ends = (*axes.get_xlim(), *axes.get_ylim())
     how: Any = {"mincnt": 1, "bins": "log", "cmap": colours, "linewidths": 0}
     axes.hexbin(each.x, each.y, gridsize=_CELLS, extent=ends, **how)
@@ -143,93 +134,67 @@ def _points(axes: Axes, each: Series) -> Marks:
 
 
 def _line(axes: Axes, each: Series) -> Marks:
-    known = ~np.isnan(each.y)
-    (line,) = axes.plot(
-        each.x[known],
-        each.y[known],
-        each.style,
-        color=MARKS[each.colour],
-        markersize=4,
-        label=each.name,
-    )
+    known, colour = ~np.isnan(each.y), MARKS[each.colour]
+    x, y = each.x[known], each.y[known]
+    (line,) = axes.plot(x, y, each.style, color=colour, markersize=4, label=each.name)
     if len(each.low):
-        axes.vlines(each.x, each.low, each.high, color=MARKS[each.colour], linewidth=1)
+        axes.vlines(each.x, each.low, each.high, color=colour, linewidth=1)
     of = f"{each.name}: " * bool(each.name)
-    points = zip(each.x[known], each.y[known], strict=True)
-    return [
-        (
-            line,
-            [f"{of}{value:.3g} after {at:,.0f}" for at, value in points]
-            if "o" in each.style
-            else [],
-        )
-    ]
+    texts = [f"{of}{value:.3g} after {at:,.0f}" for at, value in zip(x, y, strict=True)]
+    return [(line, texts if "o" in each.style else [])]
 
 
 def _steps(axes: Axes, each: Series) -> Marks:
-    edges = list(zip(each.x[:-1], each.x[1:], strict=True))
-    bars = axes.bar(
-        each.x[:-1], each.y, np.diff(each.x), align="edge", color=MARKS[each.colour], alpha=0.8
-    )
+    low, high = each.x[:-1], each.x[1:]
+    colour = MARKS[each.colour]
+    bars = axes.bar(low, each.y, high - low, align="edge", color=colour, alpha=0.8)
     return [
-        (bar, [f"{low:.3g} to {high:.3g}: {count:,}"])
-        for bar, (low, high), count in zip(bars, edges, each.y.tolist(), strict=True)
+        (bar, [f"{start:.3g} to {end:.3g}: {count:,}"])
+        for bar, start, end, count in zip(bars, low, high, each.y.tolist(), strict=True)
     ]
 
 
 def _intervals(axes: Axes, each: Series) -> Marks:
     colour, is_known = MARKS[each.colour], ~np.isnan(each.low)
-    (axes.vlines if each.upright else axes.hlines)(
-        (each.x if each.upright else each.y)[is_known],
-        each.low[is_known],
-        each.high[is_known],
-        color=colour,
-        linewidth=1.5 if each.upright else 2,
-    )
-    values, marks = each.y if each.upright else each.x, Marks()
+    place, values = (each.x, each.y) if each.upright else (each.y, each.x)
+    lines: Any = axes.vlines if each.upright else axes.hlines
+    width = 1.5 if each.upright else 2
+    ends = (each.low[is_known], each.high[is_known])
+    lines(place[is_known], *ends, color=colour, linewidth=width)
+    marks = Marks()
     for some, fill in ((~is_known, "none"), (is_known, "full")):
-        (found,) = axes.plot(each.x[some], each.y[some], "o", color=colour, fillstyle=fill)
-        told = zip(values[some], each.low[some], each.high[some], strict=True)
-        marks.append(
-            (
-                found,
-                [
-                    f"{value:.2f}, 95 % interval {low:.2f} to {high:.2f}"
-                    for value, low, high in told
-                ],
-            )
-        )
+        (drawn,) = axes.plot(each.x[some], each.y[some], "o", color=colour, fillstyle=fill)
+        texts = [
+            f"{value:.2f}, 95 % interval {low:.2f} to {high:.2f}"
+            for value, low, high in zip(values[some], each.low[some], each.high[some], strict=True)
+        ]
+        marks.append((drawn, texts))
     offset: Any = {"xytext": (6, 4)} if each.upright else {"xytext": (0, 6), "ha": "center"}
-    for place, text in zip(zip(each.x, each.y, strict=True), each.texts, strict=False):
-        axes.annotate(text, place, textcoords="offset points", **offset)
+    for at, text in zip(zip(each.x, each.y, strict=True), each.texts, strict=False):
+        axes.annotate(text, at, textcoords="offset points", **offset)
     return marks
 
 
 def _shares(axes: Axes, each: Series) -> Marks:
     from matplotlib.colors import to_rgba
 
-    worse, better = (to_rgba(MARKS[at])[:3] for at in (1, 0))
     rates, count, marks = np.asarray(each.y), len(each.y), Marks()
     names = [name.get_text() for name in axes.get_yticklabels()]
     inside: Any = {"in_layout": False}  # within the axes: takes long to measure, and moves nothing
     letters: Any = {"ha": "center", "va": "center", "fontsize": 10 if count <= _MANY_NAMES else 8}
-    letters |= inside
+    edges = np.array([-0.5, 0.5, 0.5, -0.5])
     for row, column in np.ndindex(rates.shape):
         share = float(rates[row, column])
         if np.isnan(share):
             continue
-        edges = np.array([-0.5, 0.5, 0.5, -0.5])
-        colour = (*(better if share > 0.5 else worse), _STRONGEST * abs(2.0 * share - 1.0))
-        (cell,) = axes.fill(
-            column + edges, row + edges[[0, 0, 1, 1]], color=colour, linewidth=0, **inside
-        )
-        marks.append(
-            (cell, [f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"])
-        )
+        colour = to_rgba(MARKS[0 if share > 0.5 else 1], _STRONGEST * abs(2.0 * share - 1.0))
+        around = (column + edges, row + edges[[0, 0, 1, 1]])
+        (cell,) = axes.fill(*around, color=colour, linewidth=0, **inside)
+        says = f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"
+        marks.append((cell, [says]))
         is_bold = each.is_bold is not None and each.is_bold[row, column]
-        axes.text(
-            column, row, f"{100 * share:.0f}", fontweight="bold" if is_bold else "normal", **letters
-        )
+        weight = "bold" if is_bold else "normal"
+        axes.text(column, row, f"{100 * share:.0f}", fontweight=weight, **letters, **inside)
     for at in range(count):
         axes.text(at, at, "·", ha="center", va="center")
     for name in axes.get_xticklabels() if count > _FEW_NAMES else ():
@@ -278,12 +243,8 @@ def _set_axis(
     from matplotlib.ticker import MaxNLocator
 
     axis, drawn = (panel.x, axes.xaxis) if letter == "x" else (panel.y, axes.yaxis)
-    axes.set(
-        **{
-            f"{letter}label": title_of(axis.label),
-            f"{letter}scale": "log" if axis.is_log else "linear",
-        }
-    )
+    scale = "log" if axis.is_log else "linear"
+    axes.set(**{f"{letter}label": title_of(axis.label), f"{letter}scale": scale})
     if axis.limits is not None and None not in axis.limits:  # a density goes from end to end
         axes.set(**{f"{letter}lim": axis.limits})
     if axis.rule is not None:
@@ -297,76 +258,67 @@ def _set_axis(
         drawn.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
 
 
-def drawn(chart: Chart, form: str, *, said: dict[str, Sequence[str]] | None = None) -> bytes:
+def drawn(chart: Chart, form: str, *, titles: dict[str, Sequence[str]] | None = None) -> bytes:
     """Draw a chart as the bytes of a file, svg, pdf or png; with a white background, except for a page.
 
     A file has its fonts within, or its letters as outlines, and names written out. Letters that no font of this machine has
     are boxes, except in SVG, whose letters are then text.
 
     Args:
-        said: for a page: filled with the texts of the marks in each group of the SVG, by its id.
+        titles: for a page: filled with the texts of the marks in each group of the SVG, by its id.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
 
-    is_file = said is None
+    is_file = titles is None
     is_text = not is_file or (form == "svg" and bool(letters_without_font(chart)))
     style: Any = {"font.family": ["sans-serif", *_other_fonts()]}
     style["svg.fonttype"] = "none" if is_text else "path"
+    file, how = io.BytesIO(), {"metadata": _NOT_DATED.get(form)}
     with warnings.catch_warnings(), mpl.rc_context(_STYLE | style):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # letters_without_font says so
-        count, panels = len(chart.panels), list(chart.panels.values())
-        a_line = min(chart.a_line, count)
-        lines = -(-count // a_line)
-        least = (_PANEL_HEIGHT if chart.a_line == 1 else _SQUARE) * lines
-        width, height = chart.size
-        ground = "white" if is_file else "none"
-        written_out = chart.written_out if is_file else {}
-        figure = Figure(figsize=(width, max(height, least)), layout="constrained", facecolor=ground)
-        places = figure.subplots(lines, a_line, squeeze=False).ravel()
-        for axes in places[count:]:
-            axes.remove()
-        named: dict[str, Artist] = {}
-        for place, (axes, (name, panel)) in enumerate(
-            zip(places, chart.panels.items(), strict=False)
-        ):
-            for mark, texts in _draw(axes, panel, written_out):
-                if said is not None:
-                    mark.set_gid(f"said-{len(said)}")
-                    said[f"said-{len(said)}"] = texts
-            named |= {
-                label: handle
-                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-            }
-            axes.set_title(
-                "\n".join(
-                    wrap(
-                        title_of(name if count > 1 else ""), int(_TITLE * width / SIZE[0]) // a_line
-                    )
-                )
-            )
-            if place + a_line < count and panels[place + a_line].x.label == panel.x.label:
-                axes.set_xlabel("")
-            if place % a_line and panels[place - 1].y.label == panel.y.label:
-                axes.set_ylabel("")
-        if named:  # below all, so that it never lies on a curve
-            figure.legend(
-                [*named.values()],
-                [*named],
-                loc="outside lower left",
-                ncols=len(named),
-                frameon=False,
-            )
-        _make_room(figure, panels, lines, a_line)
-        file = io.BytesIO()
-        how: Any = {"metadata": _NOT_DATED.get(form)}
+        figure = _figure(chart, titles)
         if is_file:
             figure.savefig(file, format=form, dpi=110, bbox_inches="tight", **how)
         else:  # savefig would draw it twice, to the same bytes
             canvas: Any = FigureCanvasSVG(figure)
             canvas.print_svg(file, **how)
     return file.getvalue()
+
+
+def _figure(chart: Chart, titles: dict[str, Sequence[str]] | None) -> Figure:
+    from matplotlib.figure import Figure
+
+    count, panels = len(chart.panels), list(chart.panels.values())
+    a_line = min(chart.a_line, count)
+    lines = -(-count // a_line)
+    width, height = chart.size
+    height = max(height, (_PANEL_HEIGHT if chart.a_line == 1 else _SQUARE) * lines)
+    ground = "white" if titles is None else "none"
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor=ground)
+    places = figure.subplots(lines, a_line, squeeze=False).ravel()
+    for axes in places[count:]:
+        axes.remove()
+    named: dict[str, Artist] = {}
+    for place, (axes, panel, name) in enumerate(zip(places, panels, chart.panels, strict=False)):
+        for mark, texts in _draw(axes, panel, chart.written_out if titles is None else {}):
+            if titles is not None:
+                mark.set_gid(f"mark-{len(titles)}")
+                titles[f"mark-{len(titles)}"] = texts
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+        if count > 1:
+            letters = int(_TITLE * width / SIZE[0]) // a_line
+            axes.set_title("\n".join(wrap(title_of(name), letters)))
+        if place + a_line < count and panels[place + a_line].x.label == panel.x.label:
+            axes.set_xlabel("")
+        if place % a_line and panels[place - 1].y.label == panel.y.label:
+            axes.set_ylabel("")
+    if named:  # below all, so that it never lies on a curve
+        below: Any = {"loc": "outside lower left", "ncols": len(named), "frameon": False}
+        figure.legend([*named.values()], [*named], **below)
+    _make_room(figure, panels, lines, a_line)
+    return figure
 
 
 def letters_without_font(chart: Chart) -> str:

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
+import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 
 from robin_cli.data.compression import compressing, split_suffix
+from robin_cli.data.formats import csv_rows
 from robin_cli.data.outputs import output_file
 from robin_cli.data.parquet_tables import written_table
-from robin_cli.model.errors import InputError, StorageError
+from robin_cli.model.errors import InputError, StorageError, shown
+from robin_cli.model.records import SYSTEM_COLUMNS
 from robin_cli.run.segments import gathered
-from robin_cli.show.csv import defused, write_separated
-from robin_cli.show.json import rows_of, write_jsonl
 from robin_cli.show.outputs import SEPARATORS, format_named
-from robin_cli.show.papers import write_latex
 from robin_cli.show.text import HarmlessFile
 from robin_cli.show.xlsx import write_workbook
 
+_AT_A_TIME = 20_000
 _GROUP_BYTES = 2**24
+_TO_THE_LETTER = {
+    **dict.fromkeys(
+        ("pair_id", "attribute", "judge", "model", "system", *SYSTEM_COLUMNS), "join by"
+    ),
+    **dict.fromkeys(("chosen", "rejected"), "train on"),
+}
+"""Columns that are of no use when they are changed, and for what."""
 
 
 def export(
@@ -93,24 +103,82 @@ def _write(
     if name in SEPARATORS:
         write_separated(SEPARATORS[name], results, file)
     elif name == "jsonl":
-        write_jsonl(results, file)
-    elif name == "latex":
-        write_latex(results, file)
+        for row in rows_of(results):
+            file.write(orjson.dumps(row, option=orjson.OPT_UTC_Z) + b"\n")
     elif name == "parquet":
-        write_parquet(results, file)
+        with written_table(file, results.schema) as writer:
+            tables = (pa.Table.from_batches([batch]) for batch in results)
+            for table in gathered(tables, nbytes=_GROUP_BYTES):
+                writer.write_table(table)
     else:
-        with (
-            tempfile.TemporaryFile() as whole
-        ):  # ``file`` may be a pipe, in which nothing moves about
+        with tempfile.TemporaryFile() as whole:  # ``file`` may be a pipe, where nothing moves about
             write_workbook(whole, results.schema, rows_of(results), settings)
             whole.seek(0)
             shutil.copyfileobj(whole, file)
 
 
-def write_parquet(results: pa.RecordBatchReader, file: IO[bytes] | Path) -> None:
-    """Write ``results`` as a Parquet file. OSError if the disk refuses."""
-    with written_table(file, results.schema) as writer:
-        for table in gathered(
-            (pa.Table.from_batches([batch]) for batch in results), nbytes=_GROUP_BYTES
-        ):
-            writer.write_table(table)
+def few_at_a_time(results: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches small enough to write at once."""
+    for batch in results:
+        for start in range(0, len(batch), _AT_A_TIME):
+            yield batch.slice(start, _AT_A_TIME)
+
+
+def rows_of(results: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
+    """Yield each row by the names of its columns."""
+    for batch in few_at_a_time(results):
+        yield from batch.to_pylist()
+
+
+def write_separated(separator: str, results: pa.RecordBatchReader, file: IO[bytes]) -> None:
+    """Write ``results`` as lines of text."""
+    file.write(
+        (separator.join(_header(name, separator) for name in results.schema.names) + "\n").encode()
+    )
+    options = pacsv.WriteOptions(include_header=False, delimiter=separator)
+    for batch in few_at_a_time(results):
+        lines = pa.BufferOutputStream()
+        pacsv.write_csv(batch, lines, options)
+        file.write(lines.getvalue())
+
+
+def _header(name: str, separator: str) -> str:
+    """Return a column's name for the header line; names of judges may have any character."""
+    return '"' + name.replace('"', '""') + '"' if re.search(rf'[{separator}"\r\n]', name) else name
+
+
+def defused(results: pa.RecordBatchReader, notify: Callable[[str], None]) -> pa.RecordBatchReader:
+    """Return ``results`` with an apostrophe before texts and names that a spreadsheet would run."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        has_notified = False
+        for rows in few_at_a_time(results):
+            batch = rows
+            for position, field in enumerate(rows.schema):
+                if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+                    continue
+                column = batch.column(position)
+                found = pc.match_substring_regex(column, csv_rows.GUARDED)
+                acts = pc.fill_null(found, fill_value=False)
+                if not pc.any(acts).as_py():  # else a copy of all texts would be made for nothing
+                    continue
+                if field.name in _TO_THE_LETTER and not has_notified:
+                    has_notified = True
+                    first = shown(column.filter(acts)[0].as_py())
+                    notify(
+                        f'{field.name} "{first}" and others like it get an apostrophe in front, or a spreadsheet would run '
+                        f"them as formulas. To {_TO_THE_LETTER[field.name]} them, write them as they are: --raw, .jsonl or "
+                        ".parquet"
+                    )
+                mark, end = pa.scalar("'", field.type), pa.scalar("", field.type)
+                marked = pc.binary_join_element_wise(mark, column, end)
+                batch = batch.set_column(position, field, pc.if_else(acts, marked, column))
+            yield batch.rename_columns(names)
+
+    names = [
+        "'" + name if re.match(csv_rows.GUARDED, name) else name for name in results.schema.names
+    ]
+    schema = pa.schema(
+        [field.with_name(name) for field, name in zip(results.schema, names, strict=True)]
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches())

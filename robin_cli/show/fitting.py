@@ -267,8 +267,10 @@ def _differences(texts: Mapping[int, str], width: int) -> dict[int, str]:
     for number, text in texts.items():
         head = _start(text, (width - 2) // 3) + CUT
         room = width - cell_len(head)
-        own = _own(text, len(text) - same)
-        shown[number] = head + (_end(text, room) if cell_len(own) <= room else shortened(own, room))
+        rest = _last(text, len(text) - same)
+        shown[number] = head + (
+            _end(text, room) if cell_len(rest) <= room else shortened(rest, room)
+        )
         if cell_len(text) <= width:
             shown[number] = text
     return shown
@@ -290,14 +292,14 @@ def _start(text: str, width: int) -> str:
 
 def _end(text: str, width: int) -> str:
     """Return the longest end of a text that fits into ``width`` cells."""
-    return _own(
+    return _last(
         text,
-        bisect_right(range(len(text) + 1), width, key=lambda count: cell_len(_own(text, count)))
+        bisect_right(range(len(text) + 1), width, key=lambda count: cell_len(_last(text, count)))
         - 1,
     )
 
 
-def _own(text: str, count: int) -> str:
+def _last(text: str, count: int) -> str:
     """Return the last ``count`` characters, without a leading accent or the second half of a joined sign."""
     end = text[len(text) - count :]
     while end and not cell_len(end[0]):

@@ -6,161 +6,28 @@ Names and ids in them come from models and data sets: in each they are text and 
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 from xml.etree import ElementTree as ET
 
+from robin_cli.goals.gate import Gated
 from robin_cli.model.decision import RELATIONS
-from robin_cli.model.errors import InputError, did_you_mean, option, shown, typed
-from robin_cli.model.records import SYSTEM_COLUMN, Scale, first_text, number_of
-from robin_cli.run.manifest import FILE
-from robin_cli.run.reader import RunReader, read_run
+from robin_cli.model.errors import option, typed
+from robin_cli.model.records import first_text, number_of
 from robin_cli.show.columns import INTERVALS, REQUIREMENTS
-from robin_cli.show.outputs import check_not_read, check_writable
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.show.words import about, finite
-from robin_cli.stats.gate import (
-    Settling,
-    State,
-    Verdict,
-    judged,
-    measured,
-    measured_difference,
-    together,
-)
-from robin_cli.stats.requirement import Requirement, requirement_of
-from robin_cli.stats.run_compare import Compared, compared
-from robin_cli.stats.scores import score
+from robin_cli.stats.gate import Settling, State, Verdict
 
 EXIT_CODES: Mapping[State, int] = {"pass": 0, "fail": 5, "inconclusive": 6}
 
 _SHOWN = 3
-_SHOWN_SYSTEMS = 8
 _MARKS: Mapping[State, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_MARKDOWN = re.compile(r"[^\w\s,;()-]|_", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Gated:
-    """Verdicts on a run's requirements.
-
-    Attributes:
-        run: its path as the user named it.
-        verdicts: one a requirement, in their order.
-        pair_ids: those of the positions in the verdicts.
-        spent: calls of the run.
-        attributes: how many these are spread over.
-        error_rate: δ of each requirement.
-        notes: notes on omissions.
-        has_judge: whether there is one to ask again: not for scores that were there already.
-    """
-
-    run: str
-    verdicts: Sequence[Verdict]
-    pair_ids: Sequence[str]
-    spent: int
-    attributes: int
-    error_rate: float
-    notes: Sequence[str] = ()
-    has_judge: bool = True
-
-    @property
-    def state(self) -> State:
-        """Return the verdict of all of them together."""
-        return together([each.state for each in self.verdicts])
-
-
-def gated(
-    path: Path,
-    required: Sequence[str],
-    *,
-    margin: float | None,
-    error_rate: float,
-    by: str | None = None,
-) -> Gated:
-    """Return the verdicts on the run at ``path``.
-
-    Args:
-        by: the column that names the systems of a comparison; None for that of systems.
-
-    Raises:
-        InputError: a requirement that is not understood, see :func:`~robin_cli.stats.requirement.requirement_of`, or systems
-            that cannot be compared.
-        RunError, StorageError: the run cannot be read.
-    """
-    run = read_run(path)
-    manifest, scores, notes = run.manifest, score(run), list[str]()
-    verdicts = []
-    for text in dict.fromkeys(required):
-        each = requirement_of(text, manifest.attributes, manifest.known_ends, margin=margin)
-        if each.kind == "compare":
-            two = _two_systems(run, each, by, notes.append)
-            known = measured_difference(two, each.attribute)
-        else:
-            known = measured(run, scores, each.attribute, each.kind)
-        verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
-    return Gated(
-        run.name,
-        verdicts,
-        run.pair_ids,
-        run.fold.arms.spent,
-        len(manifest.attributes),
-        error_rate,
-        notes,
-        has_judge=run.name == str(path),
-    )
-
-
-def _two_systems(
-    run: RunReader, requirement: Requirement, by: str | None, notify: Callable[[str], None]
-) -> Compared:
-    """Return the systems of a requirement: two values of a column of ``run``, or two runs."""
-    column, (a, b) = by or SYSTEM_COLUMN, requirement.systems
-    known = list(dict.fromkeys(run.column(column))) if by or column in run.column_names else []
-    if a in known and b in known:
-        return compared([run], notify, by=column, only=(a, b))
-    required = f'--require "{shown(requirement, 80)}": '
-    if all((Path(name) / FILE).is_file() for name in (a, b)):
-        runs = [read_run(Path(name)) for name in (a, b)]
-        scale = _scale(run, requirement.attribute)
-        for each in runs:
-            if _scale(each, requirement.attribute) != scale:
-                raise InputError(
-                    f"{required}{each.name} does not rate {shown(requirement.attribute)} on the "
-                    f"scale {scale}, as {run.name} does; name runs that do"
-                )
-        return compared(runs, notify)
-    lacking = next((name for name in (a, b) if name not in known), a)
-    named = [each for each in known if each is not None]
-    where = f'column "{shown(column)}" (name one with --by)'
-    if named:
-        systems = ", ".join(shown(each) for each in named[:_SHOWN_SYSTEMS])
-        where = f'system "{shown(lacking)}" in its column "{shown(column)}"; there are {systems}'
-    raise InputError(
-        f"{required}{run.name} has no {where}{did_you_mean(lacking, named)}; two runs are compared "
-        "by their folders, compare(runs/new,runs/old)"
-    )
-
-
-def _scale(run: RunReader, attribute: str) -> Scale | None:
-    scales = zip(run.manifest.attributes, run.manifest.scales, strict=True)
-    return dict(scales).get(attribute)
-
-
-class VerdictWords(NamedTuple):
-    """A verdict in words: the figures, what they are of, and the reasons."""
-
-    estimate: str
-    interval: str
-    of: str
-    reasons: str
+_MARKDOWN = re.compile(r"(?<!\d)\.|\.(?!\d)|[^\w\s.,;()%-]|_", re.ASCII)
 
 
 _UNRATED = {
@@ -176,47 +43,31 @@ _MEETS: Mapping[State, str] = {
 }
 
 
-def words_of(found: Gated, verdict: Verdict) -> VerdictWords:
-    """Return a verdict in words; those of an inconclusive one say also what would settle it."""
-    kind, estimate, interval = verdict.requirement.kind, "–", "–"
-    if kind != "all" and verdict.pairs:
-        estimate, low, high = _figures(verdict)
-        interval = f"{low} to {high}"
+def why(found: Gated, verdict: Verdict) -> str:
+    """Return a verdict in a sentence; that of an inconclusive one says also what would settle it."""
+    kind = verdict.requirement.kind
     reasons = [_of_all(found, verdict) if kind == "all" else _MEETS[verdict.state]]
     if verdict.unrated:
         reasons.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[kind]}")
     if verdict.state == "inconclusive":
         reasons.append(_settling(found, verdict))
-    return VerdictWords(estimate, interval, _subject(found, verdict), "; ".join(reasons))
-
-
-def why(found: Gated, verdict: Verdict) -> str:
-    """Return a verdict in a sentence."""
-    words = words_of(found, verdict)
-    if verdict.requirement.kind == "all":
-        return words.reasons
+    if kind == "all":
+        return "; ".join(reasons)
     if not verdict.pairs:
-        return f"no pair has a rating yet; {words.reasons}"
-    depended = ", for later calls depended on these" if verdict.first else ""
-    return (
-        f"{words.estimate}, {_confidence(found)} interval {words.interval} "
-        f"({words.of}{depended}); {words.reasons}"
-    )
-
-
-def _subject(found: Gated, verdict: Verdict) -> str:
-    of_first = f", {first_text(verdict.first)} of each" if verdict.first else ""
-    if verdict.requirement.kind == "compare":
+        return "; ".join(["no pair has a rating yet", *reasons])
+    first = f", {first_text(verdict.first)} of each" if verdict.first else ""
+    prompts = number_of(verdict.prompts, "prompt")
+    if kind == "compare":
         several = sum(each.requirement.kind == "compare" for each in found.verdicts)
-        of = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
-        return f"for {of}: {number_of(verdict.prompts, 'prompt')} that both answered{of_first}"
-    scored = ", as this judge scores them" if verdict.requirement.kind == "share" else ""
-    pairs, prompts = number_of(verdict.pairs, "pair"), number_of(verdict.prompts, "prompt")
-    return f"{pairs} of {prompts}{of_first}{scored}"
-
-
-def _confidence(found: Gated) -> str:
-    return f"{100 * (1 - found.error_rate):.6g} %"
+        alone = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
+        of = f"for {alone}: {prompts} that both answered{first}"
+    else:
+        scored = ", as this judge scores them" * (kind == "share")
+        of = f"{number_of(verdict.pairs, 'pair')} of {prompts}{first}{scored}"
+    depended = ", for later calls depended on these" if verdict.first else ""
+    estimate, low, high = _figures(verdict)
+    interval = f"{100 * (1 - found.error_rate):.6g} % interval {low} to {high}"
+    return f"{estimate}, {interval} ({of}{depended}); {'; '.join(reasons)}"
 
 
 def _figures(verdict: Verdict) -> list[str]:
@@ -233,58 +84,50 @@ def _figures(verdict: Verdict) -> list[str]:
 
 
 def _of_all(found: Gated, verdict: Verdict) -> str:
-    pairs, against, left = len(found.pair_ids), verdict.against, verdict.open
+    against, left, pairs = verdict.against, verdict.open, number_of(len(found.pair_ids), "pair")
     if not against and not left:
-        return f"each of {number_of(pairs, 'pair')} is shown to meet it"
-    sure = f"{pairs - len(left) - len(against):,} of {number_of(pairs, 'pair')} shown to meet it"
+        return f"each of {pairs} is shown to meet it"
+    sure = len(found.pair_ids) - len(left) - len(against)
     places, how = (against, "shown not to") if against else (left, "open")
     ids = ", ".join(found.pair_ids[place] for place in places[:_SHOWN])
     more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
-    return f"{sure}, {len(places):,} {how}: {ids}{more}"
+    return f"{sure:,} of {pairs} shown to meet it, {len(places):,} {how}: {ids}{more}"
 
 
 def _settling(found: Gated, verdict: Verdict) -> str:
-    needed, requirement = verdict.settling, verdict.requirement
-    if needed is not None and needed.is_open:
+    """Return what would settle an inconclusive verdict."""
+    needed, requirement = verdict.settling or Settling(), verdict.requirement
+    if needed.is_open:
         if not found.has_judge:
             return "more samples would settle it, or more scores of these if scores of one vary"
         how = option("--decide", requirement.criterion)
         return f"more calls where it is open would settle it (a new run of robin judge {how} asks there)"
-    if needed is None or needed.calls is needed.prompts is None:
-        if requirement.kind == "all":
-            why = "some of these pairs can be rated no more"
-        elif math.isinf(verdict.low):
-            why = (
-                "scores that are all alike have no interval without a scale; give it by "
-                "--scale LOW-HIGH"
-            )
-        else:
-            why = "the estimate is too near what is required; require a little more or less"
-        return f"nothing that can be named would settle it: {why}"
     if needed.prompts is not None:
         effect = "do not narrow it" if requirement.kind == "share" else "would not"
         return (
             f"about {about(needed.prompts):,} more prompts like these would settle it "
             f"(more calls for these alone {effect})"
         )
-    calls = about(needed.calls or 0.0)
-    more = f"about {number_of(calls, 'more call')}"
+    if needed.calls is None:
+        why = "the estimate is too near what is required; require a little more or less"
+        if requirement.kind == "all":
+            why = "some of these pairs can be rated no more"
+        elif math.isinf(verdict.low):
+            why = "scores that are all alike have no interval without a scale; give it by "
+            why += "--scale LOW-HIGH"
+        return f"nothing that can be named would settle it: {why}"
+    calls = about(needed.calls)
     if not found.has_judge:
         scores = number_of(calls, "more score")
         return f"more samples would settle it, or about {scores} of these if scores of one vary"
+    more = f"about {number_of(calls, 'more call')}"
     of = f", of {requirement.attribute} alone" * (found.attributes > 1)
-    return f"{more} would settle it{of} ({_more_calls(found, verdict)})"
+    return f"{more} would settle it{of} ({_more_calls(found, calls)})"
 
 
-def _more_calls(found: Gated, verdict: Verdict) -> str:
-    """Return the command for the calls that would settle it; "" if none would.
-
-    Each attribute gets as many.
-    """
-    needed, kind = verdict.settling, verdict.requirement.kind
-    if needed is None or needed.calls is None or kind == "all" or not found.has_judge:
-        return ""
-    budget = found.spent + found.attributes * about(needed.calls)
+def _more_calls(found: Gated, calls: int) -> str:
+    """Return the command for so many more calls of one attribute; each attribute gets as many."""
+    budget = found.spent + found.attributes * calls
     return f"robin resume {typed(found.run)} --budget {budget}"
 
 
@@ -305,8 +148,14 @@ def ends_with(found: Gated) -> list[str]:
         lines.append(
             f"{found.state.upper()}: of {number_of(len(verdicts), 'requirement')} {states}"
         )
-    open_ = (_more_calls(found, each) for each in verdicts if each.state == "inconclusive")
-    step = next(filter(None, open_), f"robin report {typed(found.run)} -o report.html")
+    calls = [
+        about(each.settling.calls)
+        for each in verdicts
+        if each.state == "inconclusive" and each.requirement.kind != "all" and found.has_judge
+        if each.settling is not None and each.settling.calls is not None
+    ]
+    report = f"robin report {typed(found.run)} -o report.html"
+    step = _more_calls(found, calls[0]) if calls else report
     return [*lines, one_line(f"next: {step}")]
 
 
@@ -323,9 +172,9 @@ def facts_of(found: Gated) -> dict[str, Any]:
 
 def requirement_table(found: Gated) -> Table:
     """Return the verdicts as a table."""
-    facts = [_facts(found, each) for each in found.verdicts]
+    rows = [_facts(found, each) for each in found.verdicts]
     return REQUIREMENTS.of(
-        {name: [each[name] for each in facts] for name in REQUIREMENTS.columns},
+        {name: [row[name] for row in rows] for name in REQUIREMENTS.columns},
         noun="requirement",
         notes=[INTERVALS],
     )
@@ -379,17 +228,12 @@ def _xml(value: object) -> str:
 
 def markdown_of(found: Gated) -> str:
     """Return a heading and a table of the requirements, for a build's summary page."""
-    lines = [
-        f"### robin gate: {_MARKS[found.state]} {found.state}",
-        "",
-        f"| | requirement | estimate | {_confidence(found)} interval | of | why |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = [f"### robin gate: {_MARKS[found.state]} {found.state}", ""]
+    lines += ["| | requirement | why |", "|---|---|---|"]
     for verdict in found.verdicts:
-        *figures, reasons = words_of(found, verdict)
         name = f"<code>{_markdown(verdict.requirement)}</code>"
-        mark = f"{_MARKS[verdict.state]} {verdict.state}"
-        lines.append(f"| {' | '.join([mark, name, *figures, _markdown(reasons)])} |")
+        mark, words = f"{_MARKS[verdict.state]} {verdict.state}", _markdown(why(found, verdict))
+        lines.append(f"| {mark} | {name} | {words} |")
     run = f"Run <code>{_markdown(found.run)}</code>, {number_of(found.spent, 'call')}."
     return "\n".join([*lines, "", f"{INTERVALS}. {run}", ""])
 
@@ -397,32 +241,3 @@ def markdown_of(found: Gated) -> str:
 def _markdown(value: object) -> str:
     """Return ``value`` as text in Markdown: every mark that could mean something is an entity."""
     return _MARKDOWN.sub(lambda mark: f"&#{ord(mark.group())};", one_line(value))
-
-
-def check_outputs(
-    outputs: Mapping[str, str | None], reads: Sequence[str], *, as_json: bool
-) -> None:
-    """Refuse outputs that could not be written, before any computation.
-
-    Args:
-        outputs: files by flag.
-        reads: files that are read, which none of them may replace.
-        as_json: whether standard output is taken.
-
-    Raises:
-        InputError: two results in one place, or a place that cannot or must not be written.
-    """
-    named = {flag: name for flag, name in outputs.items() if name is not None}
-    places = {flag: name if name == "-" else os.path.realpath(name) for flag, name in named.items()}
-    if as_json:
-        places["--json"] = "-"
-    for flag, name in named.items():
-        alike = [each for each, place in places.items() if place == places[flag]]
-        if len(alike) > 1:
-            raise InputError(
-                f"{' and '.join(alike)}: would both be written to {name}; "
-                "give one of them another file"
-            )
-        if name != "-":
-            check_not_read(flag, name, reads)
-            check_writable(flag, name)

@@ -22,7 +22,7 @@ from robin_cli.model.records import counted, number_of
 from robin_cli.session.session import Session
 from robin_cli.show.fitting import told_apart
 from robin_cli.show.text import one_line
-from robin_cli.show.words import cost, dollars, duration, refused_text, tokens_text
+from robin_cli.show.words import dollars, duration, money_text, refused_text, tokens_text
 
 _WINDOW_S = 60.0
 _STEADY_S = 10.0
@@ -76,18 +76,15 @@ def facts_of(session: Session, pace: Pace, standing: list[Standing]) -> list[Sta
     unparsed, failed = dict(stats.unparsed), dict(stats.failed)
     rate = pace.rate(stats.ratings + sum(unparsed.values()), stats.in_flight)
     given_up = int(session.arms.is_retired.sum())
-    money = cost(total.cost_usd or None, complete=total.complete, unknown=dollars(0))
-    tokens = tokens_text(
-        total.prompt_tokens,
-        total.completion_tokens,
-        total.cached_share,
-        reasoning=total.reasoning_tokens,
-    )
+    calls = number_of(session.budget.spent, "call")
+    if not session.by_money:
+        calls = f"{session.budget.spent:,} of {number_of(session.budget.total, 'call')}"
+    money = money_text(total) if total.cost_usd else dollars(0)
     facts = [
-        ("calls", _calls_spent(session)),
+        ("calls", calls),
         ("pace", _pace_text(session, pace, rate)),
         *standing,
-        ("tokens", tokens),
+        ("tokens", tokens_text(total)),
         ("money", f"{money} of {dollars(limit)}" if limit else money if total.cost_usd else ""),
         (f"without a {session.noun}", counted(unparsed, session.noun)),
         ("failed", counted(failed)),
@@ -98,34 +95,20 @@ def facts_of(session: Session, pace: Pace, standing: list[Standing]) -> list[Sta
     return [(name, value) for name, value in facts if value]
 
 
-def _calls_spent(session: Session) -> str:
-    spent, total = session.budget.spent, session.budget.total
-    return (
-        number_of(spent, "call") if session.by_money else f"{spent:,} of {number_of(total, 'call')}"
-    )
-
-
 def _pace_text(session: Session, pace: Pace, rate: float) -> str:
     """Return the pace of the calls, or the round of batches that the session is in."""
-    under, stats = session.under, session.stats
+    under, stats, money = session.under, session.stats, session.money
     if under is not None:
         elapsed = duration(time.monotonic() - stats.started_at)
         in_round = f"round {under.round} of {under.rounds} · {under.said} · " if under.round else ""
         return f"{in_round}{elapsed}"
+    calls = session.budget.total - session.budget.spent
+    if session.by_money and money.limit is not None:  # an estimate from the cost so far
+        usd = max(0.0, money.limit - money.spent - money.lost)
+        spent = session.budget.spent
+        calls = round(spent * usd / money.spent) if money.spent else session.expected_calls
     phase = "warm-up" if session.planner.warming_up else "adaptive"
-    left = pace.left(_calls_left(session), rate)
-    return f"{rate:,.1f}/s · {left} · {stats.in_flight} in flight · {phase}"
-
-
-def _calls_left(session: Session) -> int:
-    """Return the calls left in the budget; of a budget of money an estimate from the cost so far."""
-    money = session.money
-    if not session.by_money or money.limit is None:
-        return session.budget.total - session.budget.spent
-    left = max(0.0, money.limit - money.spent - money.lost)
-    return (
-        round(session.budget.spent * left / money.spent) if money.spent else session.expected_calls
-    )
+    return f"{rate:,.1f}/s · {pace.left(calls, rate)} · {stats.in_flight} in flight · {phase}"
 
 
 def progress_line(session: Session, pace: Pace) -> str:
@@ -137,8 +120,8 @@ def progress_line(session: Session, pace: Pace) -> str:
 class LiveView:
     """Draws a session; one thread calls :meth:`render`."""
 
-    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
-        self._session, self._clock, self._pace = session, clock, Pace(clock)
+    def __init__(self, session: Session) -> None:
+        self._session, self._pace = session, Pace()
         import_module("scipy.special")  # takes a while once: the first picture would seem slow
         self._standing: list[Standing] = []
         self._asked: list[str] = []
@@ -158,40 +141,45 @@ class LiveView:
         self._due = 0.0
 
     def _picture(self) -> Group:
-        now = self._clock()
+        session, now = self._session, time.monotonic()
         if now >= self._due:
             before = time.thread_time()  # not the time that others had the processor
-            self._standing = self._session.watch.standing(self._session.arms)
-            self._asked = _most_asked(self._session)
+            self._standing = session.watch.standing(session.arms)
+            self._asked = _most_asked(session)
             # what is computed over all arms takes 1 % of the time
             self._due = now + min(max(0.5, 100 * (time.thread_time() - before)), 20.0)
-        facts = facts_of(self._session, self._pace, self._standing)
+        facts = facts_of(session, self._pace, self._standing)
         facts += [("asked most" * (not at), each) for at, each in enumerate(self._asked)]
         names = max(len(name) for name, _ in facts)
-        lines = [
-            Text.assemble((f"{one_line(name):<{names}}  ", "dim"), one_line(value))
-            for name, value in facts
-        ]
-        return Group(_bar(self._session), *lines)
-
-
-def _bar(session: Session) -> Table:
-    money, spent, total = session.money, float(session.budget.spent), float(session.budget.total)
-    if session.by_money and money.limit is not None:
-        spent, total = money.spent, money.limit
-    line = Table.grid(padding=(0, 1))
-    line.add_row(ProgressBar(total=total, completed=spent), f"{100 * spent / total:.0f} %")
-    return line
+        spent, total = float(session.budget.spent), float(session.budget.total)
+        if session.by_money and session.money.limit is not None:
+            spent, total = session.money.spent, session.money.limit
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(ProgressBar(total=total, completed=spent), f"{100 * spent / total:.0f} %")
+        return Group(
+            bar,
+            *(
+                Text.assemble((f"{one_line(name):<{names}}  ", "dim"), one_line(value))
+                for name, value in facts
+            ),
+        )
 
 
 def _most_asked(session: Session) -> list[str]:
     """Return the arms with most calls, in words. It reads arms while they change."""
+    space = session.space
     n, totals, totals_sq = session.arms.copied_sums()
     most = np.argpartition(n, -_MOST_ASKED)[-_MOST_ASKED:] if len(n) > _MOST_ASKED else slice(None)
     arms = np.arange(len(n))[most]
     arms = arms[np.argsort(-n[arms], kind="stable")]
     variances = sample_variance(n[arms], totals[arms], totals_sq[arms]).tolist()
-    names = [one_line(_name(session, arm)) for arm in arms.tolist()]
+    names = []
+    for arm, pair in zip(arms.tolist(), space.pair[arms].tolist(), strict=True):
+        name = space.name(arm)
+        if is_hashed(space.pair_ids[pair]):  # nobody recognises it
+            is_shared = bool(session.pairs.is_shared[pair])
+            name = f"{beginning(session.pairs[pair], is_shared=is_shared)} ({name})"
+        names.append(one_line(name))
     return [
         f"{number_of(int(n[arm]), 'rating')}, variance "
         f"{'–' if math.isnan(variance) else f'{variance:.2f}'}: {name}"
@@ -199,12 +187,3 @@ def _most_asked(session: Session) -> list[str]:
             arms, variances, told_apart(names, range(1, len(names) + 1), _NAME), strict=True
         )
     ]
-
-
-def _name(session: Session, arm: int) -> str:
-    """Return the arm's name; if its id is a hash, behind the beginning of its texts."""
-    pair, name = session.space.pair.item(arm), session.space.name(arm)
-    if not is_hashed(session.space.pair_ids[pair]):
-        return name
-    is_shared = bool(session.pairs.is_shared[pair])
-    return f"{beginning(session.pairs[pair], is_shared=is_shared)} ({name})"

@@ -16,22 +16,23 @@ import pyarrow.compute as pc
 
 from robin_cli import __version__
 from robin_cli.data.local import shipped
-from robin_cli.goals.labels import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, read_labels
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.policies.registry import DEFAULT
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.session.inputs import recorded_prompts
-from robin_cli.show.papers import LATEX, MARKDOWN, PaperPart, page_of
 from robin_cli.show.status import READ, Status, standing
+from robin_cli.show.text import one_line, plain
 
 _ASKED = ("answers", "temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body", "seed")
 _COMBINED = ("panel", "second opinion")
 _CALLS = ("without a rating", "without a verdict", "failed calls", "cost")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 
 
-def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = False) -> str:
-    """Return the page on the run at ``path``, as Markdown or LaTeX.
+def methods_page(path: Path, *, labels: LabelsFile = None) -> str:
+    """Return the page on the run at ``path`` as Markdown.
 
     Args:
         labels: a file of people's labels, in place of the human ratings of the data.
@@ -45,7 +46,7 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
         raise InputError(
             f"{run.name}: scores without a judge's prompt; name the run that made them"
         )
-    status = standing(run, working=False, given=given_labels(labels, run))
+    status = standing(run, working=False, given=read_labels(labels, run))
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     spent = _allocation(run, words["allocation"])
     made = {name: words["intervals"][name] for name in _intervals(status)}
@@ -55,20 +56,36 @@ def methods_page(path: Path, *, labels: LabelsFile = None, as_latex: bool = Fals
     judge = dict(_judge(run)) | {
         name: each for name, each in words["answers"].items() if name in forms
     }
-    said = " ".join([*judge.values(), *spent.values(), *made.values()])
-    keys = set(re.findall(r"\[([a-z-]+)\]", said))
+    sentences = " ".join([*judge.values(), *spent.values(), *made.values()])
+    keys = set(re.findall(r"\[([a-z-]+)\]", sentences))
     robin = f"@software{{robin,\n  title = {{robin-judge}},\n  version = {{{__version__}}}\n}}"
     cited = [robin, *(each for key, each in words["references"].items() if key in keys)]
-    parts = [
-        PaperPart("Data", dict(_data(run))),
-        PaperPart("Judge", judge),
-        PaperPart("Calls", calls_of(status)),
-        PaperPart("Allocation", spent),
-        PaperPart("Intervals", made),
-        PaperPart("Prompt", texts=texts),
-        PaperPart("References", texts={"BibTeX": "\n".join(cited)}),
-    ]
-    return page_of("Methods", parts, LATEX if as_latex else MARKDOWN)
+    parts = {
+        "Data": dict(_data(run)),
+        "Judge": judge,
+        "Calls": calls_of(status),
+        "Allocation": spent,
+        "Intervals": made,
+    }
+    lines = ["# Methods"]
+    for title, facts in parts.items():
+        lines += ["", f"## {title}", ""]
+        lines += [f"- {_escaped(name)}: {_escaped(fact)}" for name, fact in facts.items()]
+    for title, exact in (("Prompt", texts), ("References", {"BibTeX": "\n".join(cited)})):
+        lines += ["", f"## {title}", ""]
+        for name, text in exact.items():
+            lines += [f"- {_escaped(name)}:", "", _fenced(plain(text).rstrip()), ""]
+        lines.pop()
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", one_line(text))
+
+
+def _fenced(text: str) -> str:
+    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{ticks}\n{text}\n{ticks}"
 
 
 def _allocation(run: RunReader, words: Mapping[str, str]) -> dict[str, str]:
@@ -135,11 +152,11 @@ def _judge(run: RunReader) -> Iterator[tuple[str, str]]:
     yield "served", _counts(answers["model"])
     yield "fingerprints", _counts(answers["fingerprint"]) or "none sent"
     asked = {**manifest.own_settings, **manifest.last_session, "seed": manifest.seed}
-    said = [name for name in _ASKED if asked.get(name) not in (None, {})]
+    sent = [name for name in _ASKED if asked.get(name) not in (None, {})]
     if set(asked["answers"]) == {"decisions"}:
-        said = [name for name in said if name in {"answers", "extra_body"}]
+        sent = [name for name in sent if name in {"answers", "extra_body"}]
     asked |= {"answers": " and ".join(asked["answers"])}
-    yield "settings", ", ".join(f"{name} {asked[name]}" for name in said)
+    yield "settings", ", ".join(f"{name} {asked[name]}" for name in sent)
     ends = zip(manifest.attributes, manifest.known_ends, strict=True)
     yield "scale", ", ".join(f"{name} {each}" for name, each in ends if each.are_known)
     yield "software", ", ".join(f"{name} {each}" for name, each in manifest.versions.items())
@@ -157,8 +174,8 @@ def calls_of(status: Status) -> dict[str, str]:
     dates = (
         {} if first is None else {"dates": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"}
     )
-    told = {name: lines[name] for name in _CALLS if name in lines}
-    return {"calls": lines.get("budget", "none")} | told | dates
+    problems = {name: lines[name] for name in _CALLS if name in lines}
+    return {"calls": lines.get("budget", "none")} | problems | dates
 
 
 def prompt_of(run: RunReader) -> dict[str, str]:

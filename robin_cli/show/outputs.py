@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from robin_cli.data import workbooks
@@ -15,16 +15,13 @@ from robin_cli.model.errors import InputError
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 BINARY = frozenset({"parquet", "xlsx"})
-FORMATS = (*SEPARATORS, "jsonl", "parquet", "xlsx", "latex")
-PAGES = ("md", "latex")
-"""The formats of a page of text."""
+FORMATS = (*SEPARATORS, "jsonl", "parquet", "xlsx")
 
 
 def format_named(fmt: str | None, output: str | None, known: Sequence[str] = FORMATS) -> str:
     """Return the name of the format, one of ``known``. InputError if it is none, or does not go with ``output``."""
     whole, packed = split_suffix(output or "")
     name = fmt or Path(whole).suffix.removeprefix(".").lower() or known[0]
-    name = "latex" if name == "tex" else name
     if name not in known:
         raise InputError(
             f'--format "{name}": known formats, and ends of file names, are {", ".join(known)}'
@@ -60,6 +57,14 @@ def check_output(
     if not scheme_of(output) and not folder.is_dir():
         raise InputError(f"-o {output}: there is no folder {folder}; make it, or name another file")
     check_writable("-o", output)
+
+
+def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str]) -> None:
+    """Refuse ``outputs``, files by flag, that are one of the files ``reads`` or cannot be written, as InputError."""
+    for flag, name in outputs.items():
+        if name not in {None, "-"}:
+            check_not_read(flag, str(name), reads)
+            check_writable(flag, str(name))
 
 
 def check_writable(flag: str, name: str) -> None:

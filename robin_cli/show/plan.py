@@ -1,231 +1,231 @@
-"""``robin plan``: the calls, tokens, money and time of a budget, and what it is expected to bring, before it is spent."""
+"""``robin plan``: the answer, the table of budgets, and the details; for people and as JSON values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property, partial
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-import numpy as np
+from rich.text import Text
 
-from robin_cli.data.pairs import Dataset
-from robin_cli.goals.base import Goal
-from robin_cli.goals.registry import wanted_goal
-from robin_cli.model.errors import InputError
-from robin_cli.policies.base import Policy, Setup
-from robin_cli.policies.registry import BASELINE, chosen, make_policy
-from robin_cli.session.inputs import checked_data, space_of
-from robin_cli.session.money import calls_paid_for
-from robin_cli.session.prompts import prompts_of
-from robin_cli.session.variances import known_counts
-from robin_cli.settings.table import Settings
-from robin_cli.show.plan_calls import CallCost, call_cost, earlier_run, priced_judges
-from robin_cli.show.words import error_text
-from robin_cli.simulate.experiment import MeasuredRuns, World
-from robin_cli.simulate.forecast import RUNS, Forecast, Known, Needed
+from robin_cli.model.records import number_of
+from robin_cli.policies.registry import BASELINE
+from robin_cli.show.columns import PLANNED
+from robin_cli.show.tables import Column, Table
+from robin_cli.show.terminal import print_table, stdout_console
+from robin_cli.show.text import plain
+from robin_cli.show.words import duration, error_text, share_text, significant, target_text
+from robin_cli.simulate.forecast import RUNS, SHARE_WITHIN, Needed
+from robin_cli.simulate.plan import Plan
+from robin_cli.stats.repeats import FEWEST
 
-_MULTIPLES = (0.5, 1.0, 2.0)
-_OF_POLICIES = ("delta", "mode", "margin")
+_HEADERS = {
+    "worst_error": "worst score",
+    "mean_error": "average",
+    "calls": "spent",
+    "wrong": "wrong %",
+    "likely_wrong": "likely wrong %",
+}
+_EXPECTED = {"logprobs", "decisions"}
 _PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
 
 
-class Plan:
-    """The plan of one run; it calls no judge.
+def facts_of(plan: Plan) -> dict[str, Any]:
+    """Return the plan as JSON values."""
+    config, space, cost, goal = plan.config, plan.space, plan.cost, None
+    if plan.needed is not None:
+        by_policy, evenly = plan.needed
+        goal = {"calls": by_policy.calls, "calls_are": by_policy.relation}
+        goal |= {"even_calls": evenly.calls, "even_calls_are": evenly.relation}
+    calls, out = plan.spent(plan.budget), cost.completion
+    return {
+        "pairs": len(space.pair_ids),
+        "attributes": list(space.attributes),
+        "judges": list(plan.models),
+        "arms": len(space),
+        "scheduler": plan.scheduler,
+        "scheduler_asked": config.scheduler,
+        "scheduler_because": plan.because,
+        "budget": plan.budget,
+        "max_cost_usd": config.max_cost,
+        "requests": round(calls / cost.a_request),
+        "ratings_per_prompt": cost.a_request,
+        "prompt_tokens": round(calls * cost.prompt),
+        "completion_tokens": None if out is None else round(calls * out),
+        "completion_tokens_at_most": calls * config.max_tokens,
+        "tokens_from": cost.source,
+        "price": cost.price,
+        "seconds_from": cost.pace,
+        "ratings_vary_as": _prior(plan) if plan.is_simulated else None,
+        "simulated_runs": RUNS if plan.is_simulated else None,
+        "simulated_arms": plan.simulated_arms,
+        "errors_are": "shares of the scale" if space.has_several_scales else "points",
+        "decide": config.decide,
+        "target_error": config.target_error,
+        "goal": goal,
+        "forecast": rows_of(plan),
+    }
 
-    Attributes:
-        config: the settings of the run; without --model they name one judge.
-        budget: the calls that are planned.
-        scheduler: the policy's name.
-        because: why it was chosen; None if it was asked for.
 
-    Args:
-        notify: called with notes on the data.
+def rows_of(plan: Plan) -> list[dict[str, Any]]:
+    """Return what each budget takes and brings, rising."""
+    words = partial(error_text, as_share=plan.space.has_several_scales)
+    rows = []
+    for budget in plan.budgets:
+        figures = plan.figures(budget)
+        rows.append(
+            {
+                "budget": budget,
+                **plan.cost.figures(plan.spent(budget), plan.config),
+                "calls_an_arm": budget / len(plan.space),
+                **figures,
+                "known_then": plan.goal.known_then(figures, words) if figures else "",
+            }
+        )
+    return rows
 
-    Raises:
-        InputError: bad settings, as ``robin judge`` would say.
-    """
 
-    def __init__(self, config: Settings, dataset: Dataset, notify: Callable[[str], None]) -> None:
-        self._models = config.model
-        self.config = config = replace(config, model=config.model or ("judge",))
-        prompts = prompts_of(config)
-        dataset = checked_data(dataset, config, prompts, notify)
-        judges, prices = priced_judges(config)
-        self.space = space_of([judge.name for judge in judges], prompts, dataset.pairs.ids)
-        self.goal: Goal = wanted_goal(config, self.space, dataset.pairs, notify)
-        self._simulated: dict[str, dict[int, MeasuredRuns]] = {}
-        self._found: Needed | None = None
-        # the scheduler robin wants any variances before the simulation has its own
-        self._variances = np.ones(len(self.space)) if config.variances else None
-        run = earlier_run(config.variances)
-        cost_of = partial(call_cost, config, prompts, dataset, self.space, run)
-        if config.budget is None and config.max_cost is not None:
-            answer = cost_of(1, 1.0).completion
-            self.budget = calls_paid_for(
-                config.max_cost,
-                prices,
-                config.max_tokens,
-                self.goal,
-                dataset.pairs,
-                prompts,
-                answer,
-            )
-        else:
-            self.budget = config.budget or self._calls_for_goal()
-        self.goal.check_reach(self.budget)
-        self.scheduler, self.because = self._choice(config.scheduler, self.budget)
-        self._policy(config.scheduler, self.budget)  # refuses what a run would refuse
-        calls_an_arm = self.budget / len(self.space)
-        self.cost: CallCost = cost_of(self.goal.first_visit, calls_an_arm)
+def print_plan(plan: Plan, facts: Mapping[str, Any], *, details: bool) -> None:
+    """Print a plan and its :func:`facts_of` at the terminal; ``details``: all that it knows."""
+    console, rows = stdout_console(), facts["forecast"]
+    lines = [*_goal_line(plan), _headline(plan, rows), *_assumptions(plan)]
+    console.print(Text(plain("\n".join(lines))))
+    print_table(console, plan_table(plan, rows, details=details))
+    price = [f"Price: {facts['price']}."] * (plan.config.max_cost is not None)
+    notes = ["", *_notes(plan, facts), "Nothing was sent."]
+    lines = notes if details else [*price, "--details says more. Nothing was sent."]
+    console.print(Text(plain("\n".join(lines))))
 
-    @property
-    def is_simulated(self) -> bool:
-        """Whether the goal has a forecast, and not calls, tokens, money and time alone."""
-        return bool(self.goal.figures)
 
-    @cached_property
-    def needed(self) -> tuple[Needed, Needed] | None:
-        """The calls that reach the goal, by the scheduler and by an even spread; None without a goal to reach."""
-        mine = self._found or self._needed(self.scheduler, self.expected(self.scheduler))
-        evenly = self._needed(BASELINE, self.expected(BASELINE))
-        return None if mine is None or evenly is None else (mine, evenly)
+def plan_table(plan: Plan, rows: list[dict[str, Any]], *, details: bool = False) -> Table:
+    """Return the ``rows`` of the budgets; people see an even spread with ``details``."""
+    names = [name for name in _HEADERS if name in rows[0]]
+    even = names if details and plan.scheduler != BASELINE else []
+    texts = {
+        "calls": [f"{row['budget']:,}" for row in rows],
+        "money": [_money(row) if details else _short(row["cost_usd_about"]) for row in rows],
+        "time": [duration(row["seconds"]) for row in rows],
+        **{_HEADERS[name]: [_figure(plan, name, row[name]) for row in rows] for name in names},
+        **{
+            f"evenly: {_HEADERS[name]}": [_figure(plan, name, row[f"even_{name}"]) for row in rows]
+            for name in even
+        },
+    }
+    columns = [
+        Column(f"{label} for people", form="word", label=label, hide="empty", for_people=True)
+        for label in texts
+    ]
+    values = {name: [row[name] for row in rows] for name in rows[0]}
+    people = {column.name: texts[column.label] for column in columns}
+    return PLANNED.of({**values, **people}, *columns, terminal=list(people))
 
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """What each budget takes and brings, rising."""
-        return [self._row(budget) for budget in self._budgets]
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """The plan as JSON values."""
-        config, goal, calls = self.config, None, self.spent(self.budget)
-        if self.needed is not None:
-            mine, evenly = self.needed
-            goal = {"calls": mine.calls, "calls_are": mine.relation}
-            goal |= {"even_calls": evenly.calls, "even_calls_are": evenly.relation}
-        arms = self._forecast.simulated_arms(max(self._budgets)) if self.is_simulated else None
-        return {
-            "pairs": len(self.space.pair_ids),
-            "attributes": list(self.space.attributes),
-            "judges": list(self._models),
-            "arms": len(self.space),
-            "scheduler": self.scheduler,
-            "scheduler_asked": config.scheduler,
-            "scheduler_because": self.because,
-            "budget": self.budget,
-            "max_cost_usd": config.max_cost,
-            **self.cost.facts(calls, config),
-            "ratings_vary_as": arms and self.prior,
-            "simulated_runs": arms and RUNS,
-            "simulated_arms": arms,
-            "errors_are": "shares of the scale" if self.space.has_several_scales else "points",
-            "decide": config.decide,
-            "target_error": config.target_error,
-            "goal": goal,
-            "forecast": self.rows,
-        }
+def _figure(plan: Plan, name: str, value: float) -> str:
+    if name.endswith("error"):
+        return error_text(value, as_share=plan.space.has_several_scales)
+    return f"{value:,.0f}" if name == "calls" else significant(100 * value, 2)
 
-    def expected(self, scheduler: str) -> dict[int, MeasuredRuns]:
-        """Return the simulated results of ``scheduler`` by budget; nothing if the goal is not simulated."""
-        if self.is_simulated and scheduler not in self._simulated:
-            self._simulated[scheduler] = self._forecast.expected(
-                partial(self._policy, scheduler), self._budgets
-            )
-        return self._simulated.get(scheduler, {})
 
-    def spent(self, budget: int) -> int:
-        """Return the average calls of a run with ``budget``, which may end early."""
-        if not self.is_simulated or not self.goal.ends:
-            return budget
-        calls = self.expected(self.scheduler)[budget].figure("calls_mean")
-        return max(len(self.space), min(budget, round(calls)))
+def _goal_line(plan: Plan) -> list[str]:
+    """Return how many calls reach the goal, if there is one."""
+    if plan.needed is None:
+        return []
+    by_policy, evenly = plan.needed
+    takes, even = _calls_text(by_policy), _calls_text(evenly)
+    beside = "" if plan.scheduler == BASELINE else f" (spread evenly: {even})"
+    if plan.config.target_error is not None:
+        error = target_text(plan.config.target_error, as_share=plan.space.has_several_scales)
+        return [f"For an expected error of {error} of the worst score you need {takes}{beside}."]
+    often = f", or fewer, in {10 * SHARE_WITHIN:.0f} of 10 runs" * (by_policy.relation == "about")
+    target = plan.goal.target_wrong
+    what = f"have {share_text(target)} of the decisions likely wrong" if target else "certify all"
+    return [f"To {what} ({plan.config.decide}) takes {takes}{often}{beside}."]
 
-    @property
-    def prior(self) -> str:
-        """What the plan takes the ratings to vary like, in words."""
-        if self.config.variances is not None:
-            return f"as in {self.config.variances}"
-        asked = self.space.attributes
-        rated = asked if set(asked) <= set(_PAPER_RATED) else _PAPER_RATED
-        alike = "; the responses of a group are no more alike than others"
-        agree = "; the judges differ by noise alone" * (len(self.space.judges) > 1)
-        known = f"as those of the paper's two judges do, at {', '.join(rated)}"
-        return f"{known}{alike * (self.goal.groups is not None)}{agree}"
 
-    @cached_property
-    def _forecast(self) -> Forecast:
-        source, space = self.config.variances, self.space
-        if source is not None:
-            rng = np.random.default_rng(0)
-            known = [Known.of(counts, rng) for counts in known_counts(source, space)]
-        else:
-            known = [
-                Known.nothing(len(space.pair_ids), space.scale_of(arm), space.attribute_of(arm))
-                for arm in space.arms_of_pair(0)
-            ]
-        return Forecast(known, self.goal)
+def _calls_text(needed: Needed) -> str:
+    return f"{needed.relation} {number_of(needed.calls, 'call')}"
 
-    @property
-    def _budgets(self) -> list[int]:
-        """The budgets of the table; theory mode has no smaller one than its own."""
-        multiples = (1.0,) if self.config.mode == "theory" else _MULTIPLES
-        least = self.goal.least_calls
-        return sorted({max(least, round(self.budget * each)) for each in multiples})
 
-    def _calls_for_goal(self) -> int:
-        """Return the calls that reach the goal, or one of each arm if that is not simulated."""
-        if not self.is_simulated:
-            return len(self.space)
-        self._found = self._needed(self.config.scheduler, {})
-        if self._found is None:
-            raise InputError(
-                "--budget is missing: say what budget to plan for, for example --budget 50000, or what to reach, for example "
-                "--target-error 0.2"
-            )
-        return self._found.calls
+def _headline(plan: Plan, rows: list[dict[str, Any]]) -> str:
+    """Return what the budget takes, and what it brings."""
+    row = next(row for row in rows if row["budget"] == plan.budget)
+    calls = f"{number_of(plan.budget, 'call')}{' at most' * plan.goal.ends}"
+    time = f"take {'at most' if plan.config.batch else 'about'} {duration(row['seconds'])}"
+    cost = _money(row)
+    takes = f"cost about {cost} and {time}" if cost else time
+    unknown = "" if cost else "; their price is not known (--price-in, --price-out)"
+    limit = "" if row["within_max_cost"] in {None, True} else " --max-cost does not pay for them."
+    then = f" Then {row['known_then']} (in {RUNS} simulated runs)." if row["known_then"] else ""
+    return f"{calls} {takes}{unknown}.{limit}{then}"
 
-    def _needed(self, scheduler: str, expected: dict[int, MeasuredRuns]) -> Needed | None:
-        """Return the calls that reach the goal; None without one, and in theory mode, which takes no smaller budget."""
-        policy_at, error = partial(self._policy, scheduler), self.config.target_error
-        if not self.is_simulated or self.config.mode == "theory":
-            return None
-        if self.goal.ends:
-            return self._forecast.calls_to_end(policy_at, expected)
-        return None if error is None else self._forecast.calls_for_error(policy_at, error)
 
-    def _policy(self, scheduler: str, budget: int, world: World | None = None) -> Policy:
-        """Return the policy that ``scheduler`` becomes with ``budget``, of the run or of its part in ``world``."""
-        name, _ = self._choice(scheduler, budget)
-        space = self.space if world is None else world.goal.space
-        part = round(budget * len(space) / len(self.space))
-        return make_policy(name, self._setup(part, world))
+def _prior(plan: Plan) -> str:
+    """Return what the plan takes the ratings to vary like."""
+    if plan.config.variances is not None:
+        return f"as in {plan.config.variances}"
+    asked = plan.space.attributes
+    rated = asked if set(asked) <= set(_PAPER_RATED) else _PAPER_RATED
+    alike = "; the responses of a group are no more alike than others"
+    agree = "; the judges differ by noise alone" * (len(plan.space.judges) > 1)
+    known = f"as those of the paper's two judges do, at {', '.join(rated)}"
+    return f"{known}{alike * (plan.goal.groups is not None)}{agree}"
 
-    def _choice(self, scheduler: str, budget: int) -> tuple[str, str | None]:
-        """Return the name of the policy that ``scheduler`` becomes, and why; None if it stays."""
-        choice = chosen(scheduler, self._setup(budget))
-        return (scheduler, None) if choice is None else (choice.name, choice.why)
 
-    def _setup(self, budget: int, world: World | None = None) -> Setup:
-        own = {name: getattr(self.config, name) for name in _OF_POLICIES}
-        if world is None:
-            return self.goal.setup(own, budget, self._variances)
-        return world.goal.setup(own, budget, world.ratings.variances)
+def _assumptions(plan: Plan) -> list[str]:
+    """Return what is planned, and what the plan assumes where nothing is measured."""
+    space, cost, answers = plan.space, plan.cost, set(plan.config.answers)
+    judges = f" × {len(space.judges)} judges" * (len(space.judges) > 1)
+    what = f"{number_of(len(space.pair_ids), plan.goal.rows[:-1])} ({', '.join(space.attributes)}){judges}"
+    calls = f"{plan.budget / len(space):.1f} calls per {plan.goal.results[:-1]}"
+    lines = [f"{what}, {calls}, by {plan.scheduler}."]
+    assumed = []
+    if plan.is_simulated and plan.config.variances is None:
+        assumed.append(f"ratings vary {_prior(plan)}")
+    elif plan.is_simulated:
+        lines.append(f"Ratings vary {_prior(plan)}.")
+    if answers & _EXPECTED:
+        calls = f"{len(space) + FEWEST * space.arms_per_pair:,}"
+        about = f", after about {calls} calls" * (answers <= _EXPECTED)
+        assumed.append(
+            f"ratings as by text, while a run by expectations ends once 59 repeats agree{about}"
+        )
+    if cost.completion is None and cost.price:
+        assumed.append("answers have 100 tokens")
+    if cost.pace.startswith("assumed: ") and not plan.config.batch:
+        assumed.append(cost.pace.removeprefix("assumed: "))
+    return [*lines, f"Assumed: {'; '.join(assumed)}."] if assumed else lines
 
-    def _row(self, budget: int) -> dict[str, Any]:
-        """Return what ``budget`` takes and brings; figures have two digits, as more are the noise of the simulation."""
-        figures = {
-            f"{prefix}{name}": float(f"{self.expected(scheduler)[budget].figure(column):.2g}")
-            for scheduler, prefix in ((self.scheduler, ""), (BASELINE, "even_"))
-            for name, column in self.goal.figures.items()
-        }
-        if "calls" in figures:  # rounded, they may exceed the budget
-            figures["calls"] = min(figures["calls"], float(budget))
-        words = partial(error_text, as_share=self.space.has_several_scales)
-        return {
-            "budget": budget,
-            **self.cost.figures(self.spent(budget), self.config),
-            "calls_an_arm": budget / len(self.space),
-            **figures,
-            "known_then": self.goal.known_then(figures, words) if figures else "",
-        }
+
+def _notes(plan: Plan, facts: Mapping[str, Any]) -> list[str]:
+    """Return the requests, tokens and prices, the reason for the scheduler, and the extent of the simulation."""
+    config, out, per_prompt = plan.config, facts["completion_tokens"], facts["ratings_per_prompt"]
+    answers = f"at most {facts['completion_tokens_at_most']:,}" if out is None else f"{out:,}"
+    several = f" of {per_prompt:.1f} ratings, if the endpoint takes n" if per_prompt > 1 else ""
+    lines = [
+        f"Requests: {facts['requests']:,}{several}; time: {facts['seconds_from']}.",
+        f"Tokens: about {facts['prompt_tokens']:,} in, {answers} out; {facts['tokens_from']}.",
+        f"Price: {facts['price'] or 'not known (--price-in, --price-out)'}.",
+    ]
+    if config.batch:
+        rounds = number_of(config.rounds, "round")
+        lines.append(f"--batch: {rounds} of up to 24 hours. The forecast is that of single calls.")
+    if plan.because:
+        lines.append(f"--scheduler {config.scheduler}: {plan.scheduler}; {plan.because}.")
+    if plan.is_simulated:
+        some = f"{facts['simulated_arms']:,} of {number_of(facts['arms'], 'score')}"
+        lines.append(f"Simulated: {RUNS} runs of {some}; figures have two digits.")
+    return lines
+
+
+def _money(row: Mapping[str, Any]) -> str:
+    """Return a row's cost and its range; "" without a price."""
+    low, about, high = (row[f"cost_usd_{end}"] for end in ("at_least", "about", "at_most"))
+    if low is None or low == high:
+        return _short(about)
+    return f"{_short(about)} ({_short(low)}–{_short(high)[1:]})"
+
+
+def _short(amount: float | None) -> str:
+    if amount is None:
+        return ""
+    return f"${amount:,.0f}" if amount >= 10 else f"${amount:.2g}"

@@ -13,10 +13,18 @@ from rich.progress import Progress
 
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
-from robin_cli.session.session import Outcome, Session
+from robin_cli.run.fold import Spending
+from robin_cli.session.session import Session
 from robin_cli.show.live import LiveView, Pace, progress_line
 from robin_cli.show.messages import LINE_EVERY_S, Messages, lines_now_and_then
-from robin_cli.show.words import cost, dollars, duration, refused_text, tokens_text
+from robin_cli.show.words import (
+    budget_text,
+    dollars,
+    duration,
+    money_text,
+    refused_text,
+    tokens_text,
+)
 
 _REFRESH_HZ = 4
 _ROUND_EVERY_S = 60.0
@@ -68,90 +76,59 @@ def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]
         yield tell
 
 
-def conclusion(outcome: Outcome) -> list[str]:
+def conclusion(session: Session) -> list[str]:
     """Return lines on a session's end: spending, failures, tokens and money."""
-    stats, noun = outcome.stats, outcome.goal.noun
+    stats, noun = session.stats, session.noun
     took = duration(time.monotonic() - stats.started_at)
     troubles = {
         f"answers without a {noun}": counted(stats.unparsed, noun),
         "rated by their text, not by log probabilities": counted(stats.by_text, noun),
         "calls that failed": counted(stats.failed, noun),
-        "given up, because they cannot be rated": counted(outcome.retired, noun),
+        "given up, because they cannot be rated": counted(session.retired, noun),
         "refused": refused_text(stats.refused, stats.waited_s),
     }
     return [
-        f"{_spent(outcome)}, {number_of(stats.ratings, noun)} in this session ({took})",
+        f"{_spent(session)}, {number_of(stats.ratings, noun)} in this session ({took})",
         *(f"{kind}: {text}" for kind, text in troubles.items() if text),
-        _tokens_line(outcome),
+        _tokens_line(session),
     ]
 
 
-def nothing_sent(outcome: Outcome, run: Path) -> str:
+def nothing_sent(session: Session, run: Path) -> str:
     """Return why a session of a finished run made no calls, and how to make more."""
     resume = f"robin resume {typed(run)}"
-    if outcome.repeats and not (outcome.is_spent or outcome.is_over):
-        why, more = f"the judge repeats itself, {_spent(outcome)}", f"{resume} --repeat-anyway"
-    elif not outcome.is_spent:
-        why, more = (
-            f"the run has reached its goal already, {_spent(outcome)}",
-            outcome.goal.for_more,
-        )
-    elif outcome.budget_usd is None:
-        why = f"the budget of {number_of(outcome.budget, 'call')} is spent already"
-        more = f"{resume} --budget {2 * outcome.budget}"
-    else:
-        budget = f"{_money(outcome)} of the budget of {dollars(outcome.budget_usd)}"
+    if session.is_spent and session.budget_usd is not None:
+        budget = f"{money_text(session.total, dollars(0))} of the budget of {dollars(session.budget_usd)}"
         why = f"{budget} is spent already, and the rest might not pay for a call"
-        more = f"{resume} --max-cost {2 * outcome.budget_usd:g}"
+        more = f"{resume} --max-cost {2 * session.budget_usd:g}"
+    elif session.is_spent:
+        why = f"the budget of {number_of(session.budget.total, 'call')} is spent already"
+        more = f"{resume} --budget {2 * session.budget.total}"
+    elif session.repeats and not session.is_over:
+        why, more = f"the judge repeats itself, {_spent(session)}", f"{resume} --repeat-anyway"
+    else:
+        why = f"the run has reached its goal already, {_spent(session)}"
+        more = session.goal.for_more
     return f"nothing was sent: {why}{f'; for more: {more}' if more else ''}"
 
 
-def _spent(outcome: Outcome) -> str:
-    """Return the spent share of the budget, in its own unit."""
-    if outcome.budget_usd is None:
-        return f"{outcome.spent:,} of {number_of(outcome.budget, 'call')} spent"
-    budget = f"{_money(outcome)} of {dollars(outcome.budget_usd)}"
-    return f"{budget} spent in {number_of(outcome.spent, 'call')}"
-
-
-def _money(outcome: Outcome) -> str:
-    return cost(outcome.total.cost_usd, complete=outcome.total.complete, unknown=dollars(0))
-
-
-def _tokens_line(outcome: Outcome) -> str:
-    """Return tokens and money of a session, and of all sessions of the run if there were others."""
-    stats, total = outcome.stats, outcome.total
-    counted_tokens = stats.prompt_tokens_told
-    line = _taken(
-        stats.prompt_tokens,
-        stats.completion_tokens,
-        stats.cached_tokens / counted_tokens if counted_tokens else None,
-        stats.reasoning_tokens,
-        stats.cost_usd,
-        complete=not stats.unpriced,
+def _spent(session: Session) -> str:
+    spent = budget_text(
+        session.budget.spent, session.budget.total, session.budget_usd, session.total
     )
+    return " ".join(spent)
+
+
+def _tokens_line(session: Session) -> str:
+    """Return tokens and money of a session, and of all sessions of the run if there were others."""
+    stats, total = session.stats, session.total
     marked = " (some estimated: the endpoint does not count them all)" if stats.estimated else ""
     tokens = (total.prompt_tokens, total.completion_tokens)
-    if tokens == (stats.prompt_tokens, stats.completion_tokens):
-        return line + marked
-    of_all = _taken(
-        *tokens,
-        total.cached_share,
-        total.reasoning_tokens,
-        total.cost_usd,
-        complete=total.complete,
-    )
-    return f"{line} in this session{marked}; {of_all} in all sessions of this run"
+    taken = _taken(stats.spent)
+    if tokens == (stats.spent.prompt_tokens, stats.spent.completion_tokens):
+        return taken + marked
+    return f"{taken} in this session{marked}; {_taken(total)} in all sessions of this run"
 
 
-def _taken(
-    prompt: int,
-    completion: int,
-    cached_share: float | None,
-    reasoning: int,
-    cost_usd: float | None,
-    *,
-    complete: bool,
-) -> str:
-    tokens = tokens_text(prompt, completion, cached_share, reasoning=reasoning)
-    return f"{tokens}, {cost(cost_usd, complete=complete)}" if cost_usd else tokens
+def _taken(spent: Spending) -> str:
+    return f"{tokens_text(spent)}, {money_text(spent)}" if spent.cost_usd else tokens_text(spent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from robin_cli.simulate.pools import subjects_of
 from robin_cli.simulate.savings import saved
 from robin_cli.simulate.settings import SimulationSettings
 
-SUFFIXES = (".png", ".svg", ".pdf", ".html")
+SUFFIXES = (".png", ".svg", ".pdf")
 _CURVE_POINTS = 14
 _REFERENCE = 4  # uniform's curve goes so far beyond the largest budget: savings are read off it
 _MARKS = ("o", "s", "^", "D", "v")
@@ -162,17 +161,7 @@ def draw(rows: Sequence[Row], subjects: Sequence[RecordedSet], path: Path) -> No
     check_picture(path)
     last = max((row.budget for row in rows if row.scheduler != BASELINE), default=rows[-1].budget)
     chart = _chart([row for row in rows if row.budget <= last], subjects)
-    form = path.suffix.lower().removeprefix(".")
-    data = drawn(chart, "svg" if form == "html" else form)
-    if form == "html":
-        picture = base64.b64encode(data).decode()
-        policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-        data = (
-            '<!doctype html><html lang="en"><meta charset="utf-8"><title>robin simulate</title>'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-            f'<body style="margin:1rem;background:#fff"><img style="max-width:100%" '
-            f'alt="{chart.says}" src="data:image/svg+xml;base64,{picture}"></body></html>\n'
-        ).encode()
+    data = drawn(chart, path.suffix.lower().removeprefix("."))
     write_to("--plot", str(path), lambda file: file.write(data))
 
 
@@ -183,22 +172,24 @@ def _chart(rows: Sequence[Row], subjects: Sequence[RecordedSet]) -> Chart:
     panels: dict[str, Panel] = {}
     for subject in subjects:
         name, ratings = subject.attribute, subject.drawn
-        mine = [row for row in rows if row.attribute == name]
+        of_subject = [row for row in rows if row.attribute == name]
         if knows:
-            panels[name] = _right(mine, subject)
+            panels[name] = _right(of_subject, subject)
             continue
         if decides:
             percent, stated = (0.0, None), f"likely wrong, %, {runs} runs"
-            panels[name] = _curves(mine, "wrong", f"wrong, %, {runs} runs", percent)
-            panels[f"{name}: stated"] = _curves(mine, "likely_wrong", stated, percent)
+            panels[name] = _curves(of_subject, "wrong", f"wrong, %, {runs} runs", percent)
+            panels[f"{name}: stated"] = _curves(of_subject, "likely_wrong", stated, percent)
         else:
-            panels[name] = _curves(mine, "wce", f"worst-case error, mean of {runs} runs ± s.e.")
+            panels[name] = _curves(
+                of_subject, "wce", f"worst-case error, mean of {runs} runs ± s.e."
+            )
             panels[f"{name}: variances"] = _spread(
                 ratings.variances, "variance of a pair's ratings"
             )
         panels[f"{name}: means"] = _spread(ratings.means, "mean rating of a pair")
         if agreeing:
-            panels[f"{name}: people"] = _agreement(mine)
+            panels[f"{name}: people"] = _agreement(of_subject)
     a_line = min(3, len(panels)) if knows else 3 + agreeing
     size = (4.4 * a_line, 3.3 * -(-len(panels) // a_line))
     says = "Simulated runs against their budgets"
@@ -218,12 +209,15 @@ def _curves(
     """
     lines = []
     for number, name in enumerate(dict.fromkeys(row.scheduler for row in rows)):
-        mine = [row for row in rows if row.scheduler == name]
+        of_policy = [row for row in rows if row.scheduler == name]
         mean, error = (
-            np.array([row.figure(f"{measure}_{part}") for row in mine]) * (100.0 if limits else 1.0)
+            np.array([row.figure(f"{measure}_{part}") for row in of_policy])
+            * (100.0 if limits else 1.0)
             for part in ("mean", "sem")
         )
-        lines.append(replace(_line(name, mine, mean, number), low=mean - error, high=mean + error))
+        lines.append(
+            replace(_line(name, of_policy, mean, number), low=mean - error, high=mean + error)
+        )
     calls, figure = Axis("judge calls", is_log=True), Axis(label, limits, is_log=limits is None)
     return Panel(lines, calls, figure)
 
@@ -247,9 +241,11 @@ def _spread(values: FloatArray, label: str) -> Panel:
 
 def _agreement(rows: Sequence[Row]) -> Panel:
     name = rows[-1].scheduler
-    mine = [row for row in rows if row.scheduler == name]
+    of_policy = [row for row in rows if row.scheduler == name]
     lines = [
-        _line(each, mine, np.array([(row.correlations or {})[each] for row in mine]), number)
+        _line(
+            each, of_policy, np.array([(row.correlations or {})[each] for row in of_policy]), number
+        )
         for number, each in enumerate(rows[-1].correlations or ())
     ]
     return Panel(lines, Axis("judge calls"), Axis(f"correlation with people, {name}"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals.base import Goal
-from robin_cli.goals.found import Found, judged_by
-from robin_cli.goals.labels import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, read_labels
 from robin_cli.goals.registry import goal_of_run
+from robin_cli.goals.result import Result, judged_by
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import read_batches
@@ -26,8 +24,7 @@ from robin_cli.run.pair_files import count_empty_responses
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.settings.resolve import judges_of
 from robin_cli.settings.table import Settings
-from robin_cli.show.words import cost as cost_text
-from robin_cli.show.words import dollars, refused_text, tokens_text
+from robin_cli.show.words import budget_text, dollars, money_text, refused_text, tokens_text
 
 READ = ("status", "reason", "text_because", "usage_estimated")
 """The columns of judgments that the facts are of, beside those that are folded."""
@@ -69,7 +66,7 @@ class Status:
             that a prompt for each answer would take besides.
     """
 
-    found: Found
+    found: Result
     work: dict[str, Any]
     cost: dict[str, Any]
 
@@ -96,16 +93,22 @@ class Status:
     @cached_property
     def lines(self) -> dict[str, str]:
         """The facts in words, by name, beside the answer."""
-        found, work, noun = self.found, self.work, self.found.goal.noun
+        found, work, cost = self.found, self.work, self.cost
+        noun = found.goal.noun
+        variances, sessions = cost["variances_from"], number_of(cost["sessions"], "session")
+        places = f", at {', '.join(cost['base_url'])}" if cost["base_url"] else ""
         lines = {
             "run": work["run"],
             "state": work["state"],
             "budget": f"{' '.join(self.spent)}, {number_of(work['ratings'], noun)}",
-            **_problems(work, found.goal),
+            **self._problems,
             "repeats": "".join(found.repeat_lines[:1]),
             **found.lines(),
             "given up": counted(work["retired_reasons"], noun),
-            **_cost_lines(self.cost, is_begun=bool(work["spent"])),
+            "cost": self._cost_line,
+            "variances": f"those of {variances}, taken for the true ones" if variances else "",
+            "judge": f"{cost['judge']}{places}",
+            "data": f"{cost['data']}; made {cost['created_at']}, {sessions}",
         }
         unknown = _LINES_OF_A_RUN if found.run.manifest.file_of_scores else ()
         return {name: line for name, line in lines.items() if line and name not in unknown}
@@ -113,8 +116,7 @@ class Status:
     @property
     def first_lines(self) -> dict[str, str]:
         """Those of the lines that fit on a page with the answer: progress and problems first."""
-        problems = _problems(self.work, self.found.goal)
-        names = ["run", "state", "budget", *problems, "given up", "repeats", "cost"]
+        names = ["run", "state", "budget", *self._problems, "given up", "repeats", "cost"]
         names += list(self.found.lines())[:2]
         most = _LINES_OF_PAGE - len(self.found.answer) - 3  # a blank, the next step, the details
         names = [name for name in names if name in self.lines][:most]
@@ -124,96 +126,86 @@ class Status:
     @property
     def spent(self) -> tuple[str, str]:
         """The spent share of the budget in words."""
-        spent, budget, limit = (self.work[name] for name in ("spent", "budget", "budget_usd"))
-        if limit is None:
-            return f"{spent:,} of {number_of(budget, 'call')}", "spent"
-        known = dollars(0) if self.cost["cost_usd_at_least"] is None else _money(self.cost)
-        return f"{known} of {dollars(limit)}", f"spent in {number_of(spent, 'call')}"
+        work = self.work
+        return budget_text(
+            work["spent"], work["budget"], work["budget_usd"], self.found.run.fold.spending()
+        )
 
     @property
     def cost_text(self) -> str:
         """The spending, and the part of it without results, in a line."""
         unparsed, failed = (sum(self.work[name].values()) for name in ("unparsed", "failed"))
-        noun = self.found.goal.noun
         parts = [
             " ".join(self.spent),
-            f"{number_of(unparsed, 'answer')} without a {noun}" if unparsed else "",
+            f"{number_of(unparsed, 'answer')} without a {self.found.goal.noun}" if unparsed else "",
             f"{number_of(failed, 'failed call')}, not counted" if failed else "",
-            f"cost {_money(self.cost)}",
-            _tokens(self.cost),
+            f"cost {money_text(self.found.run.fold.spending())}",
+            self._tokens,
         ]
         return "; ".join(filter(None, parts))
 
+    @property
+    def _problems(self) -> dict[str, str]:
+        """How the calls went in words, by name; only problems are listed."""
+        work, goal = self.work, self.found.goal
+        answers, by_text = work["answers"], sum(work["rated_by_text"].values())
+        if answers == "logprobs":
+            why = f"; {by_text:,} by their text: {counted(work['rated_by_text'])}" * bool(by_text)
+            answers = f"{work['ratings'] - by_text:,} by log probabilities{why}"
+        left_out, empty = work["rows_left_out"], work["empty_responses"]
+        why = ", ".join(f"{count:,} {why}" for why, count in work["rows_left_out_because"].items())
+        rows = f"the {goal.results} are of the {work['pairs']:,} {goal.rows} that are left, and say"
+        first = "".join(f"; the first: {row}" for row in work["rows_left_out_first"][:1])
+        left = f"{left_out:,}{f' ({why})' * bool(why)}: {rows} nothing of these{first}"
+        stop, state = work["in_flight_at_stop"], work["state"]
+        lines = {
+            f"without a {goal.noun}": counted(work["unparsed"], goal.noun),
+            "answers": answers if answers != "text" else "",
+            "failed calls": counted(work["failed"]),
+            "refused": refused_text(work["refused"], work["waited_s"]),
+            "rows left out": left if left_out else "",
+            "empty responses": f"{empty:,}, judged as they are" if empty else "",
+            "in flight at stop": ""
+            if state in {"working", "finished"}
+            else "unknown: it was killed, or is new"
+            if stop is None
+            else str(stop),
+        }
+        batches = work["under_way"]
+        for number, each in enumerate(batches, 1):
+            since = f", since {each['submitted_at']}" if each["submitted_at"] else ""
+            sent = f"round {each['round']}, {number_of(each['requests'], 'request')}"
+            lines[f"under way {number}" if len(batches) > 1 else "under way"] = (
+                f"{sent} at {each['at']}: {each['batch'] or each['state']}{since}"
+            )
+        return {name: line for name, line in lines.items() if line}
 
-def _problems(work: Mapping[str, Any], goal: Goal) -> dict[str, str]:
-    """Return how the calls went in words, by name; only problems are listed."""
-    answers, by_text = work["answers"], sum(work["rated_by_text"].values())
-    if answers == "logprobs":
-        why = f"; {by_text:,} by their text: {counted(work['rated_by_text'])}" if by_text else ""
-        answers = f"{work['ratings'] - by_text:,} by log probabilities{why}"
-    left_out, empty = work["rows_left_out"], work["empty_responses"]
-    why = ", ".join(f"{count:,} {why}" for why, count in work["rows_left_out_because"].items())
-    rows = f"the {goal.results} are of the {work['pairs']:,} {goal.rows} that are left, and say"
-    first = "".join(f"; the first: {row}" for row in work["rows_left_out_first"][:1])
-    stop = work["in_flight_at_stop"]
-    is_stopped = work["state"] not in {"working", "finished"}
-    batches = work["under_way"]
-    lines = {
-        f"without a {goal.noun}": counted(work["unparsed"], goal.noun),
-        "answers": answers if answers != "text" else "",
-        "failed calls": counted(work["failed"]),
-        "refused": refused_text(work["refused"], work["waited_s"]),
-        "rows left out": f"{left_out:,}{f' ({why})' * bool(why)}: {rows} nothing of these{first}"
-        if left_out
-        else "",
-        "empty responses": f"{empty:,}, judged as they are" if empty else "",
-        "in flight at stop": ("unknown: it was killed, or is new" if stop is None else str(stop))
-        if is_stopped
-        else "",
-    }
-    for number, each in enumerate(batches, 1):
-        since = f", since {each['submitted_at']}" if each["submitted_at"] else ""
-        sent = f"round {each['round']}, {number_of(each['requests'], 'request')}"
-        line = f"{sent} at {each['at']}: {each['batch'] or each['state']}{since}"
-        lines["under way" if len(batches) == 1 else f"under way {number}"] = line
-    return {name: line for name, line in lines.items() if line}
+    @property
+    def _cost_line(self) -> str:
+        cost, spent = self.cost, self.found.run.fold.spending()
+        limit = cost["max_cost_usd"]
+        of_limit = f" of {dollars(limit)} (--max-cost)" if limit else ""
+        if spent.cost_usd is not None:
+            some = "" if spent.complete else "; of some answers no price is known"
+            money = f"{money_text(spent)}{of_limit}{some}"
+        elif self.work["spent"]:
+            money = "unknown: no price (--price-in, --price-out)"
+        else:
+            money = f"no answer yet{of_limit}"
+        requests = number_of(cost["usage_estimated"], "request")
+        estimated = f" (of {requests} estimated)" if cost["usage_estimated"] else ""
+        return f"{money}; {self._tokens}{estimated}"
 
-
-def _cost_lines(cost: Mapping[str, Any], *, is_begun: bool) -> dict[str, str]:
-    of_limit = f" of {dollars(cost['max_cost_usd'])} (--max-cost)" if cost["max_cost_usd"] else ""
-    money = f"{_money(cost)}{of_limit}"
-    if cost["cost_usd_at_least"] is None:
-        unknown = "unknown: no price (--price-in, --price-out)"
-        money = unknown if is_begun else f"no answer yet{of_limit}"
-    elif cost["cost_usd"] is None:
-        money += "; of some answers no price is known"
-    requests = number_of(cost["usage_estimated"], "request")
-    estimated = f" (of {requests} estimated)" if cost["usage_estimated"] else ""
-    places = f", at {', '.join(cost['base_url'])}" if cost["base_url"] else ""
-    variances, sessions = cost["variances_from"], number_of(cost["sessions"], "session")
-    return {
-        "cost": f"{money}; {_tokens(cost)}{estimated}",
-        "variances": f"those of {variances}, taken for the true ones" if variances else "",
-        "judge": f"{cost['judge']}{places}",
-        "data": f"{cost['data']}; made {cost['created_at']}, {sessions}",
-    }
-
-
-def _money(cost: Mapping[str, Any]) -> str:
-    return cost_text(cost["cost_usd_at_least"], complete=cost["cost_usd"] is not None)
-
-
-def _tokens(cost: Mapping[str, Any]) -> str:
-    tokens = tokens_text(
-        cost["prompt_tokens"],
-        cost["completion_tokens"],
-        cost["cached_share"],
-        reasoning=cost["reasoning_tokens"],
-    )
-    if not (saved := cost["prompt_tokens_saved"]):
-        return tokens
-    per_prompt = f"{cost['ratings_per_prompt']:.1f} ratings per prompt"
-    return f"{tokens}; {per_prompt}, which saved {saved:,} tokens"
+    @property
+    def _tokens(self) -> str:
+        tokens, saved = (
+            tokens_text(self.found.run.fold.spending()),
+            self.cost["prompt_tokens_saved"],
+        )
+        if not saved:
+            return tokens
+        per_prompt = f"{self.cost['ratings_per_prompt']:.1f} ratings per prompt"
+        return f"{tokens}; {per_prompt}, which saved {saved:,} tokens"
 
 
 def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
@@ -228,38 +220,25 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
     """
     working = is_locked(path)
     run = read_run(path, READ)
-    return standing(run, working=working, given=given_labels(labels, run))
+    return standing(run, working=working, given=read_labels(labels, run))
 
 
 def standing(run: RunReader, *, working: bool, given: GivenLabels | None = None) -> Status:
     """Return the status of a run; ``working``: a process is at work on it, ``given``: labels."""
-    found = goal_of_run(run).found(run, given)
-    work = _work(run, is_over=found.is_finished, working=working)
-    return Status(found, work, _cost(run))
+    found = goal_of_run(run).result(run, given)
+    return Status(found, _work(run, is_over=found.is_finished, working=working), _cost(run))
 
 
 def _work(run: RunReader, *, is_over: bool, working: bool) -> dict[str, Any]:
     """Return a run's progress, and the rows left out of its data."""
     arms, manifest, answers = run.fold.arms, run.manifest, run.judgments
-    waiting = [
-        {
-            "batch": each.batch_id,
-            "judge": each.judge,
-            "round": each.round,
-            "requests": each.requests,
-            "state": each.state,
-            "at": each.url,
-            "submitted_at": each.submitted_at or None,
-        }
-        for each in read_batches(run.path).values()
-        if each.is_open
-    ]
+    batches = [each for each in read_batches(run.path).values() if each.is_open]
     last = manifest.sessions[-1] if manifest.sessions and not working else {}
     return {
         "run": run.name,
         "pairwise": manifest.is_pairwise,
         "state": state_of(
-            manifest, arms.spent, is_over=is_over, working=working, waits=bool(waiting)
+            manifest, arms.spent, is_over=is_over, working=working, waits=bool(batches)
         ),
         "budget": None if manifest.budget_usd is not None else manifest.budget,
         "budget_usd": manifest.budget_usd,
@@ -272,7 +251,18 @@ def _work(run: RunReader, *, is_over: bool, working: bool) -> dict[str, Any]:
         "refused": sum(each.get("refused", 0) for each in manifest.sessions),
         "waited_s": sum(each.get("waited_s", 0.0) for each in manifest.sessions),
         "in_flight_at_stop": last.get("in_flight"),
-        "under_way": waiting,
+        "under_way": [
+            {
+                "batch": each.batch_id,
+                "judge": each.judge,
+                "round": each.round,
+                "requests": each.requests,
+                "state": each.state,
+                "at": each.url,
+                "submitted_at": each.submitted_at or None,
+            }
+            for each in batches
+        ],
         "pairs": len(run.pair_ids),
         "rows_left_out": manifest.data.get("skipped", 0),
         "rows_left_out_because": manifest.data.get("left_out", {}),
@@ -294,7 +284,8 @@ def _counts(reasons: pa.ChunkedArray) -> dict[str, int]:
 def _cost(run: RunReader) -> dict[str, Any]:
     """Return a run's cost, judges and data."""
     manifest, spent = run.manifest, run.fold.spending()
-    last = manifest.sessions[-1] if manifest.sessions else {}
+    settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
+    judges = judges_of(settings) if settings.at_endpoints else ()
     per_prompt = run.fold.arms.spent / spent.prompts if spent.prompts else None
     return {
         "prompt_tokens": spent.prompt_tokens,
@@ -305,22 +296,14 @@ def _cost(run: RunReader) -> dict[str, Any]:
         "cached_share": spent.cached_share,
         "cost_usd": spent.exact_usd,
         "cost_usd_at_least": spent.cost_usd,
-        "max_cost_usd": last.get("max_cost"),
+        "max_cost_usd": manifest.sessions[-1].get("max_cost") if manifest.sessions else None,
         "usage_estimated": pc.sum(run.judgments["usage_estimated"]).as_py() or 0,
         "scheduler": manifest.settings["scheduler"],
         "variances_from": manifest.settings.get("variances"),
         "judge": judged_by(manifest),
         "model": ", ".join(manifest.judges),
-        "base_url": _addresses(manifest),
+        "base_url": list(dict.fromkeys(url for judge in judges for url in judge.base_urls)),
         "data": manifest.data["source"],
         "created_at": manifest.created_at,
         "sessions": len(manifest.sessions),
     }
-
-
-def _addresses(manifest: Manifest) -> list[str]:
-    """Return the last addresses of its judges; none for functions and judges of packages."""
-    settings = Settings(**manifest.last_session, judge=manifest.own_settings["judge"])
-    if not settings.at_endpoints:
-        return []
-    return list(dict.fromkeys(url for judge in judges_of(settings) for url in judge.base_urls))

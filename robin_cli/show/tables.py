@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 
@@ -41,6 +40,7 @@ class Column:
         rank: without enough room, columns go from the highest rank down; those of 0 stay.
         hide: people do not see a column that is ``empty``, or all ``zero``.
         for_people: whether files leave it out.
+        returned: whether a workbook that was judged comes back with it.
         group: the common header above this column and those beside it.
     """
 
@@ -52,17 +52,13 @@ class Column:
     rank: int = 0
     hide: Hide = ""
     for_people: bool = False
+    returned: bool = False
     group: str = ""
 
     @property
     def header(self) -> str:
         """Its header for people."""
         return self.label or self.name.replace("_", " ")
-
-    @property
-    def own_name(self) -> str:
-        """Its name without the group's."""
-        return self.name.removeprefix(f"{self.group}_") if self.group else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,6 @@ class Table:
         noun: a row, in a word.
         ids: a number for each row that tells it apart if its id looks like another, shape (rows,).
         bar: for each row, shown as a bar if there is room, shape (rows,).
-        dim: whether each row matters less, shape (rows,).
         sort: the order in which people see the rows; None to leave them as they are.
         notes, footer: lines under the table, before and behind those on omitted rows and columns.
         command: the command line that shows it.
@@ -105,7 +100,6 @@ class Table:
     noun: str = "row"
     ids: IntArray | None = None
     bar: FloatArray | IntArray | None = None
-    dim: NDArray[np.bool_] | None = None
     sort: Sort | None = None
     notes: Sequence[str] = ()
     footer: Sequence[str] = ()
@@ -185,18 +179,20 @@ class Table:
             facets: their names.
             once: columns that all facets of a line share; all but the first, the id, for people alone.
         """
-        there = [name for name in once if name in self.data.column_names]
-        data = self.data.select(there).take(pa.array(rows[:, 0]))
-        columns = {name: replace(self.columns[name], for_people=name != once[0]) for name in there}
-        own = [
+        shared = [name for name in once if name in self.data.column_names]
+        data = self.data.select(shared).take(pa.array(rows[:, 0]))
+        columns = {name: replace(self.columns[name], for_people=name != once[0]) for name in shared}
+        names = [
             name for name in self.data.column_names if name not in {once[0], "attribute", "judge"}
         ]
         shown = [
-            name for name in self.terminal if name in own and name not in once and self._says(name)
+            name
+            for name in self.terminal
+            if name in names and name not in once and self._says(name)
         ]
-        for facet, mine in zip(facets, rows.T, strict=True):
-            of_facet = self.data.select(own).take(pa.array(mine))
-            for name in own:
+        for facet, lines in zip(facets, rows.T, strict=True):
+            of_facet = self.data.select(names).take(pa.array(lines))
+            for name in names:
                 data = data.append_column(f"{facet}_{name}", of_facet[name])
                 columns[f"{facet}_{name}"] = _of_facet(self.columns[name], facet)
         return replace(
@@ -206,12 +202,11 @@ class Table:
             is_wide=True,
             beside=lambda lines: self.beside(rows[lines, 0]),
             terminal=[
-                *(name for name in self.terminal if name in there),
+                *(name for name in self.terminal if name in shared),
                 *(f"{facet}_{name}" for facet in facets for name in shown),
             ],
             ids=None if self.ids is None else self.ids[rows[:, 0]],
             bar=None if self.bar is None else self.bar[rows].sum(axis=1),
-            dim=None if self.dim is None else np.asarray(self.dim[rows].any(axis=1)),
             sort=self.sort and replace(self.sort, key=_of_lines(self.sort.key, rows)),
         )
 

@@ -33,6 +33,7 @@ _ALL_ROWS = "all rows:"
 """What a note with the command that shows all begins with."""
 _BAR = 12
 _SHORTEST_BAR = 4
+_LEFT = {"id", "name", "text"}
 _FORMS = {"count": "{:,.0f}", "number": "{:z.2f}"}
 
 
@@ -76,7 +77,7 @@ def print_facts(console: Console, facts: Mapping[str, Any], *, a_line_each: bool
 def _texts(values: pa.ChunkedArray, form: str) -> list[str]:
     """Return the values of a column for people; a dash for a missing one."""
     found = values.to_pylist()
-    if form in {"id", "name", "text"}:
+    if form in _LEFT:
         return ["" if value is None else one_line(value) for value in found]
     if form == "flag":
         return ["yes" if value else "" for value in found]
@@ -97,17 +98,20 @@ def rows_in_order(table: Table) -> IntArray:
 def _cells(table: Table, rows: IntArray) -> list[Cells]:
     shown, data = table.shown(table.terminal), table.data.take(pa.array(rows))
     groups = list(dict.fromkeys(each.group for each in shown if each.group))
-    first, *others = [
-        Cells(
-            column.header,
-            cells_of(data, column),
-            _rank(column, groups),
-            _numbers(table, data, column, rows),
-            one_line(column.group),
-            is_left=column.form in {"id", "name", "text"},
-        )
-        for column in shown
-    ]
+    columns = []
+    for column in shown:
+        numbers = None
+        if column.form == "id":
+            ids = np.arange(len(table)) + 1 if table.ids is None else table.ids
+            numbers = list(ids[rows].tolist())
+        elif column.form == "name":
+            numbers = _places(data[column.name].to_pylist())
+        rank = column.rank
+        if column.group:  # the leading column of each group stays longest
+            rank = len(groups) - 1 + rank if rank else groups.index(column.group)
+        is_left = column.form in _LEFT
+        cells, group = cells_of(data, column), one_line(column.group)
+        columns.append(Cells(column.header, cells, rank, numbers, group, is_left))
     beside = [
         Cells(
             one_line(name),
@@ -117,7 +121,7 @@ def _cells(table: Table, rows: IntArray) -> list[Cells]:
         )
         for name, texts in table.beside(rows).items()
     ]
-    return [first, *beside, *others]
+    return [columns[0], *beside, *columns[1:]]
 
 
 def cells_of(data: pa.Table, column: Column) -> list[str]:
@@ -133,22 +137,6 @@ def cells_of(data: pa.Table, column: Column) -> list[str]:
     return texts
 
 
-def _rank(column: Column, groups: Sequence[str]) -> int:
-    """Rank columns for omission; the leading column of each group stays longest."""
-    if not column.group:
-        return column.rank
-    return len(groups) - 1 + column.rank if column.rank else groups.index(column.group)
-
-
-def _numbers(table: Table, data: pa.Table, column: Column, rows: IntArray) -> list[int] | None:
-    """Return the numbers that distinguish cells that may be cut; None if none may."""
-    if column.form == "id":
-        return list((np.arange(len(table)) + 1 if table.ids is None else table.ids)[rows].tolist())
-    if column.form != "name":
-        return None
-    return _places(data[column.name].to_pylist())
-
-
 def _places(texts: Sequence[str]) -> list[int]:
     """Return a number for each text, from 1; equal texts share theirs."""
     place = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
@@ -156,33 +144,22 @@ def _places(texts: Sequence[str]) -> list[int]:
 
 
 def _print_fitted(console: Console, fitted: FittedTable, table: Table, rows: IntArray) -> None:
-    """Print the rows, with bars if there is room for them; less important rows are dimmer."""
-    taken_cells = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
+    """Print the rows, with bars if there is room for them."""
     bar = min(_BAR, console.width - fitted.whole - _GAP)
-    has_bar = table.bar is not None and bar >= _SHORTEST_BAR
-    grid = Grid(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, _GAP - 1, 0, 0),
-        width=taken_cells + (bar + _GAP) * has_bar,
-    )
-    for column, width in zip(fitted.columns, fitted.widths, strict=True):
-        grid.add_column(
-            Text(column.name),
-            justify="left" if column.is_left else "right",
-            overflow="fold",
-            width=width,
-        )
-    if has_bar:
+    width = sum(fitted.widths) + _GAP * (len(fitted.widths) - 1)
+    cells = [list(map(Text, column.cells)) for column in fitted.columns]
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for column, taken in zip(fitted.columns, fitted.widths, strict=True):
+        side: Any = "left" if column.is_left else "right"
+        grid.add_column(Text(column.name), justify=side, overflow="fold", width=taken)
+    if table.bar is not None and bar >= _SHORTEST_BAR:
+        width += bar + _GAP
         grid.add_column("", no_wrap=True, width=bar)
-    lengths = (
-        np.zeros(0) if table.bar is None else table.bar[rows] / max(1, table.bar.max(initial=0))
-    )
-    for place, row in enumerate(rows.tolist()):
-        cells = [Text(column.cells[place]) for column in fitted.columns]
-        bars = [Text("█" * round(bar * float(lengths[place])))] if has_bar else []
-        grid.add_row(*cells, *bars, style="dim" if table.dim is not None and table.dim[row] else "")
+        lengths = bar * table.bar[rows] / max(1, table.bar.max(initial=0))
+        cells.append([Text("█" * round(float(length))) for length in lengths])
+    grid.width = width
+    for row in zip(*cells, strict=True):
+        grid.add_row(*row)
     if any(name for name, _ in fitted.groups):
         console.print(
             Text(" " * _GAP).join(_over(name, span) for name, span in fitted.groups), soft_wrap=True

@@ -19,8 +19,8 @@ from robin_cli.model.decision import BEST, KEEP
 from robin_cli.model.errors import InputError
 from robin_cli.model.plugins import plugins
 from robin_cli.model.records import number_of
+from robin_cli.run.manifest import sources_of
 from robin_cli.run.reader import RunReader, read_run
-from robin_cli.session.inputs import sources_of
 
 
 def scores_for(tool: str, path: Path, notify: Callable[[str], None]) -> bytes:
@@ -31,7 +31,7 @@ def scores_for(tool: str, path: Path, notify: Callable[[str], None]) -> bytes:
         RunError, StorageError: the run cannot be read.
     """
     run = read_run(path, ("feedback",))
-    found = goal_of_run(run).found(run)
+    found = goal_of_run(run).result(run)
     if not isinstance(found, Rated):
         raise InputError(f"--what {tool}: is for runs of ratings, and {run.name} has none")
     if (plugin := plugins(WRITERS).get(tool)) is None:
@@ -44,7 +44,7 @@ def scores_for(tool: str, path: Path, notify: Callable[[str], None]) -> bytes:
 def tools_of(path: Path) -> Iterator[tuple[str, int, str, str]]:
     """Yield a row of ``robin results`` for each tool whose results the run at ``path`` judged."""
     run = read_run(path, ("feedback",))
-    found = goal_of_run(run).found(run)
+    found = goal_of_run(run).result(run)
     if not isinstance(found, Rated):
         return
     for tool, plugin in sorted(plugins(WRITERS).items()):

@@ -6,6 +6,7 @@ import math
 
 from robin_cli.model.records import number_of
 from robin_cli.policies.matches import ComparedPairs
+from robin_cli.run.fold import Spending
 
 MOST_LINES = 3
 """The most lines of an answer."""
@@ -24,13 +25,6 @@ def compared_text(compared: ComparedPairs) -> str:
 def dollars(amount: float) -> str:
     """Return money in words: $12.34, and $0.00123 for parts of a cent."""
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3g}"
-
-
-def cost(known_usd: float | None, *, complete: bool, unknown: str = "unknown") -> str:
-    """Return the cost of something, of which ``known_usd`` is known; ``complete``: that is all of it."""
-    if known_usd is None:
-        return unknown
-    return dollars(known_usd) if complete else f"at least {dollars(known_usd)}"
 
 
 def error_text(error: float, *, as_share: bool) -> str:
@@ -66,18 +60,29 @@ def refused_text(refused: int, waited_s: float) -> str:
     return f"{number_of(refused, 'request')} (too many){waited}" if refused else ""
 
 
-def tokens_text(
-    prompt: int,
-    completion: int,
-    cached_share: float | None,
-    unit: str = " tokens",
-    *,
-    reasoning: int = 0,
-) -> str:
-    """Return tokens in words; ``cached_share``: of those sent, None if unknown; ``reasoning``: number of those answered."""
-    cached = "" if cached_share is None else f" ({100 * cached_share:.0f} % of them cached)"
-    thought = f" ({reasoning:,} of them reasoning)" if reasoning else ""
-    return f"{prompt:,}{unit} in{cached}, {completion:,} out{thought}"
+def tokens_text(spent: Spending) -> str:
+    """Return tokens in words."""
+    share, thought = spent.cached_share, spent.reasoning_tokens
+    cached = "" if share is None else f" ({100 * share:.0f} % of them cached)"
+    reasoning = f" ({thought:,} of them reasoning)" if thought else ""
+    return f"{spent.prompt_tokens:,} tokens in{cached}, {spent.completion_tokens:,} out{reasoning}"
+
+
+def money_text(spent: Spending, unknown: str = "unknown") -> str:
+    """Return the cost in words: "at least" what is known if the cost of an answer is not."""
+    if spent.cost_usd is None:
+        return unknown
+    return dollars(spent.cost_usd) if spent.complete else f"at least {dollars(spent.cost_usd)}"
+
+
+def budget_text(
+    calls: int, budget: int, budget_usd: float | None, spent: Spending
+) -> tuple[str, str]:
+    """Return how much of the budget of a run, of calls or of money, and that it is spent."""
+    if budget_usd is None:
+        return f"{calls:,} of {number_of(budget, 'call')}", "spent"
+    money = money_text(spent, unknown=dollars(0))
+    return f"{money} of {dollars(budget_usd)}", f"spent in {number_of(calls, 'call')}"
 
 
 def about(number: float) -> int:

@@ -75,18 +75,12 @@ def write_workbook(
             for ground, ink, words in _COLOURS
             for word in words
         }
-
-        def new_sheet(number: int) -> Worksheet:
-            sheet = _new_sheet(book, schema, number, formats)
-            _colour(sheet, schema, colours)
-            return sheet
-
-        sheet, line, number = new_sheet(1), 0, 1
+        sheet, line, number = _new_sheet(book, schema, 1, formats, colours), 0, 1
         for row in rows:
             if line == _SHEET_ROWS:
                 sheet.autofilter(0, 0, line, len(schema) - 1)
                 number += 1
-                sheet, line = new_sheet(number), 0
+                sheet, line = _new_sheet(book, schema, number, formats, colours), 0
             line += 1
             for column, value in enumerate(row.values()):
                 _write(sheet, line, column, value, formats)
@@ -95,23 +89,23 @@ def write_workbook(
 
 
 def _new_sheet(
-    book: Workbook, schema: pa.Schema, number: int, formats: Mapping[str, Format]
+    book: Workbook,
+    schema: pa.Schema,
+    number: int,
+    formats: Mapping[str, Format],
+    colours: Mapping[str, Format],
 ) -> Worksheet:
+    """Add a sheet with a header; cells of decisions have ``colours`` by their value, also after an edit."""
     sheet = book.add_worksheet("results" if number == 1 else f"results {number}")
     sheet.freeze_panes(1, 0)
     for column, field in enumerate(schema):
         sheet.set_column(column, column, _width(field))
         _write_text(sheet, 0, column, field.name, formats["bold"])
-    return sheet
-
-
-def _colour(sheet: Worksheet, schema: pa.Schema, colours: Mapping[str, Format]) -> None:
-    """Colour every cell of the decision columns by its value, also after an edit."""
-    for column, field in enumerate(schema):
         if field.name == _DECISION or field.name.endswith(f"_{_DECISION}"):
             for word, colour in colours.items():
                 rule = {"type": "cell", "criteria": "==", "value": f'"{word}"', "format": colour}
                 sheet.conditional_format(1, column, _SHEET_ROWS, column, rule)
+    return sheet
 
 
 def _width(field: pa.Field) -> int:

@@ -28,14 +28,15 @@ from robin_cli.policies.milestones import (
     looks_at,
 )
 from robin_cli.policies.task import contest_of
-from robin_cli.session.asking import RATINGS_FOR_EACH_CALL, visit_of
-from robin_cli.session.urgency import (
+from robin_cli.session.asking import (
     IN_WARM_UP,
     NEVER,
+    RATINGS_FOR_EACH_CALL,
     block_of,
     by_turns,
     most_urgent,
     urgency_by,
+    visit_of,
 )
 from robin_cli.stats.court import Court, Snapshot
 

@@ -65,7 +65,7 @@ class SimulationSettings:
     scale: str | None = _simulated("As 0-4.", default_said="from the ratings")
     delta: float = _simulated("ROBIN-HOOD's.", 0.007)
     mode: str = _simulated("ROBIN-HOOD's: practice or theory.", "practice")
-    plot: str | None = _simulated("Draw a .png, .svg, .pdf or .html file.", metavar="FILE", file="written")
+    plot: str | None = _simulated("Draw a .png, .svg or .pdf file.", metavar="FILE", file="written")
     # fmt: on
 
 

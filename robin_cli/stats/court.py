@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robin_cli.model.arms import FloatArray, IntArray, Sums, mean
 from robin_cli.model.decision import RELATIONS
 from robin_cli.policies.base import Policy, Seen
-from robin_cli.policies.rivals import Rivals
+from robin_cli.policies.matches import Rivals
 from robin_cli.policies.task import Task
 from robin_cli.stats.decided import rows_of_groups
 from robin_cli.stats.decisions import Evidence, Ratings, all_decided

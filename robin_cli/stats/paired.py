@@ -344,6 +344,8 @@ def prompts_for(difference: float, variance: float, *, alpha: float) -> float:
 def times_needed(each: FloatArray, share: float, needed: Callable[[FloatArray], float]) -> float:
     """Return the least times as many calls that would settle on which side of 0 the mean of ``each`` is; inf for none.
 
+    It is not settled yet. So if values like these settle it by chance alone, calls cannot help, and prompts can.
+
     With f times the calls the variance is 1 − ρ (1 − 1/f) of what it is, ρ being the ``share`` of noise in it. ``needed``
     returns the :func:`prompts_needed` of such values.
     """
@@ -353,7 +355,7 @@ def times_needed(each: FloatArray, share: float, needed: Callable[[FloatArray], 
         kept = math.sqrt(1.0 - share * (1.0 - 1.0 / times))
         return needed(mean + kept * (each - mean)) <= len(each) + 1.0
 
-    return least_times(settled, _MOST_CALLS) or math.inf
+    return math.inf if settled(1.0) else least_times(settled, _MOST_CALLS) or math.inf
 
 
 def prompts_needed(

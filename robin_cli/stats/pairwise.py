@@ -19,9 +19,8 @@ from robin_cli.policies.circles import Circle, circle
 from robin_cli.policies.registry import DEFAULT
 from robin_cli.run.reader import RunReader
 from robin_cli.stats.intervals import ALPHA
-from robin_cli.stats.named import Named
 from robin_cli.stats.ranking import Ranking, effects_of, ranking
-from robin_cli.stats.scores import Columns, Scores, score
+from robin_cli.stats.scores import Columns, Scores, score, texts_at
 
 
 def pairwise_scores(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Scores:
@@ -34,7 +33,7 @@ def pairwise_scores(run: RunReader, *, by_judge: bool = False, alpha: float = AL
     preference = scores.numbers("score")
     sides: list[Sequence[str]] = [[""] * len(scores)] * 2
     if matches.names:
-        sides = [Named(matches.names, system) for system in matches.system[comparison].T]
+        sides = [texts_at(matches.names, system) for system in matches.system[comparison].T]
     columns: Columns = {
         **scores.columns,
         "preference": preference,

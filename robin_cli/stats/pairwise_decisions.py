@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import Arms, FloatArray, IntArray, Sums, mean
 from robin_cli.policies.base import DEFAULT_MARGIN
-from robin_cli.policies.matches import Matches
-from robin_cli.policies.rivals import Rivals
+from robin_cli.policies.matches import Matches, Rivals
 from robin_cli.run.reader import RunReader
 from robin_cli.stats.decisions import Certainty, CountsAt, Ratings
 from robin_cli.stats.evidence import certified
@@ -177,7 +176,7 @@ class DuelEvidence(Certainty):
 def run_best(run: RunReader) -> Best:
     settings, rivals, arms, evidence = (
         run.manifest.own_settings,
-        Rivals(run.matches),
+        run.matches.rivals,
         run.fold.arms,
         None,
     )

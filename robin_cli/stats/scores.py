@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from robin_cli.data.texts import Texts
 from robin_cli.model.arms import FloatArray, IntArray, mean, sample_variance
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -22,7 +24,6 @@ from robin_cli.stats.decided import Decided, decide
 from robin_cli.stats.intervals import ALPHA, Part, mean_intervals, sum_intervals
 from robin_cli.stats.level_counts import LevelCounts, counts_by_scale
 from robin_cli.stats.moderated import likely_intervals, skewed
-from robin_cli.stats.named import Named
 from robin_cli.stats.row_scores import RowScores, row_scores
 
 
@@ -107,10 +108,11 @@ def score(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Sc
     retired = totals.is_retired[arms]
     unrated = np.full(len(run.pair_ids), np.nan)
     human = np.stack([run.human.get(name, unrated) for name in space.attributes])
+    judge = {"judge": texts_at(space.judges, space.judge[first])} if by_judge else {}
     columns: dict[str, Column] = {
-        "pair_id": Named(space.pair_ids, space.pair[first]),
-        "attribute": Named(space.attributes, space.attribute[first]),
-        "judge": Named(space.judges, space.judge[first]),
+        "pair_id": texts_at(space.pair_ids, space.pair[first]),
+        "attribute": texts_at(space.attributes, space.attribute[first]),
+        **judge,
         "score": found.score,
         "n": n.sum(axis=1),
         "variance": variances.mean(axis=1),
@@ -127,7 +129,6 @@ def score(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Sc
     if by_judge:
         facets = _told_apart([f"{name}_{judge}" for name in facets for judge in space.judges])
     else:
-        del columns["judge"]
         if space.raters > len(space.variants):
             between = _between(run, variances / np.where(n > 0, n, np.nan))
             columns["judges"] = (n > 0).sum(axis=1)
@@ -148,6 +149,14 @@ def _between(run: RunReader, noise: FloatArray) -> FloatArray:
     return between_judges(of_judges, space.by_variant(noise).sum(axis=1) / variants**2)
 
 
+def texts_at(names: Sequence[str], places: NDArray[np.integer[Any]]) -> Texts:
+    """Return the names at these places; without a copy if these are all of them in order."""
+    column = Texts.from_texts(names).column
+    if len(places) == len(column) and np.array_equal(places, np.arange(len(column))):
+        return Texts(column)
+    return Texts(column.take(pa.array(places)))
+
+
 def _decision_columns(run: RunReader, decided: Decided, first: IntArray) -> dict[str, Column]:
     columns: dict[str, Column] = {
         "decision": decided.decision.tolist(),
@@ -156,7 +165,7 @@ def _decision_columns(run: RunReader, decided: Decided, first: IntArray) -> dict
     if decided.certified is not None:
         columns["certified"] = decided.of_rows(decided.certified, other=False)
     if (group := decided.task.group) is not None:
-        columns["group"] = Named(run.pairs.group_names, group[run.space.pair[first]])
+        columns["group"] = texts_at(run.pairs.group_names, group[run.space.pair[first]])
     return columns
 
 

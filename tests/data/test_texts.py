@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from robin_cli.data.groups import numbered
 from robin_cli.data.texts import Texts, numbered_texts
-from robin_cli.stats.named import Named
+from robin_cli.stats.scores import texts_at
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
@@ -34,12 +34,13 @@ def test_gives_names_by_their_places(names: list[str], data: st.DataObject, as_t
         st.lists(st.integers(0, len(names) - 1), max_size=12) | st.just(list(range(len(names))))
     )
     said = [names[place] for place in places]
-    found = Named(Texts.from_texts(names) if as_texts else names, np.array(places, dtype=np.int64))
+    found = texts_at(
+        Texts.from_texts(names) if as_texts else names, np.array(places, dtype=np.int64)
+    )
     assert list(found) == said
     assert found == said
     assert found != [*said, "a"]
     assert found.column.to_pylist() == said
-    assert np.array(found).tolist() == said
     assert [found[at] for at in range(len(said))] == said
     part = data.draw(st.slices(len(said)))
     assert list(found[part]) == said[part]

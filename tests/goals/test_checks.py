@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from robin_cli.goals.best import Preferred
+from robin_cli.goals.best import BestGoal
 from robin_cli.goals.checks import check_pairwise
-from robin_cli.goals.ranking import Prefer, Rank
+from robin_cli.goals.ranking import PreferencesGoal, RankingGoal
 from robin_cli.model.errors import InputError
 from robin_cli.settings.table import Settings
 from tests.policies.test_matches import matches, tournament
@@ -51,7 +51,9 @@ def test_wants_calls_for_the_fewest_comparisons_that_say_anything(
     systems: int, wants_best: bool, judges: int, least: int
 ) -> None:
     found = matches(tournament(systems, 5), judges=judges, wants_best=wants_best)
-    goal = (Preferred if wants_best else Rank if systems > 2 else Prefer)(found.space, found)
+    goal = (BestGoal if wants_best else RankingGoal if systems > 2 else PreferencesGoal)(
+        found.space, found
+    )
     goal.check_reach(least)
     with pytest.raises(InputError, match=f"raise it to {least} or more"):
         goal.check_reach(least - 1)
@@ -59,7 +61,7 @@ def test_wants_calls_for_the_fewest_comparisons_that_say_anything(
 
 def test_says_how_many_comparisons_a_budget_asks_where_it_does_not_ask_all() -> None:
     of_two, of_four = (matches(tournament(systems, 10)) for systems in (2, 4))
-    two, four = Prefer(of_two.space, of_two), Rank(of_four.space, of_four)
+    two, four = PreferencesGoal(of_two.space, of_two), RankingGoal(of_four.space, of_four)
     assert two.caution(20) == ""
     assert "asks 4 of 10 comparisons in both orders" in two.caution(9)
     assert four.caution(9) == "", "of many systems not all comparisons are to be asked"

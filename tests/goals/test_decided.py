@@ -26,7 +26,7 @@ from robin_cli.policies.milestones import looks_at
 from robin_cli.run.fold import Spending
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.run.writer import RunWriter
-from robin_cli.session.looking_again import look_again
+from robin_cli.session.scheduling import look_again
 from robin_cli.show.files import export
 from robin_cli.show.live import LiveView, progress_line
 from robin_cli.show.report.page import html

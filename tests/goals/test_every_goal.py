@@ -148,7 +148,7 @@ def test_is_planned_shown_in_every_form_simulated_and_resumed_after_a_kill(
 ) -> None:
     case, names = GOALS[goal], JUDGES[judges]
     # none of this is about the numbers
-    for module in ("show.plan", "show.plan_page", "simulate.forecast"):
+    for module in ("show.plan", "simulate.forecast"):
         monkeypatch.setattr(f"robin_cli.{module}.RUNS", 2)
     killed: list[Robin] = []
     with judging(KILLED_AT, lambda: killed[0].send_signal(signal.SIGKILL)) as wire:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from robin_cli.goals.base import Goal, Words
-from robin_cli.goals.best import Preferred
-from robin_cli.goals.keep import DecidingGoal
-from robin_cli.goals.ranking import Rank
+from robin_cli.goals.best import BestGoal
+from robin_cli.goals.keep import DecisionsGoal
+from robin_cli.goals.ranking import RankingGoal
 from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import Scale
@@ -50,15 +50,17 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
     found = matches(tournament(3, 5))
     first, second, third = found.names
     truth, other = preferring(found, first, second, third), preferring(found, second, first, third)
-    loss = Rank(found.space, found).loss(after(np.stack([truth, other])), np.stack([truth, truth]))
+    loss = RankingGoal(found.space, found).loss(
+        after(np.stack([truth, other])), np.stack([truth, truth])
+    )
     assert loss["wrong"].tolist() == [0, pytest.approx(1 / 3)]
     assert (loss["any"].tolist(), loss["asked"].tolist()) == ([0, 1], [1, 1])
     unknown = np.full((1, len(truth)), np.nan)
     # what is not known is half wrong
-    assert Rank(found.space, found).loss(after(unknown), truth[None])["wrong"] == 0.5
+    assert RankingGoal(found.space, found).loss(after(unknown), truth[None])["wrong"] == 0.5
     turned = 2.0 - truth
     asked = matches(tournament(3, 5), wants_best=True)
-    best = Preferred(asked.space, asked)
+    best = BestGoal(asked.space, asked)
     assert best.loss(after(np.stack([truth, turned])), np.stack([truth, truth]))[
         "wrong"
     ].tolist() == [0, 1]
@@ -72,9 +74,9 @@ def test_counts_couples_of_systems_in_the_wrong_order() -> None:
             {"worst_error": 0.5, "mean_error": 0.1},
             "the expected error of the worst score is about 0.5, of the average one 0.1",
         ),
-        (DecidingGoal, {"wrong": 0.004, "decisions": 400.0}, "0.4 % of the decisions are wrong"),
+        (DecisionsGoal, {"wrong": 0.004, "decisions": 400.0}, "0.4 % of the decisions are wrong"),
         (
-            DecidingGoal,
+            DecisionsGoal,
             {"wrong": 0.0, "decisions": 750.0},
             "fewer than 0.4 % of the decisions are wrong",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,11 +14,9 @@ from robin_cli.model.records import Scale
 from robin_cli.policies.base import Columns, Setup
 from robin_cli.policies.by_scale import ByScale
 from robin_cli.policies.registry import make_policy
-from robin_cli.policies.uniform import Uniform
 from tests.session.played import play
 
 SHORT, LONG = Scale(0, 4), Scale(10, 18)
-NAMES = ["robin-hood", "two-priors"]
 
 
 def mixed(arms: int) -> list[tuple[Scale, IntArray]]:
@@ -76,7 +75,7 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
     total_sq = np.where(np.arange(40) % 2, 392.0, 112.5)
     few = n.copy()
     few[3::2] = 1.0  # but one of them, all are asked once
-    policy = make_policy("two-priors", replace(Setup(40, 4000, SHORT), by_scale=mixed(40)))
+    policy = make_policy("two-priors", Setup(40, 4000, SHORT, by_scale=mixed(40)))
     assert isinstance(policy, ByScale)
 
     def keys(n: FloatArray, total: FloatArray, total_sq: FloatArray) -> FloatArray:
@@ -95,9 +94,7 @@ def test_starves_no_scale_whose_first_ratings_agree() -> None:
 def test_knows_each_worlds_own_variances_in_simulation() -> None:
     # three worlds of four arms, as simulate lays them out: arm k of world w is row 4 w + k
     variances = np.arange(1.0, 13.0)
-    policy = make_policy(
-        "robin", replace(Setup(4, 1000, SHORT, variances=variances), by_scale=mixed(4))
-    )
+    policy = make_policy("robin", Setup(4, 1000, SHORT, variances=variances, by_scale=mixed(4)))
     rows = np.arange(12).reshape(3, 4)
     ones = np.ones((3, 4))
 
@@ -107,14 +104,10 @@ def test_knows_each_worlds_own_variances_in_simulation() -> None:
     np.testing.assert_allclose(keys, variances.reshape(3, 4) / widths**2, rtol=1e-14)
 
 
-def test_one_scale_needs_no_weighing() -> None:
-    assert not isinstance(
-        make_policy("two-priors", replace(Setup(4, 100, SHORT), by_scale=[(SHORT, np.arange(4))])),
-        ByScale,
-    )
-
-
-def test_spreads_evenly_whatever_the_scales() -> None:
-    assert isinstance(
-        make_policy("uniform", replace(Setup(4, 100, SHORT), by_scale=mixed(4))), Uniform
-    )
+@pytest.mark.parametrize(
+    ("name", "by_scale"), [("two-priors", [(SHORT, np.arange(4))]), ("uniform", mixed(4))]
+)
+def test_one_scale_and_an_even_spread_need_no_weighing(
+    name: str, by_scale: list[tuple[Scale, IntArray]]
+) -> None:
+    assert not isinstance(make_policy(name, Setup(4, 100, SHORT, by_scale=by_scale)), ByScale)

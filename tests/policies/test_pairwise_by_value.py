@@ -13,6 +13,7 @@ from robin_cli.policies.duels import Duels
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.tournament import Tournament
 from tests.policies.test_matches import matches, tournament
+from tests.session.played import sums
 
 LEVELS, WIDTH = 3, 2.0
 EVEN = (LEVELS**2 - 1) / 12
@@ -32,13 +33,6 @@ def asked(
         if begun[pair]
         else []
         for pair in found.space.pair
-    ]
-
-
-def sums(ratings: list[list[float]]) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    return [
-        np.array([sum(x**power for x in each) for each in ratings], dtype=float)
-        for power in (0, 1, 2)
     ]
 
 
@@ -86,7 +80,9 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
             )
             each_error = [variance / max(len(each), 1) for each in of_arms]
             error.append(sum(each_error) / len(arms) ** 2 if rated else variance)
-        sides = [policy.rivals.side[prompt][place].tolist() for place in range(len(comparisons))]
+        sides = [
+            policy.matches.rivals.side[prompt][place].tolist() for place in range(len(comparisons))
+        ]
         chance = {response: 0.0 for side in sides for response in side}
         for (a, b), m, e in zip(sides, mean, error, strict=True):
             z = 1.702 * m / np.sqrt(e)

@@ -20,6 +20,7 @@ import pytest
 
 from robin_batch.folder import Batches
 from robin_cli.api import judge
+from robin_cli.goals.gate import gated
 from robin_cli.goals.registry import judgment_table
 from robin_cli.model.errors import RobinError, RunError, StorageError
 from robin_cli.run import reader as reader_module
@@ -37,7 +38,6 @@ from robin_cli.run.tables import write_table
 from robin_cli.run.writer import RunWriter
 from robin_cli.session.resuming import reopen_run
 from robin_cli.settings.table import Settings
-from robin_cli.show.gate import gated
 from robin_cli.show.report.writing import write_report
 from robin_cli.show.run_list import runs_in
 from robin_cli.show.status import status_of

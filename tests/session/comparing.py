@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from robin_cli.ask.verdicts import ORDERS, PREFERENCE
+from robin_cli.data.groups import numbered
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -15,7 +16,7 @@ from robin_cli.policies.matches import Matches, matches_of
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner
 from robin_cli.stats.decisions import RunVerdicts
-from tests.session.played import work
+from tests.session.played import Watching, work
 
 VOTES = Scale(0, 2)
 POLICIES = {"ranking": ("auto", False), "best": ("auto", True), "even": ("uniform", False)}
@@ -32,9 +33,11 @@ def comparisons(
     ]
     ids = [f"c{number}" for number in range(len(rows))]
     space = ArmSpace(ids, (PREFERENCE,), [f"j{each}" for each in range(judges)], (VOTES,), ORDERS)
-    names = [(f"s{a}", f"s{b}") if named else (None, None) for _, (a, b) in rows]
+    system, names = numbered(f"s{number}" for _, both in rows for number in both)
     prompt, text = (np.array(each) for each in zip(*rows, strict=True))
-    return matches_of(space, prompt, text, names, 0, wants_best=wants_best)
+    both = system.reshape(-1, 2) if named else None
+    names = names if named else []
+    return matches_of(space, prompt, text, both, names, 0, wants_best=wants_best)
 
 
 def policy_for(matches: Matches, name: str, budget: int = 1000) -> Policy:
@@ -55,7 +58,7 @@ def planner_of(
         budget=budget,
         judge=space.judge,
         first_fit=space.first_fit,
-        verdicts=verdicts,
+        watch=Watching(verdicts),
         together=space.together,
     )
 
@@ -93,3 +96,12 @@ def play(
     planner = planner_of(matches, policy, arms, budget, verdicts)
     planner.block = 1
     yield from (ticket.arm for ticket in work(planner, lambda ticket: (rating(ticket.arm),)))
+
+
+def played(
+    matches: Matches, name: str, rating: Callable[[int], float], budget: int
+) -> WritableArms:
+    """The arms after a run by the policy called ``name``."""
+    arms = WritableArms(len(matches.space))
+    list(play(matches, policy_for(matches, name), arms, rating, budget))
+    return arms

@@ -8,14 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.goals.stopping import StoppingRule
+from robin_cli.goals.watch import Watch
+from robin_cli.model.arms import FloatArray, IntArray, Sums, WritableArms
 from robin_cli.model.outcome import Outcome
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.simulate.runs import DrawnRatings, simulate
+from robin_cli.stats.decisions import RunVerdicts
+from robin_cli.stats.repeats import Repeats
 
 SCALE = Scale(0, 4)
+
+
+class Watching(Watch):
+    """Watches for a planner alone."""
+
+    def __init__(
+        self,
+        verdicts: RunVerdicts | None = None,
+        *,
+        stop: StoppingRule | None = None,
+        repeats: Repeats | None = None,
+        decides: bool = False,
+    ) -> None:
+        self.verdicts, self.stop, self.repeats = verdicts, stop, repeats
+        self.decides = decides
 
 
 def work(
@@ -89,6 +108,11 @@ def play(
     planner = Planner(WritableArms(len(ratings)) if arms is None else arms, policy)
     planner.block = 1
     return [ticket.arm for ticket in islice(work(planner, by_turns(ratings)), calls)]
+
+
+def sums(of_each: Sequence[Sequence[float]]) -> Sums:
+    """n, Σx and Σx² of each arm with these ratings."""
+    return rated(*of_each).columns.sums
 
 
 def rated(*of_each: Sequence[float]) -> WritableArms:

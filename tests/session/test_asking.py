@@ -17,20 +17,18 @@ from robin_cli.policies.base import WARM_UP, Columns
 from robin_cli.policies.milestones import Milestones, fits_from
 from robin_cli.policies.robin import Robin
 from robin_cli.session.asking import (
+    IN_WARM_UP,
+    NEVER,
+    by_turns,
     most_in_a_round,
     most_under_way,
+    most_urgent,
     reopen_arms,
+    urgency_by,
     visit_of,
 )
 from robin_cli.session.budget import CallBudget
 from robin_cli.session.planner import Planner
-from robin_cli.session.urgency import (
-    IN_WARM_UP,
-    NEVER,
-    by_turns,
-    most_urgent,
-    urgency_by,
-)
 from robin_cli.simulate.runs import most_urgent_of_runs, turns_of_runs
 
 

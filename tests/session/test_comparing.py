@@ -19,7 +19,7 @@ from tests.session.comparing import (
     by_strength,
     comparisons,
     planner_of,
-    play,
+    played,
     policy_for,
     system_numbers,
 )
@@ -60,16 +60,7 @@ def test_asks_both_orders_of_a_comparison_equally_often(
 
 def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
     matches = comparisons(5, 40)
-    arms = WritableArms(len(matches.space))
-    list(
-        play(
-            matches,
-            policy_for(matches, "auto"),
-            arms,
-            by_strength(matches, [0, 3, 3.3, 6, 9], 1),
-            300,
-        )
-    )
+    arms = played(matches, "auto", by_strength(matches, [0, 3, 3.3, 6, 9], 1), 300)
     asked = dict.fromkeys(itertools.combinations(range(5), 2), 0)
     whole = np.asarray(matches.space.by_pair(arms.columns.n > 0).all(axis=1))
     for couple, is_whole in zip(system_numbers(matches), whole.tolist(), strict=True):
@@ -95,8 +86,7 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
             return 2.0 if a == 1 else 0.0
         return rating(arm)
 
-    arms = WritableArms(len(matches.space))
-    list(play(matches, policy_for(matches, "auto"), arms, misled, 400))
+    arms = played(matches, "auto", misled, 400)
     with np.errstate(invalid="ignore"):
         points = matches.space.by_pair(arms.columns.total / arms.columns.n).mean(axis=1) / 2
     of_them = [
@@ -110,16 +100,7 @@ def test_finds_two_systems_again_whose_first_verdicts_misled() -> None:
 
 def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> None:
     matches = comparisons(3, 4)
-    arms = WritableArms(len(matches.space))
-    list(
-        play(
-            matches,
-            policy_for(matches, "auto"),
-            arms,
-            by_strength(matches, [0, 0.2, 0.4], 1),
-            24 * 3,
-        )
-    )
+    arms = played(matches, "auto", by_strength(matches, [0, 0.2, 0.4], 1), 24 * 3)
     assert (arms.columns.n >= 1).all()
     assert arms.columns.spent == 72
 
@@ -127,12 +108,7 @@ def test_repeats_comparisons_of_a_tournament_once_all_prompts_are_used_up() -> N
 def test_leaves_no_order_out_where_the_budget_does_not_reach_all_comparisons() -> None:
     for name in ("uniform", "auto"):
         matches = comparisons(4, 20, 2)
-        arms = WritableArms(len(matches.space))
-        list(
-            play(
-                matches, policy_for(matches, name), arms, by_strength(matches, [0, 1, 2, 3], 1), 100
-            )
-        )
+        arms = played(matches, name, by_strength(matches, [0, 1, 2, 3], 1), 100)
         n = matches.space.by_pair(arms.columns.n)
         assert (n > 0).all(axis=1).sum() == 25
         assert not n[(n == 0).any(axis=1)].any()
@@ -180,16 +156,7 @@ def test_has_fewer_systems_in_the_wrong_order_by_a_tournament_than_by_an_even_sp
     for name in wrong:
         for seed in range(4):
             matches = comparisons(6, 60)
-            arms = WritableArms(len(matches.space))
-            list(
-                play(
-                    matches,
-                    policy_for(matches, name),
-                    arms,
-                    by_strength(matches, strength, seed),
-                    240,
-                )
-            )
+            arms = played(matches, name, by_strength(matches, strength, seed), 240)
             with np.errstate(invalid="ignore"):
                 preference = (
                     matches.space.by_pair(arms.columns.total / arms.columns.n).mean(axis=1) / 2.0

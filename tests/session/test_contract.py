@@ -209,11 +209,11 @@ def test_spends_the_budget_and_knows_each_arms_urgency_as_if_it_looked_at_all(
             planner.budget.spent,
         )
         if call % 40 == 0:
-            planner._clear()
+            planner._drop_block()
             planner._choose(0)
             known = planner._urgency.copy()
-            planner._is_stale[:] = True
-            planner._clear()
+            planner._is_changed[:] = True
+            planner._drop_block()
             planner._choose(0)
             np.testing.assert_array_equal(known, planner._urgency)
     assert arms.columns.spent == BUDGET

@@ -84,6 +84,7 @@ class Desk(RunDesk):
         self, judge: MemoryJudge, *, arms: int = 5, budget: int = 200, concurrency: int = 8
     ) -> None:
         self.judge = judge
+        self.judges: Sequence[MemoryJudge] = [judge]
         self.names = [""]
         self.arms = WritableArms(arms)
         self.planner = Planner(self.arms, Uniform(), budget=budget)
@@ -95,12 +96,12 @@ class Desk(RunDesk):
         self.stop: Stop | None = None
 
     def run(self, during: Callable[[Desk], None] | None = None) -> None:
-        asyncio.run(self._run(during))
+        asyncio.run(asyncio.wait_for(self._run(during), 60))
 
     async def _run(self, during: Callable[[Desk], None] | None) -> None:
         self.stop = Stop()
         ledger = Ledger(self, self.planner, self.money, self.stop, longest=self.samples)
-        working = Engine(ledger, [limited(self.judge, self._concurrency)])
+        working = Engine(ledger, [limited(judge, self._concurrency) for judge in self.judges])
         self.stats = ledger.stats
         if during is not None:
             asyncio.get_running_loop().call_later(0.05, during, self)
@@ -115,7 +116,7 @@ class Desk(RunDesk):
     def pair_of(self, arm: int) -> int:
         return arm
 
-    def question(self, ticket: Ticket) -> Question:
+    def question(self, ticket: Ticket, *others: Ticket) -> Question:
         return Question([], ticket.calls, ticket.arm)
 
     def write(self, judgments: Sequence[Judgment]) -> None:
@@ -251,7 +252,7 @@ def test_passes_on_that_answers_cannot_be_kept() -> None:
 
 def test_keeps_an_answer_also_if_the_next_call_of_its_visit_cannot_be_asked() -> None:
     class Strange(Desk):
-        def question(self, ticket: Ticket) -> Question:
+        def question(self, ticket: Ticket, *others: Ticket) -> Question:
             if ticket.draw:
                 raise RunError("no such pair")
             return super().question(ticket)
@@ -384,7 +385,7 @@ def test_stops_in_time_where_an_endpoint_charges_more_than_its_price(price: floa
 
 def test_gives_the_calls_back_whose_question_cannot_be_made() -> None:
     class Untold(Desk):
-        def question(self, ticket: Ticket) -> Question:
+        def question(self, ticket: Ticket, *others: Ticket) -> Question:
             if ticket.draw == 3:
                 raise ValueError("no such field")
             return super().question(ticket)

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from robin_cli.model.arms import WritableArms
 from robin_cli.model.errors import EndpointError, LimitReached
 from robin_cli.model.exchange import Answer, Failure, Question, Reply
-from robin_cli.model.records import Judgment, Scale, Usage
+from robin_cli.model.records import Scale, Usage
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session import health
 from robin_cli.session.budget import MoneyBudget
-from robin_cli.session.desk import RunDesk
-from robin_cli.session.engine import Engine
-from robin_cli.session.ledger import Ledger
-from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.stop import Stop
+from robin_cli.session.planner import Planner
 from tests.conftest import refuses
-from tests.run.test_store import judgment
-from tests.session.test_engine import MemoryJudge, Outcome, limited
+from tests.session.test_engine import Desk, MemoryJudge, Outcome
 
 PAIRS = 8
 
 
-class Room(RunDesk):
-    """An engine over two judges, and what it kept."""
+class Room(Desk):
+    """An engine over several judges, and what it kept."""
 
     def __init__(
         self,
@@ -41,62 +34,18 @@ class Room(RunDesk):
         samples: int = 1,
         concurrency: int = 8,
     ) -> None:
-        self._concurrency = concurrency
-        self.judges = judges
-        self.arms = WritableArms(PAIRS * len(judges))
-        policy = make_policy("two-priors", Setup(len(self.arms), budget, Scale(0, 4)))
-        self.names = names = [f"judge {number}" for number in range(len(judges))]
-        self.space = ArmSpace(
-            [f"p{number}" for number in range(PAIRS)], ["a"], names, [Scale(0, 4)]
+        super().__init__(
+            judges[0], arms=PAIRS * len(judges), budget=budget, concurrency=concurrency
         )
-        self.planner = Planner(self.arms, policy, budget=budget, judge=self.space.judge)
+        self.judges, self.samples = judges, samples
+        self.names = names = [f"judge {number}" for number in range(len(judges))]
+        space = ArmSpace([f"p{number}" for number in range(PAIRS)], ["a"], names, [Scale(0, 4)])
+        policy = make_policy("two-priors", Setup(len(self.arms), budget, Scale(0, 4)))
+        self.planner = Planner(self.arms, policy, budget=budget, judge=space.judge)
         self.budget = self.planner.budget
-        self.money = MoneyBudget(None)
-        self.kept: list[Judgment] = []
-        self.samples = samples
-        self.stop: Stop
-
-    def run(self, stop_after_s: float | None = None) -> None:
-        asyncio.run(asyncio.wait_for(self._run(stop_after_s), 20))
-
-    async def _run(self, stop_after_s: float | None) -> None:
-        self.stop = Stop()
-        ledger = Ledger(self, self.planner, self.money, self.stop, longest=self.samples)
-        engine = Engine(ledger, [limited(each, self._concurrency) for each in self.judges])
-        self.stats = ledger.stats
-        if stop_after_s is not None:
-            asyncio.get_running_loop().call_later(stop_after_s, self.stop.request)
-        await engine.run()
-
-    def record_under_way(self, calls: int) -> None:
-        """Nothing is on disk."""
 
     def judge_of(self, arm: int) -> int:
-        return int(self.space.judge[arm])
-
-    def pair_of(self, arm: int) -> int:
-        return arm
-
-    def question(self, ticket: Ticket) -> Question:
-        return Question([], ticket.calls, ticket.arm)
-
-    def write(self, judgments: Sequence[Judgment]) -> None:
-        self.kept.extend(judgments)
-
-    def sync(self) -> None:
-        """Written is written."""
-
-    def look(self, arm: int, judgments: Sequence[Judgment]) -> None:
-        """Nobody looks."""
-
-    def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:
-        raise NotImplementedError
-
-    def judgments(self, ticket: Ticket, outcome: Outcome) -> list[Judgment]:
-        arm, draw, _ = ticket
-        if isinstance(outcome, Failure):
-            return [judgment(3 * draw, status="failed", reason=outcome.reason, pair=arm)]
-        return [judgment(3 * (draw + number), pair=arm) for number in range(len(outcome.answers))]
+        return arm % len(self.judges)
 
     def calls(self) -> list[int]:
         """Ratings that each judge gave."""
@@ -183,7 +132,7 @@ def test_says_which_judge_never_answers_and_keeps_what_the_other_said(
 
 def test_stops_when_asked_to_while_calls_wait_for_their_judge() -> None:
     room = Room([MemoryJudge(good), MemoryJudge(good, delay_s=0.2)])
-    room.run(stop_after_s=0.1)
+    room.run(lambda _: room.stop.request() if room.stop else None)
 
     assert 0 < room.budget.spent < 400
     assert sum(each.counts for each in room.kept) == room.budget.spent

@@ -16,7 +16,7 @@ from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.ledger import Call, Ledger
-from robin_cli.session.planner import Planner
+from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.stop import Stop
 from tests.session.played import SCALE
 from tests.session.test_engine import Desk, MemoryJudge, good
@@ -53,9 +53,8 @@ class Disk(Desk):
         self.ledger.append([(call, self.ledger.judgments(call, reply))])
         await self.ledger.written()
 
-    def question(self, ticket: object) -> Question:
-        assert isinstance(ticket, tuple)
-        return Question([], ticket[2], ticket[0])
+    def question(self, ticket: Ticket, *others: Ticket) -> Question:
+        return Question([], ticket.calls, ticket.arm)
 
 
 steps = st.lists(

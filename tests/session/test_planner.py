@@ -27,10 +27,10 @@ from robin_cli.policies.robin_hood import RobinHood
 from robin_cli.policies.systems import Systems, systems_of
 from robin_cli.policies.uniform import Uniform
 from robin_cli.session import planner as planner_module
+from robin_cli.session.asking import block_of
 from robin_cli.session.planner import Planner, Ticket
-from robin_cli.session.urgency import block_of
 from robin_cli.simulate.runs import DrawnRatings, simulate
-from tests.session.played import SCALE, by_turns, next_of, plans, play, rated, work
+from tests.session.played import SCALE, Watching, by_turns, next_of, plans, play, rated, work
 
 some_ratings = st.lists(
     st.lists(st.integers(0, 4), min_size=1, max_size=30), min_size=1, max_size=8
@@ -479,14 +479,17 @@ def test_a_judge_that_is_away_gets_its_turn_again_before_the_other_runs_ahead() 
 
 def test_stops_a_run_by_a_rule_of_its_own() -> None:
     planner = Planner(
-        WritableArms(2), Robin(np.ones(2)), budget=50, stop=lambda at: at.budget.spent >= 7
+        WritableArms(2),
+        Robin(np.ones(2)),
+        budget=50,
+        watch=Watching(stop=lambda at: at.budget.spent >= 7),
     )
     assert len(list(work(planner, three))) == 7
 
 
 def test_asks_nothing_and_is_not_over_while_calls_under_way_may_undo_what_is_reached() -> None:
     stop = reached(lambda each: sum(each.total) == 6.0)
-    planner = Planner(WritableArms(4), Robin(np.ones(4)), budget=50, stop=stop)
+    planner = Planner(WritableArms(4), Robin(np.ones(4)), budget=50, watch=Watching(stop=stop))
     first, second, third, fourth = plans(planner, 4)
     planner.tell(first, [3.0])
     planner.tell(second, [3.0])

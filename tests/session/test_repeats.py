@@ -16,7 +16,7 @@ from robin_cli.policies.base import Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.stats.repeats import FEWEST, Repeats
-from tests.session.played import SCALE, work
+from tests.session.played import SCALE, Watching, work
 
 
 def space_of(pairs: int, *judges: str, attributes: tuple[str, ...] = ("a",)) -> ArmSpace:
@@ -38,7 +38,9 @@ def calls_made(
     arms = WritableArms(len(space))
     repeats = Repeats(space, [expected] * len(space.judges), asks_all=True)
     policy = make_policy("two-priors", Setup(len(space), budget, SCALE))
-    planner = Planner(arms, policy, budget=budget, judge=space.judge, repeats=repeats)
+    planner = Planner(
+        arms, policy, budget=budget, judge=space.judge, watch=Watching(repeats=repeats)
+    )
     luck = np.random.default_rng(seed)
     for _ in work(planner, answer, at_once=at_once, luck=luck, samples=samples):
         pass

@@ -13,7 +13,7 @@ from robin_cli.policies.base import Columns, Policy, Setup
 from robin_cli.policies.registry import make_policy
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.session.round_sizes import first_depth, round_ends
-from tests.session.played import plans
+from tests.session.played import Watching, plans
 
 SCALE = Scale(0, 4)
 
@@ -138,7 +138,9 @@ def test_triples_the_ratings_of_an_arm_at_most_in_a_round_that_decides(
     policy = make_policy(
         "robin", Setup(10, 1_000, SCALE, variances=np.where(np.arange(10) == 3, 1.0, 1e-6))
     )
-    planner = Planner(WritableArms(10), policy, budget=1_000, round_depth=4, decides=decides)
+    planner = Planner(
+        WritableArms(10), policy, budget=1_000, round_depth=4, watch=Watching(decides=decides)
+    )
     for ticket in chosen(planner, 40):
         planner.tell(ticket, (2.0,))
 

@@ -22,7 +22,7 @@ from robin_cli.session import planner as planner_module
 from robin_cli.session.planner import Planner, Ticket
 from robin_cli.stats.decisions import Evidence, RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts
-from tests.session.played import by_turns, next_of, work
+from tests.session.played import Watching, by_turns, next_of, work
 
 SHORT, LONG = Scale(0, 4), Scale(0, 10)
 
@@ -67,7 +67,7 @@ def planner_for(
     policy = policy_for(task, budget, name)
     verdicts = RunVerdicts(Evidence(task), counts)
     return verdicts, Planner(
-        arms, policy, budget=budget + arms.columns.spent, judge=judge, verdicts=verdicts
+        arms, policy, budget=budget + arms.columns.spent, judge=judge, watch=Watching(verdicts)
     )
 
 
@@ -215,7 +215,7 @@ def test_goes_on_after_a_stop_at_any_call_as_if_nothing_had_stopped(
             policy,
             budget=budget,
             judge=judge,
-            verdicts=verdicts,
+            watch=Watching(verdicts),
             first_fit=space.first_fit,
             looked=looked,
         )

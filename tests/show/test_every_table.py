@@ -258,7 +258,7 @@ def test_is_json_without_nan_and_a_page_with_a_value_a_row(table: Table) -> None
     made = filled(table, 7)
     assert json.loads(json.dumps(made.records(), allow_nan=False)) == made.records()
     names = list(table.columns)
-    bar = Bar("bar", "A bar.", "", "", "", names[-1], "", [(0, 1)], [0] * 7)
+    bar = Bar("bar", "A bar.", "", names[-1], [(0, 1)], [0] * 7)
     columns = page_columns(replace(made, terminal=names), np.array([4, 2]), bar)
     assert {each.kind for each in columns} <= {
         "id",

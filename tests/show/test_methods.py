@@ -1,8 +1,7 @@
-"""The page of methods and the table of systems for papers, from a run with hostile names."""
+"""The page of methods, the table of systems and pictures for papers, from a run with hostile names."""
 
 from __future__ import annotations
 
-import io
 import random
 import re
 import shutil
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import openpyxl
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import robin_cli
 from robin_cli.run.manifest import read_manifest
-from robin_cli.show import charts, papers
+from robin_cli.show import charts
 from robin_cli.show.drawing import drawn as drawn_chart
 from tests.conftest import change_manifest, has, robin
 
@@ -81,17 +79,8 @@ def test_writes_what_a_paper_needs_on_one_page(work: Path) -> None:
     assert manifest.sessions[-1]["models"] == sorted(
         set(robin_cli.open_run(work / "r").judgments()["model"])
     )
-    robin("export", "r", "--what", "methods", "-o", "methods.tex", cwd=work)
-    latex = (work / "methods.tex").read_text(encoding="utf-8")
-    has(
-        latex,
-        r"\subsection*{Judge}",
-        r"\textbf{goal}: -{}-decide system\par",
-        r"\{\% block user \%\}",
-        r"{[}holm{]}",
-    )
     refused = robin("export", "r", "--what", "methods", "-o", "m.csv", cwd=work, exits=2)
-    assert "are md, latex" in refused.stderr
+    assert "are md" in refused.stderr
     robin("export", "r", "-o", "scores.csv", cwd=work)
     refused = robin("export", "scores.csv", "--what", "methods", cwd=work, exits=2)
     assert "name the run that made them" in refused.stderr
@@ -120,83 +109,6 @@ def test_writes_a_table_of_systems_for_papers(work: Path) -> None:
         assert (mine["mean"], mine["p_adjusted"]) == pytest.approx(
             (row["mean_b"], row["p_adjusted"])
         )
-    latex = robin("export", "r", "--what", "systems", "--format", "latex", cwd=work).stdout
-    first, second = (
-        line for line in latex.splitlines() if "helpfulness" in line and "plain" not in line
-    )
-    assert first.startswith(
-        rf"helpfulness & a\_b \& \textbackslash{{}}input\{{x\}} & 24 & {systems['mean'].iloc[0]:.2f} &  &  &"
-    )
-    has(second, r"100 \% {[}best{]} & 24 & ", " & $-$", " & {[}$-$")
-    p = float(systems["p_adjusted"].tolist()[list(systems.index).index(NAMES[1])])
-    assert second.endswith(f" & {'$<$ .001' if p < 0.001 else f'{p:.3f}'[1:]} \\\\")
-    has(
-        latex,
-        r"\toprule",
-        r"\midrule",
-        r"difference & 95 \% interval & p adjusted \\",
-        r"\bottomrule",
-    )
-
-
-HOSTILE = "&%$#_{}~^\\<>[]`--  ``x`` \u6a21\u578b é \u2212 \U0001f600 \\input{x} \\end{tabular} %c"
-
-
-def as_set_by_latex(text: str) -> str:
-    """Return what LaTeX would print, after a check of what it would act on: groups, environments and commands alone."""
-    text = re.sub(r"(?<!\\)%.*\n", "", text)  # a comment
-    text = text.replace("$-$", "-").replace("$<$", "<")  # of numbers
-    depth, at, out, open_ = 0, 0, list[str](), list[str]()
-    while at < len(text):
-        if command := re.compile(r"\\([A-Za-z]+\*?|.)", re.DOTALL).match(text, at):
-            name, at = command[1], command.end()
-            assert name in COMMANDS or name in PRINTED or name in "{}$&#_%\\", name
-            if name in {"begin", "end"}:
-                (environment,) = re.compile(r"\{(\w+)\}").match(text, at).groups()  # type: ignore[union-attr]
-                open_.append(environment) if name == "begin" else open_.remove(environment)
-                at += len(environment) + 2
-            out.append(PRINTED.get(name, name if name in "{}$&#_%" else ""))
-            continue
-        char, at = text[at], at + 1
-        assert char not in "#_^`%$", text[at - 40 : at + 20]
-        depth += (char == "{") - (char == "}")
-        assert depth >= 0
-        out.append("" if char in "{}" else " " if char == "~" else char)
-    assert depth == 0
-    assert open_ == []
-    return "".join(out)
-
-
-COMMANDS = {
-    *("section*", "subsection*", "noindent", "textbf", "par", "ttfamily", "raggedright", "mbox"),
-    *("begin", "end", "toprule", "midrule", "bottomrule"),
-}
-PRINTED = {
-    "textbackslash": "\\",
-    "textasciitilde": "~",
-    "textasciicircum": "^",
-    "textless": "<",
-    "textgreater": ">",
-    "textasciigrave": "`",
-}
-
-
-def test_writes_latex_in_which_names_and_texts_are_nothing_but_text() -> None:
-    part = papers.PaperPart("Part", {HOSTILE: HOSTILE}, {HOSTILE: f"{HOSTILE}\n\n{HOSTILE}"})
-    page = as_set_by_latex(papers.page_of("Methods", [part], papers.LATEX))
-    assert page.count(HOSTILE) == 5
-    rows = {"system": [HOSTILE, None], "n": [3, 4], "mean": [0.5, -1.25]}
-    rows |= {"ci_low": [-0.5, None], "ci_high": [1.0, None], "p": [1e-9, 0.25]}
-    types = {"system": pa.large_string(), "n": pa.int64()}
-    schema = pa.schema([(name, types.get(name, pa.float64())) for name in rows])
-    table = pa.table(rows, schema)
-    papers.write_latex(table.to_reader(), file := io.BytesIO())
-    head, *lines = file.getvalue().decode().splitlines()
-    (columns,) = re.fullmatch(r"\\begin\{tabular\}\{([lr]+)\}", head).groups()  # type: ignore[union-attr]
-    cells = [re.split(r"(?<!\\)&", line) for line in lines if line.endswith(r"\\")]
-    assert [len(each) for each in cells] == [len(columns)] * 3 == [5] * 3
-    assert as_set_by_latex("&".join(cells[1])).startswith(HOSTILE)
-    as_set_by_latex(file.getvalue().decode().replace(head, r"\begin{tabular}"))
 
 
 def test_keeps_prompt_calls_and_dates_in_the_workbook(work: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 from robin_cli import open_run
 from robin_cli.run.reader import read_run
 from robin_cli.show.drawing import picture
-from robin_cli.show.report.page import Page
+from robin_cli.show.report.page import Page, html
 from robin_cli.show.status import READ
 from tests.conftest import DEMO, REPLAY_MODEL, robin
 from tests.judges.wire import completion, serving
+from tests.show.conftest import Open
 from tests.show.tables import page_of, rated
 
 
@@ -63,6 +64,27 @@ def test_tells_each_attribute_and_each_judge_by_itself(page: Page) -> None:
     spread = drawn["How do the scores spread?"]
     assert set(spread.panels) == {"helpfulness", "correctness"}
     assert {"helpfulness", "correctness"} <= texts_in(picture(spread, 0))
+
+
+def test_chooses_by_judge_what_it_rated_and_opens_all_responses_to_a_prompt(
+    tmp_path: Path, opened: Open
+) -> None:
+    run = rated(tmp_path, ["p0", "p1", "p2"], ("helpfulness", "tone"), ("a", "b"))
+    seen = opened(html(page_of(run, draws=False)))
+    seen.page.select_option("#order", label="order of the data")
+    row = seen.page.locator("tr.row").first
+    for judge, others in (("a", "b"), ("b", "a")):
+        seen.page.select_option("#view", label=f"rated by {judge}")
+        assert len(seen.rows()) == 6
+        row.locator("button").click()
+        seen.page.wait_for_selector(".texts li")
+        texts = seen.page.locator(".texts").inner_text()
+        assert f"{judge}: Rating 2" in texts
+        assert f"{others}: Rating" not in texts
+        assert seen.page.locator(".texts li").count() == 12  # of one attribute
+    beside = seen.page.locator(".beside h3").all_inner_texts()
+    assert beside == ["Response of p0: 2.00", "p1: 2.00", "p2: 2.00"]
+    assert not seen.complaints
 
 
 def texts_in(written: str) -> set[str]:

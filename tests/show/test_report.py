@@ -19,7 +19,7 @@ from robin_cli.show import charts
 from robin_cli.show.drawing import picture
 from robin_cli.show.report.page import Page as Report
 from robin_cli.show.report.page import first_rows, html
-from robin_cli.show.report.texts import JudgedTexts, texts_of
+from robin_cli.show.report.texts import answers_of, texts_of
 from robin_cli.show.status import standing
 from robin_cli.stats.curve import error_curve
 from robin_cli.stats.scores import score
@@ -426,7 +426,7 @@ def test_compares_two_runs_pair_by_pair(tmp_path: Path, opened: Open) -> None:
     assert seen.rows() == ["p1", "p2", "p3", "p4", "p5"]
     assert seen.column("A − B") == ["-3.00", "0.00", "0.00", "0.00", "0.00"]
     line, middle = seen.page.locator("tr.row svg").first.evaluate(
-        "bar => ['.thin', '.zero'].map((mark) => bar.querySelector(mark).getBoundingClientRect().left)"
+        "bar => ['.thick', '.zero'].map((mark) => bar.querySelector(mark).getBoundingClientRect().left)"
     )
     assert line < middle  # B is higher for sure
     seen.page.select_option("#view", label="differ beyond noise")
@@ -547,9 +547,8 @@ def test_puts_what_two_systems_answered_to_a_prompt_beside_each_other(tmp_path: 
     assert sorted(shown) == [
         [
             f"prompt {prompt}",
-            "\n\n".join(
-                [*(f"A: a{at} to {prompt}" for at in at_a), f"B: b{9 - prompt} to {prompt}"]
-            ),
+            "\n\n".join(f"a{at} to {prompt}" for at in at_a),
+            f"b{9 - prompt} to {prompt}",
         ]
         for prompt, at_a in [*((each, [each]) for each in range(1, 8)), (8, [8, 9])]
     ]
@@ -612,19 +611,19 @@ def test_cuts_texts_until_they_fit_and_keeps_what_differs(tmp_path: Path) -> Non
     run = make_run(
         tmp_path / "r", [Pair("p0", "x" * 300, "y")], [[1, 1, 1, 1, 1, 4, 2]], feedback="z" * 500
     )
-    judged = JudgedTexts(run, [0])
-    assert [rating for _, rating, *_ in judged.of(0, None, None)] == [1, 1, 1, 1, 1, 4, 2]
-    shown = judged.of(0, 10, 3)
-    assert [rating for _, rating, *_ in shown] == [1, 4, 2]
-    assert {feedback for *_, feedback, _ in shown} == {"z" * 9 + "…"}
+    answers = answers_of(run, [0])
+    assert [each[3][-1] for each in answers(0, None, None)] == [*"1111142"]
+    shown = answers(0, 10, 3)
+    assert [rating for *_, rating, _ in shown] == ["Rating 1", "Rating 4", "Rating 2"]
+    assert {feedback for *_, feedback in shown} == {"z" * 9 + "…"}
     rng = np.random.default_rng(0)
     pairs = [
         Pair(f"p{k}", "".join(map(chr, rng.integers(33, 1000, 3000))), "r") for k in range(200)
     ]
     whole = texts_of(2, pairs.__getitem__, lambda *_: [])
-    assert (whole.cut, len(whole.blocks)) == (False, 1)
+    assert (whole.longest, len(whole.blocks)) == (None, 1)
     cut = texts_of(len(pairs), pairs.__getitem__, lambda *_: [], room=200_000)
-    assert cut.cut
+    assert cut.longest
     assert sum(map(len, cut.blocks)) <= 200_000
     read: list[int] = []
 

@@ -21,8 +21,7 @@ from robin_cli.goals.registry import judgment_table
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
 from robin_cli.show import xlsx
-from robin_cli.show.csv import write_separated
-from robin_cli.show.files import export
+from robin_cli.show.files import export, write_separated
 from robin_cli.stats.scores import score
 from tests.conftest import missing, robin
 from tests.show.tables import make_run, score_rows

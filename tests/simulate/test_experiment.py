@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from robin_cli.data.pools import Pool
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
+from robin_cli.simulate import jobs
 from robin_cli.simulate.experiment import RecordedSet, Row, checked, conduct
 from robin_cli.simulate.pools import subject_of
 from robin_cli.simulate.settings import SimulationSettings
@@ -100,7 +102,8 @@ def test_tells_how_the_scores_agree_with_people_on_average_over_runs() -> None:
     assert (row.correlations or {})["pearson"] == pytest.approx(exact, abs=0.02)
 
 
-def test_simulates_further_budgets_for_the_baseline_alone() -> None:
+def test_simulates_further_budgets_for_the_baseline_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_FEW_CALLS", 0)
     made = of_paper(pairs=20)
     two = ("uniform", "two-priors")
     told: list[tuple[int, int]] = []
@@ -114,8 +117,18 @@ def test_simulates_further_budgets_for_the_baseline_alone() -> None:
         ("two-priors", 100),
     ]
     assert told == [(1, 2), (2, 2)]
-    alone = [conduct([made], design((name,), (100,), runs=2), lambda *_: None)[0] for name in two]
-    assert wces(alone[1]) == wces(rows[3])  # in a worker of its own as in this process
+    (alone,) = conduct([made], design(two[1:], (100,), runs=2), lambda *_: None)
+    assert wces(alone) == wces(rows[3])  # in another process as in this one
+
+
+def end(_: int) -> list[int]:
+    os._exit(1)
+
+
+def test_says_that_another_process_was_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)  # with one, this process would end
+    with pytest.raises(ChildProcessError, match="is there too little memory"):
+        jobs.rows_of_jobs([1, 2], end, lambda *_: None, calls=10**9)
 
 
 def test_simulates_a_budget_that_reaches_every_pair_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from robin_cli.goals.base import Goal
-from robin_cli.goals.keep import DecidingGoal
+from robin_cli.goals.keep import DecisionsGoal
 from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.arms import IntArray
 from robin_cli.model.decision import decision_of
@@ -45,7 +45,7 @@ def deciding(pairs: int, text: str, group: IntArray | None = None) -> Goal:
     task = Task(
         decision_of(text, ["helpfulness"], [SCALE], margin=0.5, error_rate=0.1), space, group
     )
-    return DecidingGoal(space, task)
+    return DecisionsGoal(space, task)
 
 
 def by(name: str) -> Callable[[int, World], Policy]:

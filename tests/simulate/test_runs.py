@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robin_cli.goals.keep import DecidingGoal
+from robin_cli.goals.keep import DecisionsGoal
 from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.decision import decision_of
@@ -133,8 +133,8 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         court = partial(DecisionCourt, task, target=target)
         for calls in simulated(ratings, made, budget, worlds, court=court, longest_visit=longest):
             arms = WritableArms(len(space))
-            watch = Watch(DecidingGoal(space, task), lambda: LevelCounts(space), target)
-            planner = Planner(arms, made, budget=budget, verdicts=watch.verdicts, stop=watch.stop)
+            watch = Watch(DecisionsGoal(space, task), lambda: LevelCounts(space), target)
+            planner = Planner(arms, made, budget=budget, watch=watch)
             asked = asked_by(planner, (rating for _, rating in calls), longest)
             assert asked == [arm for arm, _ in calls], f"visits of {longest}"
             ended.append(len(calls))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from robin_cli.goals.systems import Compare
+from robin_cli.goals.systems import SystemsGoal
 from robin_cli.model.arms import WritableArms
 from robin_cli.model.records import Scale
 from robin_cli.model.space import ArmSpace
@@ -56,7 +56,7 @@ def test_ends_at_all_prompts_and_asks_for_more_at_each_doubling_of_the_calls() -
 
 def test_a_session_looks_again_only_when_the_calls_have_doubled() -> None:
     systems = two_systems(30)
-    stop = Compare(systems.space, systems).stopping(0.05)
+    stop = SystemsGoal(systems.space, systems).stopping(0.05)
     assert stop is not None
 
     def ends_at(spent: int, lead: list[int], asked: int = 30) -> bool:

@@ -29,6 +29,8 @@ from robin_cli.stats.paired import (
     differences,
     holm,
     prompts_for,
+    prompts_needed,
+    times_needed,
 )
 
 ALPHA = 0.05
@@ -382,3 +384,15 @@ def test_needs_endless_prompts_for_no_difference_and_two_where_nothing_varies() 
     assert prompts_for(1e-8, 0.6, alpha=0.05) == pytest.approx(
         (1.959964 + 0.841621) ** 2 * 0.6 * 1e16, rel=1e-5
     )
+
+
+def test_proposes_a_prompt_and_no_calls_where_one_more_prompt_would_settle_it() -> None:
+    def prompts(values: FloatArray) -> float:
+        return prompts_needed(values, -4.0, 4.0, ALPHA)
+
+    near, far = np.array([1.1, 1.2, 0.5]), np.array([1.0, 0.2, 0.9])
+    assert stats.ttest_1samp(near, 0.0).pvalue > ALPHA
+    assert prompts(near) == 4
+    assert times_needed(near, 0.9, prompts) == math.inf
+    assert prompts(far) == 6
+    assert 1 < times_needed(far, 0.9, prompts) < 2

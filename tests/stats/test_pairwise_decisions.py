@@ -12,7 +12,6 @@ from robin_cli.model.outcome import Unanswered
 from robin_cli.model.space import ArmSpace
 from robin_cli.policies.base import DEFAULT_MARGIN, Policy
 from robin_cli.policies.matches import Matches, matches_of
-from robin_cli.policies.rivals import Rivals
 from robin_cli.stats.decisions import RunVerdicts
 from robin_cli.stats.level_counts import LevelCounts
 from robin_cli.stats.pairwise_decisions import Best, DuelEvidence, best_responses
@@ -29,7 +28,7 @@ from tests.session.played import work
 
 
 def verdicts_of(matches: Matches, margin: float = DEFAULT_MARGIN) -> RunVerdicts:
-    return RunVerdicts(DuelEvidence(Rivals(matches), margin=margin), LevelCounts(matches.space))
+    return RunVerdicts(DuelEvidence(matches.rivals, margin=margin), LevelCounts(matches.space))
 
 
 def best_of(verdicts: RunVerdicts, arms: WritableArms) -> Best:
@@ -102,7 +101,7 @@ def test_spends_nothing_on_a_prompt_whose_best_cannot_be_found_any_more() -> Non
 def test_calls_none_the_best_that_was_not_compared_with_all_others() -> None:
     space = ArmSpace(["ab", "bc"], (PREFERENCE,), ["j"], (VOTES,), ORDERS)
     text = np.array([[0, 1], [1, 2]])
-    matches = matches_of(space, np.zeros(2, np.int64), text, [(None, None)] * 2, 0, wants_best=True)
+    matches = matches_of(space, np.zeros(2, np.int64), text, None, [], 0, wants_best=True)
     arms, verdicts = WritableArms(len(space)), verdicts_of(matches)
     for _ in range(200):
         for arm in range(4):
@@ -141,7 +140,7 @@ def test_a_best_is_wrong_by_the_tails_of_its_own_comparisons() -> None:
         for rating in ratings:
             arms.add_rating(arm, float(rating))
     margin = 0.05
-    best = best_responses(Rivals(matches), arms.columns, margin)
+    best = best_responses(matches.rivals, arms.columns, margin)
 
     met = [k for k in range(3) if best.leader[0] in matches.response[k]]
     squares = [2 / 3, 0.5, 0.0, 2.0]
@@ -178,7 +177,7 @@ def test_as_many_bests_are_wrong_as_a_run_says() -> None:
         for arm in range(len(matches.space)):
             for won in rng.random(calls) < chance[arm // 2]:
                 arms.add_rating(arm, 2.0 * won)
-        best = best_responses(Rivals(matches), arms.columns, 0.025)
+        best = best_responses(matches.rivals, arms.columns, 0.025)
         for prompt, leader in zip(best.prompt, best.leader, strict=True):
             met = (matches.prompt == prompt) & (responses == leader).any(axis=1)
             of_leader = np.where(responses[met, 0] == leader, chance[met], 1 - chance[met])

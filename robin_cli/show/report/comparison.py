@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +10,14 @@ import pyarrow.compute as pc
 
 from robin_cli.data.groups import name_of
 from robin_cli.goals.differences import better_lines
-from robin_cli.goals.found import judged_by
+from robin_cli.goals.result import judged_by
 from robin_cli.goals.rows import beside
 from robin_cli.model.records import Scale, number_of
 from robin_cli.run.reader import RunReader
 from robin_cli.show.columns import SIDE_BY_SIDE
 from robin_cli.show.report.page import WORDS, Bar, Page, Rows, Test
 from robin_cli.show.report.systems import differences_chart, pair_charts, pair_lines, systems_table
-from robin_cli.show.report.texts import texts_of_prompts, texts_of_shared
+from robin_cli.show.report.texts import texts_of_two
 from robin_cli.show.status import Status
 from robin_cli.show.tables import Column
 from robin_cli.show.words import MOST_LINES
@@ -50,48 +49,45 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
     """
     a, b = first.found.run, second.found.run
     scales, differing = shared_scales(a, b), differing_in(a.manifest, b.manifest)
-    rows, left_out = side_by_side(a, b), list[str]()
+    rows, notes = side_by_side(a, b), list[str]()
     of_pairs = len(rows) > 0
     if not of_pairs:
         check_systems(a, b, differing)
-    found = compared([a, b], left_out.append, as_they_are=True)
-    rows = rows if of_pairs else prompts_side_by_side(found)
     if differing:
-        left_out.insert(0, f"A and B were not judged in the same way: {'; '.join(differing)}.")
-    statuses = {"A": first, "B": second}
+        notes.append(f"A and B were not judged in the same way: {'; '.join(differing)}.")
+    found = compared([a, b], notes.append, as_they_are=True)
+    rows = rows if of_pairs else prompts_side_by_side(found)
+    charts = [
+        *differences_chart(found),
+        *pair_charts(rows, scales, a.pair_ids if of_pairs else None),
+    ]
+    title, facts = "Two systems, prompt by prompt", dict[str, Mapping[str, str]]()
+    if of_pairs:
+        title = "Two runs, pair by pair"
+        notes += _changed(a, b, len(rows))
+        facts["About the comparison"] = pair_lines(a, rows, scales)
+    names, costs, unfinished = [], [], []
+    for letter, status in (("A", first), ("B", second)):
+        run = status.found.run
+        names.append(f"{letter}: {run.name}, {judged_by(run.manifest)}")
+        costs.append(f"{letter}: {status.cost_text}")
+        facts[f"Run {letter}"] = status.lines
+        if (state := status.work["state"]) != "finished":
+            unfinished.append(f"Run {letter} is {state}: {' are '.join(status.spent)}.")
     return Page(
-        title="Two runs, pair by pair" if of_pairs else "Two systems, prompt by prompt",
-        subtitle=" · ".join(
-            f"{letter}: {run.name}, {judged_by(run.manifest)}"
-            for letter, run in (("A", a), ("B", b))
-        ),
-        answer=better_lines(found)[:MOST_LINES],
-        cost="; ".join(f"{letter}: {each.cost_text}" for letter, each in statuses.items()),
-        tables=[systems_table(found)],
-        warnings=[
-            *(
-                f"Run {letter} is {each.work['state']}: {' are '.join(each.spent)}."
-                for letter, each in statuses.items()
-                if each.work["state"] != "finished"
-            ),
-            *left_out,
-            *(_changed(a, b, len(rows)) if of_pairs else ()),
-        ],
-        charts=[
-            *differences_chart(found),
-            *pair_charts(rows, scales, a.pair_ids if of_pairs else None),
-        ],
-        facts={
-            **({"About the comparison": pair_lines(a, rows, scales)} if of_pairs else {}),
-            **{f"Run {letter}": each.lines for letter, each in statuses.items()},
-        },
-        rows=_rows(a, b, found, rows, scales, show, of_pairs=of_pairs),
+        title,
+        " · ".join(names),
+        better_lines(found)[:MOST_LINES],
+        "; ".join(costs),
+        [*unfinished, *notes],
+        _rows(found, rows, scales, show, of_pairs=of_pairs),
+        [systems_table(found)],
+        charts,
+        facts,
     )
 
 
 def _rows(
-    a: RunReader,
-    b: RunReader,
     found: Compared,
     rows: pa.Table,
     scales: Mapping[str, Scale],
@@ -99,53 +95,42 @@ def _rows(
     *,
     of_pairs: bool,
 ) -> Rows:
+    a = found.runs[0]
     what, difference = rows["what"].to_numpy(), rows["difference"].to_numpy()
     scale = np.array([list(scales).index(name) for name in rows["attribute"].to_pylist()], np.intp)
     width = np.array([each.high - each.low for each in scales.values()])[scale]
     hidden = {"what"} if len(a.space.attributes) > 1 else {"what", "attribute"}
-    values: dict[str, Any] = {
-        name: rows[name].to_numpy() for name in rows.column_names if name not in hidden
-    }
+    values = {name: rows[name].to_numpy() for name in rows.column_names if name not in hidden}
+    column = Column("prompt", "The prompt, with both answers.", "id")
+    names = [name_of(each) for each in found.who.prompts]
+    says, help_ = "", "The difference."
     if of_pairs:
-        column = Column("pair_id", "The pair's id.", "id", "pair")
-        ids = [a.pair_ids[pair] for pair in what.tolist()]
-        says = "the line is the interval, the stroke the difference"
+        column, names = Column("pair_id", "The pair's id.", "id", "pair"), list(a.pair_ids)
+        says = "the thick line is the interval, "
         help_ = "The difference and its interval; sorts by how wide that is."
-        texts = lambda some: texts_of_shared(a, b, what[some])  # noqa: E731
-    else:
-        column = Column("prompt", "The prompt, with both answers.", "id")
-        ids = [name_of(found.who.prompts[prompt]) for prompt in what.tolist()]
-        says, help_ = "its stroke is the difference", "The difference."
-        texts = lambda some: texts_of_prompts(found, what[some])  # noqa: E731
     table = SIDE_BY_SIDE.of(
-        {column.name: ids, **values},
+        {column.name: [names[each] for each in what.tolist()], **values},
         column,
         beside=beside(a, what, show) if of_pairs else lambda _: {},
         terminal=[column.name, *SIDE_BY_SIDE.terminal],
     )
-    return Rows(
-        table,
-        Bar(
-            heading="difference",
-            help=help_,
-            says="A bar has 0 in its middle and ends where A would be lower or higher by the whole "
-            f"scale: {says}.",
-            thick="",
-            thin="ci_low",
-            tick="difference",
-            ring="",
-            scales=[(scale.low - scale.high, scale.high - scale.low) for scale in scales.values()],
-            scale=scale,
-        ),
-        {
-            "order of the data": None,
-            "largest A − B": difference / width,
-            "largest difference": np.abs(difference) / width,
-        },
-        _VIEWS,
-        texts,
-        WORDS[a.manifest.kind.name],
+    bar = Bar(
+        "difference",
+        help_,
+        "A bar has 0 in its middle and ends where A would be lower or higher by the whole scale: "
+        f"{says}the stroke the difference.",
+        "difference",
+        [(each.low - each.high, each.high - each.low) for each in scales.values()],
+        scale,
     )
+    orders = {
+        "order of the data": None,
+        "largest A − B": difference / width,
+        "largest difference": np.abs(difference) / width,
+    }
+    texts = lambda some: texts_of_two(found, what[some], of_pairs=of_pairs)  # noqa: E731
+    words = WORDS[a.manifest.kind.name if of_pairs else "prompts"]
+    return Rows(table, bar, orders, _VIEWS, texts, words)
 
 
 def _changed(a: RunReader, b: RunReader, shared: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import number_of
+from robin_cli.run.reader import RunReader
 from robin_cli.show.charts import Chart
 from robin_cli.show.drawing import picture
 from robin_cli.show.report.texts import ReportTexts, packed
@@ -25,58 +26,57 @@ from robin_cli.show.tables import Beside, Column, Table
 from robin_cli.show.terminal import MOST_ROWS as MOST_AT_TERMINAL
 from robin_cli.show.terminal import cells_of, rows_in_order
 from robin_cli.show.text import plain
+from robin_cli.stats.scores import Scores
 
 MOST_ROWS = 10_000
 _FEW_VALUES = 12  # of a column of the data, by which rows can be chosen
 _HERE = Path(__file__).parent
 _KINDS = {"id": "id", "count": "number", "number": "score", "signed": "difference"}
 _OF_DATA = "From the data."
+_RATED_BY = "rated by {}"
 
 Test = tuple[str, Callable[[Any, Any], Any], Any]
 """A choice of rows: a column, a comparison of pyarrow, and what the column is compared with."""
 
 
 class PageWords(NamedTuple):
-    """The words about a page's rows: their heading, and what can be looked for and opened.
-
-    Attributes:
-        texts: the headings of an open row's texts.
-    """
+    """The words about a page's rows: their heading, and what can be looked for and opened."""
 
     name: str
     find: str
     opens: str
-    texts: Sequence[str]
 
 
 WORDS = {
     "rate": PageWords(
         "Pairs",
         "a pair’s id, an attribute",
-        "its prompt, response and feedbacks",
-        ("Prompt", "Response"),
+        "its prompt, the responses to it beside each other, and the feedbacks",
     ),
     "prefer": PageWords(
         "Comparisons",
         "a comparison’s id, a system",
         "its prompt, both responses and the feedbacks; where B came first the judge calls it "
         "response A",
-        ("Prompt", "Response A", "Response B"),
     ),
+    "prompts": PageWords("Prompts", "a prompt", "both responses and the feedbacks"),
 }
-"""By the kind of question that the answers are to."""
+"""By the kind of question that the answers are to; of two runs, by what they have in common."""
+
+
+_MARKS = {"thick": "ci_low", "thin": "guaranteed_low", "ring": "human"}
+"""What a bar draws beside its stroke: intervals as lines and a value as a ring, if their columns are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """How each row's interval is drawn, by the names of columns; those not shown are not drawn.
+    """How each row's interval is drawn.
 
     Attributes:
         heading: the name of the bars' column.
         help: what its header says.
         says: what a bar shows, in a sentence.
-        thick, thin: intervals that are lines.
-        tick, ring: values that are marks.
+        tick: the column of the value that is a stroke.
         scales: the ends of each scale.
         scale: the scale of each row, by number, shape (rows,).
     """
@@ -84,10 +84,7 @@ class Bar:
     heading: str
     help: str
     says: str
-    thick: str
-    thin: str
     tick: str
-    ring: str
     scales: Sequence[tuple[float, float]]
     scale: Sequence[int] | NDArray[np.integer[Any]]
 
@@ -103,6 +100,8 @@ class Rows:
         views: choices of rows, by name.
         texts: returns for some rows the place of each among the texts, and these.
         further: columns of the data, which can be looked for and are not shown.
+        judged: by judge, if there are several, whether it answered about each row.
+        prompt: the number of each row's prompt: responses to one open beside each other.
     """
 
     table: Table
@@ -112,6 +111,8 @@ class Rows:
     texts: Callable[[IntArray], tuple[IntArray, ReportTexts]]
     words: PageWords
     further: Beside = lambda _rows: {}
+    judged: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    prompt: IntArray | None = None
 
     def first(self) -> IntArray:
         """Return the rows that fit in a page, in the first order."""
@@ -132,20 +133,17 @@ class Rows:
         )
 
 
-class Apart(NamedTuple):
-    """A labelled thing on which judge and people differ: its name, both judgments, its texts."""
-
-    name: str
-    says: str
-    texts: Mapping[str, str]
-
-
 class Labelled(NamedTuple):
-    """The judge's accuracy, by people's labels; ``why``: the reason if it is unknown."""
+    """The judge's accuracy, by people's labels.
 
-    quality: Table | None
+    Attributes:
+        quality: its table; none if it is unknown, ``why`` for a reason.
+        apart: what judge and people differ on: its name, both judgments, and its texts by heading.
+    """
+
+    quality: Sequence[Table]
     why: str
-    apart: Sequence[Apart]
+    apart: Sequence[tuple[str, str, Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +173,17 @@ class Page:
     facts: Mapping[str, Mapping[str, str]]
     sure: Sequence[str] = ()
     labelled: Labelled | None = None
+
+
+def judged_by_each(run: RunReader, scores: Scores) -> dict[str, NDArray[np.bool_]]:
+    """Return :attr:`Rows.judged` of the rows of ``scores``."""
+    judges, arms = run.space.judges, scores.arms
+    is_asked = run.fold.arms.n[arms] + run.fold.arms.n_unparsed[arms] > 0
+    return {
+        name: (is_asked & (run.space.judge[arms] == judge)).any(axis=1)
+        for judge, name in enumerate(judges)
+        if len(judges) > 1
+    }
 
 
 def first_rows(count: int, *keys: FloatArray, most: int = MOST_ROWS) -> IntArray:
@@ -299,9 +308,7 @@ def html(page: Page) -> str:
         page=page,
         pictures=[(chart, picture(chart, number)) for number, chart in enumerate(page.charts)],
         tables=[figures_of(table) for table in page.tables],
-        quality=figures_of(page.labelled.quality)
-        if page.labelled and page.labelled.quality
-        else None,
+        quality=[figures_of(table) for table in page.labelled.quality] if page.labelled else [],
         columns=columns,
         texts=texts,
         left_out=page.rows.left_out(len(rows)),
@@ -319,7 +326,7 @@ def _data(
     """Return what the page's script needs, as JSON.
 
     Of each row these are its cells, its rank in each order, the numbers of the views that it is in,
-    the place of its texts, and the text in which a reader can look for something.
+    the place of its texts, its prompt, and the text in which a reader can look for something.
     """
     further = listed.further(rows)
     views = _views(listed, rows, columns, further)
@@ -328,15 +335,16 @@ def _data(
     ranks = [np.argsort(_order(key, rows)) for key in listed.orders.values()]
     chosen = np.array(list(views.values()), dtype=np.bool_).reshape(len(views), len(rows))
     words = [each.values for each in columns if each.kind in {"id", "text"}]
-    found = zip(*words, *further.values(), strict=True)
-    bar = asdict(listed.bar)
+    words_of_rows = zip(*words, *further.values(), strict=True)
+    marks = {"tick": listed.bar.tick, **_MARKS}
     data = {
         "columns": [{"name": each.name, "kind": each.kind} for each in columns],
         "attribute": number.get("attribute"),
-        "bar": {name: number.get(bar[name]) for name in ("thick", "thin", "tick", "ring")},
+        "bar": {mark: number.get(name) for mark, name in marks.items()},
         "scales": listed.bar.scales,
         "orders": list(listed.orders),
         "views": list(views),
+        "judges": {_RATED_BY.format(name): name for name in listed.judged},
         "rows": packed(
             [
                 (*row, " ".join(str(text) for text in each if text).lower())
@@ -345,14 +353,14 @@ def _data(
                     np.transpose(ranks).tolist(),
                     [np.flatnonzero(each).tolist() for each in chosen.T],
                     place.tolist(),
-                    found,
+                    [-1] * len(rows) if listed.prompt is None else listed.prompt[rows].tolist(),
+                    words_of_rows,
                     strict=True,
                 )
             ]
         ),
         "texts": texts.blocks,
         "block": texts.block,
-        "headings": listed.words.texts,
     }
     return orjson.dumps(data).decode().replace("<", "\\u003c")
 
@@ -365,6 +373,7 @@ def _views(
 ) -> dict[str, Sequence[bool]]:
     """Return the choices of ``rows`` that choose some, by name, also by the data's few values."""
     data, views = listed.table.data.take(pa.array(rows)), dict[str, Sequence[bool]]()
+    views |= {_RATED_BY.format(name): mask[rows].tolist() for name, mask in listed.judged.items()}
     for name, (column, compare, value) in listed.views.items():
         if column in data.column_names:
             mask = pc.fill_null(compare(data[column], value), fill_value=False).to_pylist()

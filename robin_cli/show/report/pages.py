@@ -8,14 +8,14 @@ from typing import Any
 
 from robin_cli.data.chats import readable_turns
 from robin_cli.data.images import named
-from robin_cli.goals.found import Found, View, judged_by
-from robin_cli.goals.systems import Comparison
+from robin_cli.goals.result import Result, View, judged_by
+from robin_cli.goals.systems import SystemsResult
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
 from robin_cli.run.reader import RunReader
 from robin_cli.show.report import preferences, rating_charts, ratings
 from robin_cli.show.report.comparison import comparison_of
-from robin_cli.show.report.page import Apart, Labelled, Page
+from robin_cli.show.report.page import Labelled, Page
 from robin_cli.show.report.systems import differences_chart, systems_in, systems_table
 from robin_cli.show.report.texts import cut
 from robin_cli.show.status import Status, standing
@@ -51,7 +51,7 @@ def page_of(runs: Sequence[RunReader], working: Sequence[bool], view: View | Non
     compared, left_out = systems_in(found)
     if compared is not None:
         of_systems, drawn = systems_table(compared), [*differences_chart(compared)]
-        is_first = isinstance(found, Comparison)
+        is_first = isinstance(found, SystemsResult)
         tables = [of_systems, *tables] if is_first else [*tables, of_systems]
         charts = [*drawn, *charts] if is_first else [*charts, *drawn]
     data = f"{status.cost['data']} · {status.cost['created_at']}"
@@ -97,29 +97,24 @@ def _warnings_of(status: Status) -> Iterator[str]:
         )
 
 
-def _labelled_in(found: Found) -> Labelled | None:
+def _labelled_in(found: Result) -> Labelled | None:
     """Return the part about people's labels; None if there are none."""
     try:
         table = found.table("disagreements", View(n=_MOST_APART))
     except InputError:  # there is no label
         return None
-    several = len(found.run.manifest.attributes) > 1
-    apart = [_apart(row, several=several) for row in table.records() if row["difference"]]
+    apart = []
+    for row in filter(lambda row: row["difference"], table.records()):
+        texts = {
+            name.replace("_", " ").title(): cut(named(readable_turns(row[name])), _LONGEST)
+            for name in _TEXTS
+            if row.get(name)
+        }
+        of = f" · {row['attribute']}" * (len(found.run.manifest.attributes) > 1)
+        scale = " (1: A is better, 0: B is)" * ("Response A" in texts)
+        says = f"judge {row['score']:.2f}, people {row['label']:.2f}{scale}"
+        apart.append((f"{row['pair_id']}{of}", says, texts))
     try:
-        return Labelled(found.table("judge-quality", View()), "", apart)
+        return Labelled([found.table("judge-quality", View())], "", apart)
     except InputError as error:
-        return Labelled(None, str(error), apart)
-
-
-def _apart(row: dict[str, Any], *, several: bool) -> Apart:
-    texts = {
-        name.replace("_", " ").title(): cut(named(readable_turns(row[name])), _LONGEST)
-        for name in _TEXTS
-        if row.get(name)
-    }
-    scale = " (1: A is better, 0: B is)" if "Response A" in texts else ""
-    return Apart(
-        f"{row['pair_id']} · {row['attribute']}" if several else row["pair_id"],
-        f"judge {row['score']:.2f}, people {row['label']:.2f}{scale}",
-        texts,
-    )
+        return Labelled([], str(error), apart)

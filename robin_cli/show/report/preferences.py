@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow.compute as pc
 
 from robin_cli.goals.comparisons import comparisons_of
-from robin_cli.goals.found import View
 from robin_cli.goals.preferences import Preferences
-from robin_cli.goals.rows import own_of
+from robin_cli.goals.result import View
+from robin_cli.goals.rows import further_columns
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
 from robin_cli.policies.bradley_terry import PRIOR
 from robin_cli.show.charts import Chart, chart, histogram, shares, under_one_another
-from robin_cli.show.report.page import WORDS, Bar, Rows, Test
+from robin_cli.show.report.page import WORDS, Bar, Rows, Test, judged_by_each
 from robin_cli.show.report.rating_charts import human_charts
 from robin_cli.show.report.texts import texts_of_pairs
 from robin_cli.show.text import one_line
@@ -47,10 +47,8 @@ _VIEWS: dict[str, Test] = {
 def title_of(found: Preferences) -> str:
     """Return what was compared."""
     criteria, names = found.run.manifest.criteria, found.ranked.names
-    what = f"{len(names):,} systems"
-    if not names:
-        what = number_of(len(found.matches), "comparison")
-    elif len(names) == 2:
+    what = f"{len(names):,} systems" if names else number_of(len(found.matches), "comparison")
+    if len(names) == 2:
         what = " against ".join(cut(name, _NAME) for name in names)
     by = f" by {criteria[0]}" if criteria else ""
     return f"{what}{by}, {number_of(int(np.unique(found.matches.prompt).size), 'prompt')}"
@@ -103,10 +101,7 @@ def rows_of(found: Preferences, view: View) -> Rows:
             "interval is.",
             says=f"A bar goes from B to A: the thick line is the interval{thin}, the stroke the "
             "preference, the mean over both orders.",
-            thick="ci_low",
-            thin="guaranteed_low",
             tick="preference",
-            ring="",
             scales=[(0.0, 1.0)],
             scale=[0] * len(table),
         ),
@@ -114,7 +109,8 @@ def rows_of(found: Preferences, view: View) -> Rows:
         _VIEWS,
         lambda rows: texts_of_pairs(run, rows),
         WORDS["prefer"],
-        own_of(run, run.space.pair[scores.arm], [*view.show, *SYSTEM_COLUMNS]),
+        further_columns(run, run.space.pair[scores.arm], [*view.show, *SYSTEM_COLUMNS]),
+        judged_by_each(run, scores),
     )
 
 
@@ -132,16 +128,16 @@ def _ranking_charts(
     names: Sequence[str], ranking: Ranking, order: Sequence[int]
 ) -> Iterator[Chart]:
     drawn = list(order[:MOST_SYSTEMS])
-    labels = labels_of([names[system] for system in drawn])
-    written_out = dict(zip(labels, (one_line(names[system]) for system in drawn), strict=True))
-    rest = ""
-    if len(order) > MOST_SYSTEMS:
-        rest = f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}."
+    full = [one_line(names[system]) for system in drawn]
+    labels = labels_of(full)
+    written_out = dict(zip(labels, full, strict=True))
+    rest = f" Of {len(order):,} systems these are the best {MOST_SYSTEMS}."
+    rest *= len(order) > MOST_SYSTEMS
     p = f" That both are equal: p {ranking.p[tuple(order)]:.2g}." if len(order) == 2 else ""
-    values, low, high = (
-        each[drawn] for each in (ranking.strength, ranking.ci_low, ranking.ci_high)
-    )
-    ranks = [_ranks(ranking, system) for system in drawn]
+    ends, ranks = (ranking.ci_low[drawn], ranking.ci_high[drawn]), []
+    for system in drawn:
+        low, high = int(ranking.rank_low[system]), int(ranking.rank_high[system])
+        ranks.append(f"{low}" if low == high else f"{low}–{high}")
     yield chart(
         "How do the systems rank?",
         "Strengths by Bradley and Terry, natural logarithms, 0 on average: a system that is 1 above "
@@ -149,19 +145,19 @@ def _ranking_charts(
         "prompts, each for itself; on the right the ranks that are not ruled out, for each system "
         f"with 95 %. From {number_of(ranking.n_comparisons, 'comparison')} on "
         f"{number_of(ranking.n_prompts, 'prompt')}.{p}{rest}",
-        under_one_another(labels, values, (low, high), "strength", ranks),
+        under_one_another(labels, ranking.strength[drawn], ends, "strength", ranks),
         size=(5.2, max(2.4, 1.0 + 0.3 * len(labels))),
         written_out=written_out,
     )
     rates = ranking.rates(drawn)
-    empty = " An empty cell: no comparison of the two has a preference."
     is_settled = (rates.ci_low > _EVEN) | (rates.ci_high < _EVEN)
+    empty = " An empty cell: no comparison of the two has a preference."
+    empty *= bool(np.isnan(rates.rate).sum() > len(labels))
     yield chart(
         "Who beats whom?",
         "How often, in %, the system of the row is preferred to that of the column, each "
         "comparison once, a tie as half; the best system is first. In bold where the 95 % interval "
-        "over prompts leaves 50 out, each for itself."
-        f"{empty * bool(np.isnan(rates.rate).sum() > len(labels))}{rest}",
+        f"over prompts leaves 50 out, each for itself.{empty}{rest}",
         shares(labels, rates.rate, is_settled, ("preferred …", "… to")),
         size=(9.5 if len(labels) > _FEW else 5.2, max(2.2, min(9.0, 1.3 + 0.44 * len(labels)))),
         written_out=written_out,
@@ -188,17 +184,11 @@ def _clearness(found: Preferences) -> Chart:
 def labels_of(names: Sequence[str]) -> list[str]:
     """Return names cut to the width of a chart, but distinct."""
     short = [
-        name.strip() or "(no name)"
-        if len(name) <= _DRAWN
-        else f"{name[:_HEAD]}…{name[_HEAD + 1 - _DRAWN :]}"
+        f"{name[:_HEAD]}…{name[_HEAD + 1 - _DRAWN :]}"
+        if len(name) > _DRAWN
+        else name.strip() or "(no name)"
         for name in map(one_line, names)
     ]
     return [
         f"{label} ({at})" if short.count(label) > 1 else label for at, label in enumerate(short, 1)
     ]
-
-
-def _ranks(ranking: Ranking, system: int) -> str:
-    """Return the ranks that are not ruled out: "1", or "2–4"."""
-    low, high = int(ranking.rank_low[system]), int(ranking.rank_high[system])
-    return f"{low}" if low == high else f"{low}–{high}"

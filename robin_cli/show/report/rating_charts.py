@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from robin_cli.goals.deciding import things
-from robin_cli.goals.found import Found
 from robin_cli.goals.people import agreement_line
 from robin_cli.goals.rated import Rated
+from robin_cli.goals.result import Result
 from robin_cli.model.records import Scale
 from robin_cli.show import charts
 from robin_cli.show.charts import Axis, Chart, Panel, Series, chart
@@ -31,7 +31,7 @@ def charts_of(found: Rated) -> Iterator[Chart]:
     """Yield the charts of a run of ratings."""
     run, scores = found.run, found.scores
     by_attribute = dict(subjects(run, [scores]))
-    by_label = dict(subjects(run, [found.each])) if found.is_panel else by_attribute
+    by_label = dict(subjects(run, [found.by_judge])) if found.is_panel else by_attribute
     if scores.decided is not None:
         yield from _decisions_over_calls(found, scores.decided)
     spread = ", ".join(
@@ -110,23 +110,17 @@ def _decisions_over_calls(found: Rated, decided: Decided) -> Iterator[Chart]:
     )
 
 
-def human_charts(found: Found) -> Iterator[Chart]:
+def human_charts(found: Result) -> Iterator[Chart]:
     """Yield scores against human ratings, and human ratings by score."""
-    people, split = found.people, dict(subjects(found.run, found.all_scores, found.given))
+    people, split = found.people, dict(subjects(found.run, found.all_scores, found.labels))
     names = found.run.space.attributes
     compared = {name: each for name, each in split.items() if name in people.agreement}
-    if compared:
-        panels = {
-            name: charts.against(
-                each.human,
-                each.scores,
-                ("human rating", "score"),
-                each.scale,
-                each.pair_ids,
-                jitter=0.03,
-            )
-            for name, each in compared.items()
-        }
+    axes = ("human rating", "score")
+    panels = {
+        name: charts.against(each.human, each.scores, axes, each.scale, each.pair_ids, jitter=0.03)
+        for name, each in compared.items()
+    }
+    if panels:
         lines = [
             f"{name}: " * (len(compared) > 1) + agreement_line(people.agreement[name])
             for name in names
@@ -144,25 +138,21 @@ def human_charts(found: Found) -> Iterator[Chart]:
         )
         series = charts.beside_numbers(score, human, (low, high), count.astype(np.int64))
         scale = split[name].scale
+        diagonal = (float(scale.low), float(scale.high))
         yield chart(
             f"How do people rate {name} at each score?",
             "Mean human rating of the pairs whose scores are nearest to one "
             f"{_step(split[name])}, at their mean score, with its 95 % interval over prompts, and "
             "how many pairs these are. On the dashed line the judge is right on average.",
-            Panel(
-                [series],
-                Axis(f"score of {name}"),
-                Axis(f"human {name}"),
-                diagonal=(scale.low, scale.high),
-            ),
+            Panel([series], Axis(f"score of {name}"), Axis(f"human {name}"), diagonal),
         )
 
 
-def _step(mine: Subject) -> str:
+def _step(subject: Subject) -> str:
     """Return a group of :func:`~robin_cli.stats.agreement.calibration`, in words."""
-    starts: Sequence[int] = bins_of(mine.scale)
-    if mine.of_two:
+    starts: Sequence[int] = bins_of(subject.scale)
+    if subject.of_two:
         return "quarter"
-    if len(starts) == mine.scale.levels:
+    if len(starts) == subject.scale.levels:
         return "level"
     return f"bin of levels ({starts[1]} to {starts[2] - 1}, say)"

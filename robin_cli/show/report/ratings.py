@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
-from robin_cli.goals.found import View
 from robin_cli.goals.rated import Rated
-from robin_cli.goals.rows import own_of
+from robin_cli.goals.result import View
+from robin_cli.goals.rows import further_columns
 from robin_cli.goals.tables import most_uncertain_first, score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
-from robin_cli.show.report.page import WORDS, Bar, Rows, Test
+from robin_cli.show.report.page import WORDS, Bar, Rows, Test, judged_by_each
 from robin_cli.show.report.rating_charts import has_variances
 from robin_cli.show.report.texts import texts_of_pairs
 from robin_cli.stats.scores import interval_widths
@@ -73,10 +73,7 @@ def rows_of(found: Rated, view: View) -> Rows:
             help="Score and interval on the scale. Sorts by how wide the interval is.",
             says=f"A bar goes along the scale{along}: the thick line is the interval{thin}, "
             f"the stroke the score{ring}.",
-            thick="ci_low",
-            thin="guaranteed_low",
             tick="score",
-            ring="human",
             scales=[(scale.low, scale.high) for scale in scales],
             scale=run.space.attribute[scores.arm],
         ),
@@ -84,5 +81,7 @@ def rows_of(found: Rated, view: View) -> Rows:
         _VIEWS,
         lambda rows: texts_of_pairs(run, pair[rows]),
         WORDS["rate"],
-        own_of(run, pair, view.show),
+        further_columns(run, pair, view.show),
+        judged_by_each(run, scores),
+        run.prompts[pair],
     )

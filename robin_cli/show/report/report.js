@@ -7,6 +7,7 @@
   const heads = [...document.querySelectorAll("#pairs thead th")];
   const barAt = data.columns.findIndex((column) => column.kind === "bar");
   const STEP = 100;
+  const MOST_BESIDE = 7; // responses to one prompt
   const blocks = new Map();
   let rows = [];
   let chosen = [];
@@ -44,7 +45,7 @@
   function choose() {
     const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     const wanted = view.selectedIndex - 1;
-    chosen = rows.filter(([, , views, , text]) =>
+    chosen = rows.filter(([, , views, , , text]) =>
       (wanted < 0 || views.includes(wanted)) && words.every((word) => text.includes(word)));
     chosen.sort(compare);
     visible = STEP;
@@ -146,7 +147,21 @@
     return pre;
   }
 
-  async function toggle(tr, button, [cells, , , place]) {
+  async function opened([, , , place]) {
+    const number = Math.floor(place / data.block);
+    if (!blocks.has(number)) blocks.set(number, unpack(data.texts[number]));
+    return (await blocks.get(number))[place % data.block];
+  }
+
+  function titled(heading, text) {
+    const part = element("div");
+    const pre = toTheLetter(text);
+    pre.tabIndex = 0;
+    part.append(element("h3", heading), pre);
+    return part;
+  }
+
+  async function toggle(tr, button, row) {
     const next = tr.nextElementSibling;
     if (next && next.classList.contains("open")) {
       next.remove();
@@ -154,28 +169,34 @@
       return;
     }
     button.setAttribute("aria-expanded", "true");
-    const opened = element("tr", undefined, "open");
+    const made = element("tr", undefined, "open");
     const cell = element("td", "…");
     cell.colSpan = heads.length;
-    opened.append(cell);
-    tr.after(opened);
-    const number = Math.floor(place / data.block);
-    if (!blocks.has(number)) blocks.set(number, unpack(data.texts[number]));
-    const [said, answers] = (await blocks.get(number))[place % data.block];
-    const mine = answers.filter(([name]) => data.attribute === null || name === cells[data.attribute]);
+    made.append(cell);
+    tr.after(made);
+    const attribute = ([cells]) => (data.attribute === null ? "" : cells[data.attribute]);
+    const others = row[4] < 0 ? [] : rows.filter((other) =>
+      other[4] === row[4] && other[3] !== row[3] && attribute(other) === attribute(row)).sort((a, b) => a[3] - b[3]).slice(0, MOST_BESIDE);
+    const [[said, answers], ...more] = await Promise.all([row, ...others].map(opened));
+    const named = ([cells]) => `${cells[0]}: ${written(cells[data.bar.tick], "score")}`;
     const texts = element("div", undefined, "texts");
-    said.forEach((text, at) => {
-      const pre = toTheLetter(text);
-      pre.tabIndex = 0;
-      texts.append(element("h3", data.headings[at]), pre);
-    });
+    const beside = element("div", undefined, "beside");
+    const letter = (at) => (said.length > 2 ? ` ${"AB"[at]}` : others.length ? ` of ${named(row)}` : "");
+    beside.append(
+      ...said.slice(1).map((text, at) => titled("Response" + letter(at), text)),
+      ...more.map(([[, text]], at) => titled(named(others[at]), text)));
+    const judge = data.judges[view.value];
+    const shownAnswers = answers.filter(([name, by]) =>
+      (!attribute(row) || !name || name === attribute(row)) && (!judge || by === judge));
     const list = element("ol");
-    for (const [, rating, reason, feedback, judge] of mine) {
+    for (const [, by, asked, rating, feedback] of shownAnswers) {
       const item = element("li");
-      item.append(element("b", (judge ? judge + ": " : "") + (rating === null ? reason : "Rating " + rating)), toTheLetter(feedback));
+      const who = [by, asked].filter(Boolean).join(" · ");
+      item.append(element("b", (who ? who + ": " : "") + rating), toTheLetter(feedback));
       list.append(item);
     }
-    texts.append(element("h3", mine.length ? "The judge’s answers" : "No answers"), list);
+    texts.append(titled("Prompt", said[0]), beside,
+      element("h3", shownAnswers.length ? "The judge’s answers" : "No answers"), list);
     cell.replaceChildren(texts);
   }
 

@@ -16,12 +16,20 @@ from robin_cli.goals.differences import (
     of_leader,
     table_of,
 )
-from robin_cli.goals.found import Found
 from robin_cli.goals.people import range_of
+from robin_cli.goals.result import Result
 from robin_cli.model.errors import InputError, abridged, shown
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 from robin_cli.run.reader import RunReader
-from robin_cli.show.charts import Chart, against, chart, histogram, marks_of, under_one_another
+from robin_cli.show.charts import (
+    SIZE,
+    Chart,
+    against,
+    chart,
+    histogram,
+    marks_of,
+    under_one_another,
+)
 from robin_cli.show.tables import Table
 from robin_cli.show.text import one_line
 from robin_cli.stats.agreement import agreement
@@ -33,7 +41,7 @@ _NAME = 60
 _BINS = 48
 
 
-def systems_in(found: Found) -> tuple[Compared | None, list[str]]:
+def systems_in(found: Result) -> tuple[Compared | None, list[str]]:
     """Return a run's systems, if several answered the same prompts, and notes on omissions."""
     run, left_out = found.run, list[str]()
     if SYSTEM_COLUMN not in run.column_names:
@@ -87,7 +95,11 @@ def differences_chart(found: Compared) -> Iterator[Chart]:
     if panels:
         says = "Right of 0 the first is better. The lines are 95 % intervals over prompts."
         title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
-        yield Chart(title, f"{says} {_legend(found)}.", panels, written_out=written_out)
+        # one or two differences need little room
+        height = 1.2 + 0.4 * sum(len(panel.y.names) for panel in panels.values())
+        size = (SIZE[0], min(SIZE[1], height))
+        legend = f"{says} {_legend(found)}."
+        yield Chart(title, legend, panels, size=size, written_out=written_out)
 
 
 def _by_attribute(
@@ -96,19 +108,19 @@ def _by_attribute(
     """Yield each attribute's scale, the words behind its name, and its columns."""
     names = [name for name in scales if pc.any(pc.equal(rows["attribute"], name)).as_py()]
     for name in names:
-        mine = rows.filter(pc.equal(rows["attribute"], name)).drop_columns("attribute")
+        part = rows.filter(pc.equal(rows["attribute"], name)).drop_columns("attribute")
         about = f" · {name}" if len(names) > 1 else ""
-        yield scales[name], about, {column: mine[column].to_numpy() for column in mine.column_names}
+        yield scales[name], about, {column: part[column].to_numpy() for column in part.column_names}
 
 
 def pair_charts(
     rows: pa.Table, scales: Mapping[str, Scale], pair_ids: Sequence[str] | None
 ) -> Iterator[Chart]:
     """Yield how far two runs are apart on each pair; on each prompt without ``pair_ids``."""
-    for scale, about, mine in _by_attribute(rows, scales):
+    for scale, about, columns in _by_attribute(rows, scales):
         if pair_ids is not None:
-            ids = [pair_ids[each] for each in mine["what"].tolist()]
-            panel = against(mine["a"], mine["b"], ("score in A", "score in B"), scale, ids)
+            ids = [pair_ids[each] for each in columns["what"].tolist()]
+            panel = against(columns["a"], columns["b"], ("score in A", "score in B"), scale, ids)
             says = f"{marks_of({'': panel})} On the dashed line both runs score them alike."
             yield chart(f"Do A and B score alike?{about}", says, panel)
             continue
@@ -116,20 +128,20 @@ def pair_charts(
         yield chart(
             f"How far are A and B apart?{about}",
             "On how many prompts A scores higher (right of 0) or lower than B, and by how much.",
-            histogram(mine["difference"], "A − B", (-width, width), "prompts", bins=_BINS),
+            histogram(columns["difference"], "A − B", (-width, width), "prompts", bins=_BINS),
         )
 
 
 def pair_lines(a: RunReader, rows: pa.Table, scales: Mapping[str, Scale]) -> dict[str, str]:
     """Return how many pairs differ, and how alike two runs order them, by name."""
     lines = {}
-    for scale, about, mine in _by_attribute(rows, scales):
+    for scale, about, columns in _by_attribute(rows, scales):
         lines[f"pairs that differ beyond noise{about}"] = (
-            f"{int(mine['differ'].sum()):,} of {len(mine['a']):,}: their 95 % intervals of A − B "
+            f"{int(columns['differ'].sum()):,} of {len(columns['a']):,}: their 95 % intervals of A − B "
             "leave 0 out, each for itself"
         )
-        if not np.isnan(mine["difference"]).all():
-            coefficients = agreement(mine["a"], mine["b"], a.prompts[mine["what"]], scale)
+        if not np.isnan(columns["difference"]).all():
+            coefficients = agreement(columns["a"], columns["b"], a.prompts[columns["what"]], scale)
             rho = next(each for each in coefficients if each.coefficient == "spearman")
             value = "–" if math.isnan(rho.value) else f"{rho.value:z.2f}"
             over = f"bootstrap over {number_of(rho.n_prompts, 'prompt')}"

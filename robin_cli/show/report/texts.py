@@ -41,7 +41,12 @@ _JUDGED = {
     "text": pa.large_string(),
 }
 
-Answers = Callable[[int, int | None, int | None], list[Any]]
+Answers = Callable[[int, int | None, int | None], list[list[str]]]
+"""Returns the answers about a pair, by its number, with texts of so many characters, and so many for each arm.
+
+An answer is its attribute, its judge if there are several, the question if it has variants, the rating (or the reason that
+there is none, or the verdict) in words, and the feedback.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,6 @@ class ReportTexts:
     longest: int | None
     most_answers: int | None
 
-    @property
-    def cut(self) -> bool:
-        """Whether any text is cut."""
-        return self.longest is not None
-
 
 def packed(value: object) -> str:
     """Return ``value`` as JSON, compressed, in characters that need no escape in HTML."""
@@ -73,9 +73,10 @@ def texts_of(
     count: int, pair: Callable[[int], Pair], answers: Answers, *, room: int = _ROOM
 ) -> ReportTexts:
     """Return the texts of ``count`` pairs and their ``answers``, cut to fit; ``pair`` reads one."""
-    blocks: list[str] = []
-    for longest, most in zip(_LONGEST, _MOST, strict=True):
-        blocks = []
+
+    def blocks_at(longest: int | None, most: int | None) -> list[str] | None:
+        """Return the texts, cut so far; None if they do not fit."""
+        blocks: list[str] = []
         for start in range(0, count, _BLOCK):
             texts, characters = [], 0
             for number in range(start, min(start + _BLOCK, count)):
@@ -83,14 +84,15 @@ def texts_of(
                 texts.append([cut(text, longest) for text in _texts(pair(number))])
                 characters += sum(map(len, texts[-1]))
                 if characters > _MOST_CHARACTERS:
-                    break
-            if characters > _MOST_CHARACTERS:
-                break
-            block = [[text, answers(k, longest, most)] for k, text in enumerate(texts, start)]
-            blocks.append(packed(block))
+                    return None
+            answered = [[text, answers(k, longest, most)] for k, text in enumerate(texts, start)]
+            blocks.append(packed(answered))
             if sum(map(len, blocks)) > room and most != 0:
-                break
-        else:
+                return None
+        return blocks
+
+    for longest, most in zip(_LONGEST, _MOST, strict=True):
+        if (blocks := blocks_at(longest, most)) is not None:
             return ReportTexts(blocks, _BLOCK, longest, most)
     raise AssertionError("texts without answers always fit")
 
@@ -105,54 +107,44 @@ def cut(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
-class JudgedTexts:
-    """The answers to some pairs of a run."""
+def answers_of(run: RunReader, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> Answers:
+    """Return the answers to some ``pairs`` of a run, by the pair's number; of an arm different ratings come first."""
+    space, kind = run.space, run.manifest.kind
+    is_wanted = np.zeros(len(run.pair_ids), dtype=np.bool_)
+    is_wanted[pairs] = True
+    is_read = is_wanted[space.pair[run.arm]]
+    arms = run.arm[is_read]
+    order = np.argsort(arms, kind="stable")
+    starts = np.searchsorted(arms[order], np.arange(len(space) + 1))
+    table = pa.concat_tables([JUDGMENTS.empty_table().select(_JUDGED), *_read(run, is_read)])
+    columns = {name: pc.cast(table[name], kind).combine_chunks() for name, kind in _JUDGED.items()}
 
-    def __init__(self, run: RunReader, pairs: Sequence[int] | NDArray[np.integer[Any]]) -> None:
-        space = self._space = run.space
-        self._kind, self._scale = run.manifest.kind, space.scales[0]
-        self._names = [space.label(arm) for arm in space.arms_of_pair(0)]
-        is_wanted = np.zeros(len(run.pair_ids), dtype=np.bool_)
-        is_wanted[pairs] = True
-        mine = is_wanted[space.pair[run.arm]]
-        arm = run.arm[mine]
-        self._order = np.argsort(arm, kind="stable")
-        self._starts: IntArray = np.searchsorted(arm[self._order], np.arange(len(space) + 1))
-        table = pa.concat_tables([JUDGMENTS.empty_table().select(_JUDGED), *_read(run, mine)])
-        self._columns = {
-            name: pc.cast(table[name], kind).combine_chunks() for name, kind in _JUDGED.items()
-        }
-
-    def of(self, pair: int, longest: int | None, most: int | None) -> list[Any]:
-        """Return at most ``most`` answers for each attribute, different ratings first.
-
-        An answer is the attribute (and judge), the rating or None, its reason, the feedback, cut to
-        ``longest`` characters, and a label. Where answers are shown in words, like verdicts, these
-        are the reason, and the label is the question.
-        """
-        answers = []
-        for arm, name in zip(self._space.arms_of_pair(pair), self._names, strict=True):
-            rows = self._order[self._starts[arm] : self._starts[arm + 1]]
-            for row in _varied(rows, self._columns["rating"], most):
+    def answers(pair: int, longest: int | None, most: int | None) -> list[list[str]]:
+        found = []
+        for arm in space.arms_of_pair(pair):
+            judge = space.judge_of(arm) if len(space.judges) > 1 else ""
+            name = space.asked_as(arm)
+            for row in _varied(order[starts[arm] : starts[arm + 1]], columns["rating"], most):
                 rating, expected, reason, feedback, text = (
-                    column[row].as_py() for column in self._columns.values()
+                    column[row].as_py() for column in columns.values()
                 )
-                said = cut(feedback or text, longest)
-                if len(self._kind.variants) == 1:
-                    rating = rating if expected is None else round(expected, 2)
-                    answers.append([name, rating, reason or "", said, ""])
-                else:
-                    verdict = reason or self._kind.in_words(rating, self._scale)
+                if len(kind.variants) > 1:
                     asked = name[:1].upper() + name[1:].replace("-", " ", 1)
-                    answers.append(["", None, verdict, said, asked])
-        return answers
+                    of = ["", judge, asked, reason or kind.in_words(rating, space.scales[0])]
+                else:
+                    value = rating if expected is None else round(expected, 2)
+                    of = [name, judge, "", reason or f"Rating {value}"]
+                found.append([*of, cut(feedback or text, longest)])
+        return found
+
+    return answers
 
 
-def _read(run: RunReader, mine: NDArray[np.bool_]) -> Iterator[pa.Table]:
-    """Yield the answers of the judgments ``mine``, shape (rows,); others may have come since."""
+def _read(run: RunReader, is_read: NDArray[np.bool_]) -> Iterator[pa.Table]:
+    """Yield the judgments that are read, shape (rows,); others may have come since."""
     start = 0
     for table in read_judgments(run.path, tuple(_JUDGED)):
-        wanted = mine[start : start + len(table)]
+        wanted = is_read[start : start + len(table)]
         start += len(table)
         yield table.slice(0, len(wanted)).filter(pa.array(wanted))
 
@@ -178,37 +170,46 @@ def texts_of_pairs(run: RunReader, pair: NDArray[np.integer[Any]]) -> tuple[IntA
     return place, _answered([run], read, [[[each]] for each in pairs.tolist()])
 
 
-def texts_of_shared(a: RunReader, b: RunReader, pair: IntArray) -> tuple[IntArray, ReportTexts]:
-    """Return that for pairs in both runs, by their numbers in A, with the answers of both."""
-    pairs, place = np.unique(pair, return_inverse=True)
-    at_a, at_b = shared_pairs(a, b)
-    others = at_b[np.searchsorted(at_a, pairs)].tolist()
-    places = [[[mine], [other]] for mine, other in zip(pairs.tolist(), others, strict=True)]
-    return place, _answered([a, b], a.pairs.at(pairs).__getitem__, places)
+def texts_of_two(
+    found: Compared, what: IntArray, *, of_pairs: bool
+) -> tuple[IntArray, ReportTexts]:
+    """Return that for ``what`` two runs have in common, with the responses and answers of both.
 
-
-def texts_of_prompts(found: Compared, what: IntArray) -> tuple[IntArray, ReportTexts]:
-    """Return that for prompts, by number, each with the responses and answers of both runs."""
-    prompts, place = np.unique(what, return_inverse=True)
-    by_run = np.split(found.who.prompt, [len(found.runs[0].pair_ids)])
-    places = list(zip(*(_answering(prompt, prompts) for prompt in by_run), strict=True))
+    ``what``: of each row the number of its pair in the first run, or of its prompt.
+    """
+    a, b = found.runs
+    numbers, place = np.unique(what, return_inverse=True)
+    if of_pairs:
+        at_a, at_b = shared_pairs(a, b)
+        in_b = at_b[np.searchsorted(at_a, numbers)]
+        places = [
+            ([one], [other]) for one, other in zip(numbers.tolist(), in_b.tolist(), strict=True)
+        ]
+    else:
+        by_run = [
+            _pairs_of(prompt, numbers) for prompt in np.split(found.who.prompt, [len(a.pair_ids)])
+        ]
+        places = list(zip(*by_run, strict=True))
 
     def pair(at: int) -> Pair:
-        responses = [
-            f"{letter}: {run.pairs[one].response}"
-            for letter, run, mine in zip(_LETTERS, found.runs, places[at], strict=True)
-            for one in mine
+        first: Pair = a.pairs[places[at][0][0]]
+        if first.other is not None:  # a comparison has two responses of its own
+            return first
+        texts = [
+            "\n\n".join(run.pairs[one].response for one in pairs)
+            for run, pairs in zip(found.runs, places[at], strict=True)
         ]
-        return Pair("", found.who.prompts[prompts[at]], "\n\n".join(responses))
+        other = texts[1] if texts[0] != texts[1] else None
+        return Pair("", first.prompt, texts[0], other=other)
 
     return place, _answered(found.runs, pair, places)
 
 
-def _answering(prompt: IntArray, prompts: IntArray) -> list[list[int]]:
-    """Return a run's pairs for each of ``prompts``; ``prompt``: that of each of its pairs."""
+def _pairs_of(prompt: IntArray, numbers: IntArray) -> list[list[int]]:
+    """Return a run's pairs for each of the prompts ``numbers``; ``prompt``: that of each pair."""
     pairs = np.argsort(prompt, kind="stable")
-    first, behind = (np.searchsorted(prompt[pairs], prompts, side) for side in ("left", "right"))
-    return [pairs[start:end].tolist() for start, end in zip(first, behind, strict=True)]
+    first, end = (np.searchsorted(prompt[pairs], numbers, side) for side in ("left", "right"))
+    return [pairs[slice(*ends)].tolist() for ends in zip(first, end, strict=True)]
 
 
 def _answered(
@@ -220,18 +221,18 @@ def _answered(
 
     Of two runs each answer has its run's letter.
     """
-    judged = [
-        JudgedTexts(run, [one for each in places for one in each[side]])
+    by_run = [
+        answers_of(run, [one for each in places for one in each[side]])
         for side, run in enumerate(runs)
     ]
     letters = _LETTERS if len(runs) > 1 else ("",)
 
-    def answers(number: int, longest: int | None, most: int | None) -> list[Any]:
+    def answers(number: int, longest: int | None, most: int | None) -> list[list[str]]:
         return [
-            [*answer, " · ".join(filter(None, (letter, label)))]
-            for letter, run, mine in zip(letters, judged, places[number], strict=True)
-            for one in mine
-            for *answer, label in run.of(one, longest, most)
+            [name, judge, " · ".join(filter(None, (letter, asked))), *said]
+            for letter, of_run, pairs in zip(letters, by_run, places[number], strict=True)
+            for one in pairs
+            for name, judge, asked, *said in of_run(one, longest, most)
         ]
 
     return texts_of(len(places), pair, answers)

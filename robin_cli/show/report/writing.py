@@ -10,12 +10,11 @@ from pathlib import Path
 from robin_cli.data.local import check_whole_file, whole_file
 from robin_cli.data.outputs import check_output_file, output_file
 from robin_cli.goals.checks import check_shown
-from robin_cli.goals.found import View
+from robin_cli.goals.result import View
 from robin_cli.model.errors import InputError, StorageError, shown, typed, writing
 from robin_cli.run.locking import is_locked
-from robin_cli.run.manifest import name_of
+from robin_cli.run.manifest import files_read_by, name_of
 from robin_cli.run.reader import read_run
-from robin_cli.session.inputs import files_read_by
 from robin_cli.show.charts import Chart
 from robin_cli.show.drawing import drawn, letters_without_font
 from robin_cli.show.outputs import check_not_read

@@ -61,7 +61,7 @@ class Desk(RunDesk):
     def judge_of(self, _arm: int) -> int:
         return 0
 
-    def question(self, ticket: Ticket) -> Question:
+    def question(self, ticket: Ticket, *others: Ticket) -> Question:
         return Question(
             [{"role": "user", "content": f"pair {ticket.arm}"}],
             samples=ticket.calls,

@@ -14,15 +14,14 @@ from robin_cli.ask.kinds import Kind
 from robin_cli.ask.prompts import PromptSet
 from robin_cli.ask.verdicts import verdict_of
 from robin_cli.judges.failover import Failover
+from robin_cli.judges.metering import Price
 from robin_cli.judges.openai_decisions import DecisionsJudge
 from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.replies import Completion
+from robin_cli.judges.transport import Endpoint
 from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
-from robin_cli.model.judge_spec import JudgeSpec
 from robin_cli.model.records import Pair, Rating, Scale
-from robin_cli.session.connection import endpoint_alone, endpoint_at
-from robin_cli.settings.resolve import Resolved
 
 _ANSWER = "The capital of France is Paris."
 _WRONG = "The capital of France is Lyon."
@@ -98,20 +97,23 @@ class DecidesAlone(Struct, frozen=True):
 
 
 async def look_at(
-    resolved: Resolved,
-    asked: JudgeSpec,
-    base_url: str,
+    judge: OpenAIJudge,
+    patient: Failover,
+    price: Price | None,
+    endpoint: Endpoint,
     prompts: PromptSet,
     notify: Callable[[str], None],
 ) -> Capabilities | DecidesAlone | Failure:
-    """Ask a judge at one address for one judgment in several ways; return a Failure if no plain question is answered.
+    """Ask ``judge``, at ``endpoint``, for one judgment in several ways; return a Failure if no plain question is answered.
+
+    Args:
+        patient: the same judge, asked again when it fails for a moment.
 
     Raises:
         EndpointError: the endpoint cannot be used.
     """
-    judge, patient, price = endpoint_alone(resolved, asked, base_url, notify)
-    endpoint = replace(endpoint_at(base_url, asked, resolved), decisions=True)
-    decider = DecisionsJudge(endpoint, notify=notify)
+    base_url = endpoint.base_url
+    decider = DecisionsJudge(replace(endpoint, decisions=True), notify=notify)
     words, cost = (price.text(), price.cost) if price else (None, None)
     decided = ""
     try:
@@ -129,7 +131,7 @@ async def look_at(
         await judge.aclose()
         await decider.aclose()
     chat, raw = f"no: {chat.partition(';')[0]}", decider.raw_reply
-    return DecidesAlone(base_url, asked.name, chat, decided, words, raw)
+    return DecidesAlone(base_url, endpoint.model, chat, decided, words, raw)
 
 
 async def _decided(judge: DecisionsJudge, prompts: PromptSet) -> str:

@@ -64,20 +64,6 @@ class CallCost:
             "seconds": config.rounds * _WINDOW_S if config.batch else calls * self.seconds,
         }
 
-    def facts(self, calls: int, config: Settings) -> dict[str, Any]:
-        """Return the requests and tokens of ``calls``, for JSON."""
-        out = self.completion
-        return {
-            "requests": round(calls / self.a_request),
-            "ratings_per_prompt": self.a_request,
-            "prompt_tokens": round(calls * self.prompt),
-            "completion_tokens": None if out is None else round(calls * out),
-            "completion_tokens_at_most": calls * config.max_tokens,
-            "tokens_from": self.source,
-            "price": self.price,
-            "seconds_from": self.pace,
-        }
-
 
 def call_cost(
     config: Settings,
