@@ -250,49 +250,6 @@ def test_rates_with_a_real_server_by_schema_and_by_log_probabilities(tmp_path: P
     assert logprobs["expected_rating"].between(0, 4).sum() >= 20
 
 
-# ── what the first calls find out ─────────────────────────────────────────────────────────────────────────────────────
-
-RECOMMENDS = (
-    "the endpoint returns log probabilities. In a new run, --answers logprobs rates by one call"
-)
-
-
-def by_text(url: str, folder: Path, *more: str) -> Any:
-    data = write_pairs(folder / "pairs.jsonl", 30)
-    command: list[str | Path] = ["judge", data, "-a", "helpfulness", "-b", "120", "--run", "r"]
-    return robin(*command, "--base-url", url, "--model", "m", *more, cwd=folder, exits=0)
-
-
-def test_recommends_log_probabilities_where_the_first_answers_have_them(tmp_path: Path) -> None:
-    with serving(lambda _, __: with_logprobs({"3": 0.5, "2": 0.5})) as wire:
-        done = by_text(wire.url, tmp_path)
-        assert sum("logprobs" in body for body in wire.bodies) == 20
-    has(done.stderr, RECOMMENDS, "about 89 calls here, not 120")
-    assert set(pd.read_parquet(tmp_path / "r" / "judgments")["scoring"]) == {"text"}
-
-
-@pytest.mark.parametrize("words", ["logprobs is not supported", "Bad request.", None])
-def test_tries_log_probabilities_at_no_cost(tmp_path: Path, words: str | None) -> None:
-    """An endpoint may refuse them in words that nobody knows, or send none."""
-
-    def respond(_number: int, body: dict[str, Any]) -> Answer:
-        return error(400, words) if words and "logprobs" in body else completion(TEXT)
-
-    with serving(respond) as wire:
-        done = by_text(wire.url, tmp_path)
-    assert "log" not in done.stderr
-    assert set(pd.read_parquet(tmp_path / "r" / "judgments")["status"]) == {"ok"}
-
-
-@pytest.mark.parametrize("more", [("--temperature", "0.7"), ("--answers", "json")])
-def test_tries_no_log_probabilities_that_could_not_be_used(
-    tmp_path: Path, more: tuple[str, ...]
-) -> None:
-    with serving(lambda _, __: completion('{"feedback": "", "rating": 3}\nRating: 3')) as wire:
-        by_text(wire.url, tmp_path, *more)
-        assert not any("logprobs" in body for body in wire.bodies)
-
-
 def test_warns_of_levels_of_two_tokens_before_money_is_spent(tmp_path: Path) -> None:
     (tmp_path / "ten.toml").write_text(STARS, encoding="utf-8")
     data = write_pairs(tmp_path / "pairs.jsonl", 2)

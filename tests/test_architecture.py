@@ -252,7 +252,7 @@ def test_lets_the_scheduler_and_the_fold_alone_write_the_arms() -> None:
     assert {place for place in naming if place != "session/planner.py"} == {
         "model/arms.py",
         "run/fold.py",
-        "session/asking.py",
+        "session/scheduling.py",
     }
     assert asking == {"run/fold.py", "run/state.py", "session/scheduling.py"}
     arms = WritableArms(2).read_only()

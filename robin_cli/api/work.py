@@ -61,7 +61,7 @@ class Work:
         Raises:
             KeyboardInterrupt: after calls under way have finished; after a second one, at once.
         """
-        stop, outcome, is_interrupted = Stop(), None, False
+        stop, session, is_interrupted = Stop(), None, False
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         loop = runner.get_loop()
 
@@ -71,15 +71,15 @@ class Work:
 
         with ThreadPoolExecutor(1, thread_name_prefix="robin") as pool:
             ended = pool.submit(run_in_thread)
-            while outcome is None:
+            while session is None:
                 try:
-                    outcome = ended.result()
+                    session = ended.result()
                 except KeyboardInterrupt:
                     is_interrupted = True
                     self.messages.note("stopping: calls under way may finish; once more stops now")
                     with suppress(RuntimeError):  # the loop is closed: the work has ended
                         loop.call_soon_threadsafe(stop.request)
-        self._conclude(outcome, is_interrupted=is_interrupted)
+        self._conclude(session, is_interrupted=is_interrupted)
 
     async def _work(self, stop: Stop) -> Session:
         return await work(
@@ -91,16 +91,16 @@ class Work:
             function=self.function,
         )
 
-    def _conclude(self, outcome: Session, *, is_interrupted: bool = False) -> None:
+    def _conclude(self, session: Session, *, is_interrupted: bool = False) -> None:
         """Print the end of the session, then the answer. EndpointError if no call gave a rating."""
         note, path = self.messages.note, self.store.path
-        for line in conclusion(outcome) if outcome.worked else [nothing_sent(outcome, path)]:
+        for line in conclusion(session) if session.worked else [nothing_sent(session, path)]:
             note(line)
         if is_interrupted:
             note(f"everything received is kept; to go on: robin resume {typed(path)}")
             raise KeyboardInterrupt
-        if outcome.worked:
-            check_rated(outcome, path)
+        if session.worked:
+            check_rated(session, path)
         results = goal_of_run(run := read_run(path)).result(run)
         for line in (*results.asides, *results.ends_with()):
             note(line)

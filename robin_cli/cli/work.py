@@ -44,9 +44,9 @@ def spend(
         typer.Exit: it was interrupted.
     """
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
-    outcome, stop = None, Stop()
+    session, stop = None, Stop()
     try:
-        outcome = asyncio.run(
+        session = asyncio.run(
             work(
                 store,
                 resolved,
@@ -60,24 +60,24 @@ def spend(
         raise
     finally:
         # after an interrupt, another one must not disturb the last writes
-        interrupted = outcome is not None and outcome.interrupted
+        interrupted = session is not None and session.interrupted
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
-    if not outcome.worked:
-        return [nothing_sent(outcome, store.path)]
-    lines = conclusion(outcome)
-    if not outcome.interrupted and outcome.stats.ratings:
+    if not session.worked:
+        return [nothing_sent(session, store.path)]
+    lines = conclusion(session)
+    if not session.interrupted and session.stats.ratings:
         return lines
     for line in lines:
         messages.note(line)
-    if outcome.interrupted:
-        lost = _not_waited_for(outcome.stats.dropped)
+    if session.interrupted:
+        lost = _not_waited_for(session.stats.dropped)
         print(
             f"robin: interrupted; everything received is kept{lost}. To go on: {again(store, settings)}",
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
-    check_rated(outcome, store.path)
+    check_rated(session, store.path)
     return []
 
 

@@ -34,7 +34,6 @@ class Dialect:
     Attributes:
         limit: on the tokens of an answer, in new requests; ``usual``: as the user set it.
         most_samples: the most answers to one request; ``gives_several``: a request for several brought as many.
-        trials: the number of requests that still ask for log probabilities only to see whether they come.
         accepted: the features that the endpoint accepted, or that are not why it refuses, see :meth:`features_of`.
     """
 
@@ -44,7 +43,6 @@ class Dialect:
         self._sets_limit = most_tokens(endpoint.extra_body, 0) == 0
         self._may_raise = endpoint.raises and self._sets_limit
         self.most_samples, self.gives_several = 2**31, False
-        self.trials = 0 if "logprobs" in endpoint.extra_body else endpoint.tries_logprobs
         self._top_logprobs = TOP_LOGPROBS
         self.accepted: set[str] = set()
         self._without: set[str] = set()
@@ -76,8 +74,7 @@ class Dialect:
             "n": samples if samples > 1 else None,
             **question.structure,
         }
-        is_trial = self.trials > 0 and not any("images" in message for message in question.messages)
-        if (endpoint.logprobs or is_trial) and "logprobs" not in self._without:
+        if endpoint.logprobs and "logprobs" not in self._without:
             wanted |= {"logprobs": True, "top_logprobs": self._top_logprobs}
         parameters = {
             self._renamed.get(name, name): value
@@ -120,9 +117,7 @@ class Dialect:
         sent_as = name if name in body else self._renamed.get(name, name)
         if sent_as not in body or {name, sent_as} & endpoint.extra_body.keys():
             return False
-        if name in {"logprobs", "top_logprobs"} and not endpoint.logprobs:
-            self.trials = 0
-        elif name == "n":
+        if name == "n":
             self.most_samples = min(self.most_samples, max(1, body["n"] // 2))
         elif refusal.most:
             if refusal.most >= sent:

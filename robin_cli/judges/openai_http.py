@@ -23,9 +23,6 @@ from robin_cli.model.errors import EndpointError
 from robin_cli.model.exchange import Answer, Failure, Message, Question, Reply
 from robin_cli.model.records import UNREADABLE, Usage
 
-TRIED = 20
-"""Requests that ask for log probabilities only to see whether they come."""
-
 _TRIES_AT_FIRST = 2
 """The tries of a call before the first connection: a wrong address is reported at once, a later outage is waited out."""
 
@@ -90,10 +87,7 @@ class OpenAIJudge(Judge):
         """
         body, started = self.body(question), time.monotonic()
         first, dialect = body, self.dialect
-        dialect.trials = max(0, dialect.trials - 1)
         outcome = await self._send(body)
-        if not isinstance(outcome, Completion) and "logprobs" in body:
-            dialect.trials = 0
         read = self.read(question, body, outcome, time.monotonic() - started)
         while isinstance(read, Failure) and read.refused and not read.adapted:
             if (other := dialect.lacking(body, read)) is None:

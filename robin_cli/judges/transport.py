@@ -46,7 +46,6 @@ class Endpoint(Options):
         raises: raise the limit on answers, once, if they are cut off before their text.
         bounded: answers must have a limit, because money is limited.
         logprobs: ask for log probabilities.
-        tries_logprobs: the number of requests that ask for them only to see whether they come.
         decisions: ask for decisions in place of chat completions.
     """
 
@@ -55,7 +54,6 @@ class Endpoint(Options):
     raises: bool = True
     bounded: bool = False
     logprobs: bool = False
-    tries_logprobs: int = 0
     decisions: bool = False
 
 

@@ -203,12 +203,6 @@ class Manifest:
         """Whether each level that a judge may write is one token: a digit, or a verdict's letter."""
         return all(scale.is_of_digits for scale in self.scales)
 
-    @property
-    def may_use_logprobs(self) -> bool:
-        """Whether a run by text could have been one by log probabilities."""
-        is_sampled_whole = self.settings["temperature"] == self.settings["top_p"] == 1
-        return set(self.answers) == {"text"} and self.has_levels_of_digits and is_sampled_whole
-
     def target_of(self, session: Mapping[str, Any]) -> float | None:
         """Return the error, or the share of likely wrong decisions, at which a session ends.
 

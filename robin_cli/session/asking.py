@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.records import LONGEST_VISIT, RETIRE_AFTER
-from robin_cli.model.space import Coordinates
 from robin_cli.policies.base import WARM_UP, Columns, Policy, Seen, rounded
 
 NEVER = -np.inf
@@ -146,11 +143,3 @@ def most_in_a_round(
     after = np.maximum(1, ASKED_FOR_EACH_KNOWN * n) if decides else np.full(n.shape, NO_END)
     most = np.where(n < warm_up, share - n, after)
     return np.where(streak > 0, np.minimum(most, RETIRE_AFTER - streak), most)
-
-
-def reopen_arms(arms: WritableArms, judge: Coordinates, failed: Sequence[int] = ()) -> None:
-    """Reopen arms that were given up, perhaps by the judge's fault: the ``failed`` ones, and all of a judge that rated none."""
-    is_rated = np.bincount(judge, weights=arms.columns.n) > 0
-    streak = arms.columns.streak
-    streak[(streak >= RETIRE_AFTER) & ~is_rated[judge]] = 0
-    streak[list(failed)] = 0

@@ -14,7 +14,7 @@ from robin_cli.judges.functions import Function
 from robin_cli.judges.judge import Notices, Options
 from robin_cli.judges.limiter import Limiter
 from robin_cli.judges.metering import Meter, Price
-from robin_cli.judges.openai_http import TRIED, OpenAIJudge
+from robin_cli.judges.openai_http import OpenAIJudge
 from robin_cli.judges.retrying import PATIENCE_S, Retrying
 from robin_cli.judges.transport import Endpoint
 from robin_cli.model.judge_spec import WITHOUT_KEY, JudgeSpec
@@ -68,7 +68,6 @@ def endpoints_of(
                 options = replace(
                     endpoint_of(resolved, replace(judge, key=WITHOUT_KEY), base_url, manifest),
                     decisions=judge.answers == "decisions",
-                    tries_logprobs=TRIED if reach is None and manifest.may_use_logprobs else 0,
                 )
                 options = replace(options, raises=options.raises and may_raise)
             target = Target(resolved.kind, replace(options, at_a_time=calls or ceiling), price)

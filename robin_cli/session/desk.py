@@ -17,7 +17,6 @@ from robin_cli.run.writer import RunWriter
 from robin_cli.session.diagnostics import Diagnostics
 from robin_cli.session.health import STALL_S, Health
 from robin_cli.session.inputs import recorded_prompts
-from robin_cli.session.logprob_trial import LogprobTrial
 from robin_cli.session.planner import Ticket
 from robin_cli.settings.resolve import Resolved
 
@@ -45,9 +44,6 @@ class RunDesk:
         self._interview = Interview(
             prompts, space, answers=manifest.answers, notify=notify, seed=manifest.seed
         )
-        self._trial = None
-        if manifest.may_use_logprobs:
-            self._trial = LogprobTrial(space, prompts.kind, manifest.budget, notify)
         self.names = names = space.judges if len(space.judges) > 1 else [""]
         self._diagnostics = [
             Diagnostics(
@@ -105,8 +101,6 @@ class RunDesk:
 
     def judgments(self, ticket: Ticket, outcome: Reply | Failure) -> list[Judgment]:
         """Return the judgments in a reply, or the one that records a failure."""
-        if self._trial is not None:
-            self._trial.look(ticket.arm, outcome)
         return self._interview.judgments(ticket.arm, ticket.draw, outcome)
 
     def unread(self, ticket: Ticket, reply: Reply) -> list[Judgment]:

@@ -28,18 +28,13 @@ _ALIKE, _ALIKE_ARMS = 50, 10
 _EXCERPT = 160
 
 _CURES = {
-    "truncated": "They were cut off: raise --max-tokens",
-    "empty": "They hold no text: raise --max-tokens if the model thinks first, or take one that is made for chat",
-    "refused": "The judge declines: take another --model, or another --template",
-    "filtered": "The endpoint filters them: take another --model or --base-url",
+    "truncated": "they were cut off: raise --max-tokens",
+    "empty": "they hold no text: raise --max-tokens if the model thinks first, or take one that is made for chat",
+    "refused": "the judge declines: take another --model, or another --template",
+    "filtered": "the endpoint filters them: take another --model or --base-url",
 }
-_HINTS = {
-    "truncated": "they were cut off: raise --max-tokens in a new run, above all for a model that thinks",
-    "filtered": "the endpoint filters them: see which pairs with {export}",
-    "refused": "the judge declines to rate them: another judge may not",
-    "empty": "they have no text: is the model made for chat?",
-}
-_READ_THEM = "read some with {export}; --answers json or text, or another --model, may keep to the format in a new run"
+_CURE = "--answers json or text, or another --model, may keep to the format"
+"""What helps against answers without a rating, by reason: in a new run, as a run's settings are fixed."""
 
 
 class Diagnostics:
@@ -107,16 +102,13 @@ class Diagnostics:
             )
         if self._ratings or self._reasons.total() < ANSWERS:
             return
-        reason = self._reasons.most_common(1)[0][0]
         looks = f"None has any text, after up to {self._tokens:,} tokens"
         if self._example:
             looks = f'One of them: "{self._example}"'
-        cure = _CURES.get(reason, "Try --answers json or text, or another --model")
         raise EndpointError(
             f"{self._name}the first {self._reasons.total()} answers have no {self._noun}: "
-            f"{counted(self._reasons, self._noun)}. {looks}. "
-            f"{cure}, in a new run; robin check shows a raw reply. If the server "
-            "was at fault, mend it and go on with robin resume"
+            f"{counted(self._reasons, self._noun)}. {looks}; {self._cure}, in a new run. robin check shows a raw reply. If the "
+            "server was at fault, mend it and go on with robin resume"
         )
 
     # Each check returns a warning, "" to end the check, None to go on with it.
@@ -145,11 +137,14 @@ class Diagnostics:
         unparsed = self._reasons.total()
         if self._answers < _ENOUGH or unparsed <= _UNPARSED_SHARE * self._answers:
             return None
-        hint = _HINTS.get(self._reasons.most_common(1)[0][0], _READ_THEM)
         return (
             f"{unparsed} of {self._answers} answers carry no {self._noun} ({counted(self._reasons, self._noun)}); "
-            f"{hint.format(export=self._export)}. They are paid for and count"
+            f"{self._cure}, in a new run. They are paid for and count; read some with {self._export}"
         )
+
+    @property
+    def _cure(self) -> str:
+        return _CURES.get(self._reasons.most_common(1)[0][0], _CURE)
 
     def _alike(self, arm: int, _judgment: Judgment) -> str | None:
         self._arms_seen.add(arm)

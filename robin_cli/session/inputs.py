@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -77,51 +77,41 @@ def pairs_of(
         InputError: there are none, or they cannot be read.
     """
     dataset = _read_data(settings, prompts, read)
-    for note in dataset.notes:
-        notify(note)
     check_shown(settings.show, lambda: dataset.pairs.columns.column_names)
-    of_two_names = (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
-    ours = (
-        "prompt",
-        "response",
-        "id",
-        "reference",
-        "image",
-        SYSTEM_COLUMN,
-        *of_two_names,
-        *prompts.human_ratings,
-    )
-    for name in (
-        name for name, theirs in settings.columns.items() if name not in ours and theirs != NOT_READ
-    ):
-        if near := did_you_mean(name, ours):
-            notify(
-                f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}'
-            )
+    for note in _notes_on(dataset, settings, prompts):
+        notify(note)
+    return dataset
+
+
+def _notes_on(dataset: Dataset, settings: Settings, prompts: PromptSet) -> Iterator[str]:
+    """Yield what the user should know about the data before it is judged."""
+    yield from dataset.notes
+    source, pairs = dataset.source, len(dataset.pairs)
+    ours = ["prompt", "response", "id", "reference", "image", SYSTEM_COLUMN, *prompts.human_ratings]
+    ours += (*RESPONSES, *SYSTEM_COLUMNS) if settings.pairwise else ()
+    for name, column in settings.columns.items():
+        is_attribute = name not in ours and column != NOT_READ
+        if is_attribute and (near := did_you_mean(name, ours)):
+            yield f'--columns {name}=…: "{name}" is taken for an attribute with human ratings{near}'
     if dataset.skipped:
-        read_rows = dataset.skipped + dataset.merged + len(dataset.pairs)
-        rows = f"{dataset.skipped:,} bad row{'s' * (dataset.skipped != 1)} of {read_rows:,}"
+        rows = number_of(dataset.skipped, "bad row")
         why = ", ".join(f"{count:,} {reason}" for reason, count in dataset.left_out.items())
-        notify(
-            f"{dataset.source}: {rows} left out (--skip-bad-rows): {why}. The scores are of the other rows: if those left out "
-            "are refused or broken answers, the mean is too high"
+        yield (
+            f"{source}: {rows} of {dataset.skipped + dataset.merged + pairs:,} left out (--skip-bad-rows): {why}. The scores "
+            "are of the other rows: if those left out are refused or broken answers, the mean is too high"
         )
-        for row in dataset.first_left_out:
-            notify(f"left out: {row}")
-    for line in dataset.columns_left_out:
-        notify(f"{dataset.source}: {line}")
+        yield from (f"left out: {row}" for row in dataset.first_left_out)
+    yield from (f"{source}: {line}" for line in dataset.columns_left_out)
     if empty := dataset.pairs.empty:
-        among = number_of(len(dataset.pairs), "comparison" if settings.pairwise else "pair")
-        notify(
-            f"{dataset.source}: empty responses in {empty:,} of {among}, judged as they are. If they are missing, remove "
-            "these rows"
+        among = number_of(pairs, "comparison" if settings.pairwise else "pair")
+        yield (
+            f"{source}: empty responses in {empty:,} of {among}, judged as they are. If they are missing, remove these rows"
         )
     if dataset.merged:
-        notify(
-            f"{dataset.source}: {dataset.merged} rows merged with earlier ones, further people's ratings of the same "
-            "responses; the human ratings are their means"
+        yield (
+            f"{source}: {dataset.merged} rows merged with earlier ones, further people's ratings of the same responses; the "
+            "human ratings are their means"
         )
-    return dataset
 
 
 def _read_data(

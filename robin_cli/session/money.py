@@ -144,11 +144,7 @@ def usd_before(fold: Fold, prices: Sequence[Price | None]) -> float:
 
 
 def lost_before(
-    store: RunWriter,
-    fold: Fold,
-    spent: float,
-    prices: Sequence[Price | None],
-    longest: int,
+    store: RunWriter, fold: Fold, spent: float, prices: Sequence[Price | None], longest: int
 ) -> float:
     """Return the dollars of the calls that earlier sessions may have lost, at the mean of all calls.
 

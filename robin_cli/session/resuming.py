@@ -21,7 +21,6 @@ from robin_cli.run.writer import RunWriter
 from robin_cli.session.inputs import recorded_prompts
 from robin_cli.settings.addresses import judge_name
 from robin_cli.settings.made_here import is_made_here, kept_sendings
-from robin_cli.settings.reading import checked
 from robin_cli.settings.table import IN_PYTHON, SESSION, TABLE, Settings, recorded
 from robin_cli.settings.trust import NAMING, PRICES, Source, as_sequence
 
@@ -36,14 +35,10 @@ def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
 
     Raises:
         InputError: the judges are not the run's; variables or prices do not match the judges; or as :func:`check_target`.
-        RunError: there is no run, or its last session recorded a bad address or variable.
+        RunError: there is no run, or it is damaged.
     """
     manifest = read_manifest(run)
-    try:  # somebody else may have made the run, and its addresses decide where keys go
-        before = checked(manifest.last_session, "its last session")
-    except InputError as error:
-        raise RunError(f"{run / FILE}: damaged ({error}); restore the file from a copy") from None
-    of_run = manifest.own_settings
+    of_run, before = manifest.own_settings, manifest.last_session
     _check_goal_and_judge(run, of_run, wanted)
     settings = {"max_cost": manifest.budget_usd, **of_run, **before, **wanted}
     settings |= _of_judges(tuple(before["model"]), wanted)
@@ -56,8 +51,8 @@ def resumed(run: Path, wanted: Mapping[str, Any]) -> Settings:
         )
     if not wanted.get("price_in"):
         # Recorded prices are for calls as they were made then; prices given now are for those of now.
-        was_batch = Settings(**{**of_run, **before}).batch
-        share = batch_share(was_batch=was_batch, batch=settings.get("batch", False))
+        was_batch, is_batch = before.get("batch", False), settings.get("batch", False)
+        share = batch_share(was_batch=was_batch, batch=is_batch)
         settings |= {
             name: tuple(share * price for price in settings.get(name, ())) for name in PRICES
         }

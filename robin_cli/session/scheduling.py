@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.watch import Watch
-from robin_cli.model.arms import FloatArray
+from robin_cli.model.arms import FloatArray, WritableArms
 from robin_cli.model.errors import RunError, typed
+from robin_cli.model.records import RETIRE_AFTER
+from robin_cli.model.space import Coordinates
 from robin_cli.policies.milestones import looks_at
 from robin_cli.run.fold import COUNTED, Fold, values_of
 from robin_cli.run.manifest import FILE
 from robin_cli.run.segments import judgments_by_arm
 from robin_cli.run.writer import RunWriter
-from robin_cli.session.asking import reopen_arms
 from robin_cli.session.planner import Planner
 from robin_cli.session.round_sizes import first_depth
 from robin_cli.stats.decisions import RunVerdicts
@@ -76,6 +79,14 @@ def planner_of(
         may_end_early=may_end_early,
         first_visit=1 if any(manifest.expected) else goal.first_visit,
     )
+
+
+def reopen_arms(arms: WritableArms, judge: Coordinates, failed: Sequence[int] = ()) -> None:
+    """Reopen arms that were given up, perhaps by the judge's fault: the ``failed`` ones, and all of a judge that rated none."""
+    is_rated = np.bincount(judge, weights=arms.columns.n) > 0
+    streak = arms.columns.streak
+    streak[(streak >= RETIRE_AFTER) & ~is_rated[judge]] = 0
+    streak[list(failed)] = 0
 
 
 def look_again(store: RunWriter, fold: Fold, goal: Goal, verdicts: RunVerdicts) -> int:

@@ -23,12 +23,12 @@ from robin_cli.session.asking import (
     most_in_a_round,
     most_under_way,
     most_urgent,
-    reopen_arms,
     urgency_by,
     visit_of,
 )
 from robin_cli.session.budget import CallBudget
 from robin_cli.session.planner import Planner
+from robin_cli.session.scheduling import reopen_arms
 from robin_cli.simulate.runs import most_urgent_of_runs, turns_of_runs
 
 

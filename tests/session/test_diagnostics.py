@@ -80,7 +80,7 @@ def test_says_once_that_many_answers_carry_no_rating() -> None:
     for reason, remedy in (
         ("truncated", "--max-tokens"),
         ("missing", "robin export"),
-        ("refused", "another judge"),
+        ("refused", "another --model"),
     ):
         mixed = [
             (arm, unparsed(number, reason) if number % 10 == 0 else each)
