@@ -146,6 +146,14 @@ def test_a_budget_bounds_the_calls_and_says_nothing_where_no_ratings_vary(
     has(done.stderr, "no judge can be suggested")
 
 
+def test_drops_a_judge_whose_ratings_do_not_vary(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 31, 31)
+    asked = (*command(wire, "llama-constant", "gpt-good"), "--labels", "labels.csv")
+    done = robin(*asked, cwd=tmp_path, exits=0)
+    has(done.stderr, "dropped: llama-constant has ratings that do not vary as people's do")
+    has(done.stderr, "take gpt-good: it agrees best with people")
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

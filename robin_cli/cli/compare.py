@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from robin_cli.cli.options import OF_ROWS, OF_SCORES, Invocation, command
-from robin_cli.cli.output import is_for_people, output_of, show
+from robin_cli.cli.output import output_of, show
 
 
 @command(
@@ -38,7 +40,6 @@ def compare(call: Invocation) -> None:
     table = table_of(comparison, has_details=flags.details)
     if flags.json:
         print_json(facts_of(comparison, table))
-    elif is_for_people(output):
-        print_comparison(stdout_console(), comparison, table)
-    else:
-        show(table, output, note, for_people=False)
+        return
+    page = partial(print_comparison, stdout_console(), comparison, table)
+    show(table, output, note, page=page)

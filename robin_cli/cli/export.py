@@ -70,7 +70,7 @@ def export(call: Invocation) -> None:
         view = view_of(output, **options, output=file)
         if not (for_people and what == "ranking"):  # where it is printed, its notes stand under it
             view = replace(view, notify=note)
-        show(table_of(run, what, view), output, note, for_people=for_people, run=run)
+        show(table_of(run, what, view), output, note, for_people=False, run=run)
         return
     page = methods_page(run, labels=flags.labels).encode() if what == "methods" else None
     content = page or scores_for(what, run, note)
@@ -88,6 +88,5 @@ def results(call: Invocation) -> None:
 
     output = output_of(call)
     (run,) = call.scored_runs()
-    for_people = is_for_people(output, by_default=True)
     table = results_of(run, TABLES, tools_of(run))
-    show(table, output, messages_for().note, for_people=for_people, run=run)
+    show(table, output, messages_for().note, for_people=True, run=run)

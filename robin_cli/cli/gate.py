@@ -7,7 +7,7 @@ import sys
 import typer
 
 from robin_cli.cli.options import OF_ROWS, OF_SCORES, Invocation, command
-from robin_cli.cli.output import is_for_people, output_of, show
+from robin_cli.cli.output import output_of, show
 from robin_cli.model.errors import InputError
 
 
@@ -51,8 +51,7 @@ def gate(call: Invocation) -> None:
     if flags.json:
         print_json(views.facts_of(verdicts))
     elif rows:
-        for_people = is_for_people(output)
-        show(views.requirement_table(verdicts), output, note, for_people=for_people)
+        show(views.requirement_table(verdicts), output, note)
     is_file = output.output not in {None, "-"}
     if is_file or not (flags.json or rows or "-" in pages.values()):
         lines = fitted("\n".join(views.lines_of(verdicts)), sys.stderr if is_file else sys.stdout)

@@ -58,14 +58,12 @@ def work_on(
     """Open the run, spend its budget, deliver the scores. A missing endpoint is reported before data is read."""
     from robin_cli.cli.output import deliver
     from robin_cli.cli.work import again, saying, spend
-    from robin_cli.goals.checks import check_pairwise
     from robin_cli.model.errors import LimitReached
     from robin_cli.session.checking import check_judges
     from robin_cli.show.messages import messages_for
 
     messages = messages_for(quiet=settings.quiet)
     check_judges(resolved)
-    check_pairwise(settings)
     with saying("; no call was made"):
         store = open_store(messages)
     with store, saying(f"; everything received is kept. To go on: {again(store, settings)}"):

@@ -39,7 +39,7 @@ def output_of(
     return settings
 
 
-def is_for_people(settings: Settings, *, by_default: bool | None = None) -> bool:
+def is_for_people(settings: Settings, by_default: bool | None = None) -> bool:
     """Return whether rows are for people; ``by_default``: without a format or file; None: at a terminal."""
     if settings.format is None and settings.output is None:
         return sys.stdout.isatty() if by_default is None else by_default
@@ -51,7 +51,8 @@ def show(
     settings: Settings,
     notify: Callable[[str], None],
     *,
-    for_people: bool,
+    for_people: bool | None = None,
+    page: Callable[[], None] | None = None,
     run: Path | None = None,
     most: int | None = None,
 ) -> None:
@@ -59,11 +60,16 @@ def show(
 
     Args:
         notify: called if an id or a name in a file was changed.
+        for_people: by default, see :func:`is_for_people`; ``page`` prints what they see in place of tables.
         run: their run, whose settings are written in formats that have a place for them.
         most: print so many rows; None for as many as a terminal shows.
     """
     tables = table if isinstance(table, Sequence) else [table]
-    if for_people:
+    is_printed = is_for_people(settings, for_people)
+    if is_printed and page is not None:
+        page()
+        return
+    if is_printed:
         from robin_cli.show.terminal import MOST_ROWS, print_table, stdout_console
 
         console = stdout_console()
@@ -141,9 +147,9 @@ def deliver(
         results = goal_of_run(data).result(data)
         if for_people:
             typer.echo(fitted(f"{one_line(results.answer[0])}\n", sys.stdout))
-            show(results.delivered(view), settings, note, for_people=True, run=run, most=most)
+            show(results.delivered(view), settings, note, run=run, most=most)
         elif not _return_workbook(results, view, settings, note):
-            show(results.table("scores", view), settings, note, for_people=False, run=run)
+            show(results.table("scores", view), settings, note, run=run)
     except StorageError as error:
         raise StorageError(
             f"{error}. All ratings are kept: robin export {typed(run)} -o FILE"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from robin_cli.cli.checks import check_first, inputs_of
 from robin_cli.cli.options import Invocation, command, is_of_judging
-from robin_cli.cli.output import is_for_people, output_of, show
+from robin_cli.cli.output import output_of, show
 
 
 @command(
@@ -40,7 +42,7 @@ def plan(call: Invocation) -> None:
         facts = facts_of(plan)
     if call.flags.json:
         print_json(facts, indent=True)
-    elif is_for_people(output, by_default=True):
-        print_plan(plan, facts, details=call.flags.details)
     else:
-        show(plan_table(plan, facts["forecast"]), output, messages.note, for_people=False)
+        table = plan_table(plan, facts["forecast"])
+        page = partial(print_plan, plan, facts, details=call.flags.details)
+        show(table, output, messages.note, for_people=True, page=page)

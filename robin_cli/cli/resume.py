@@ -31,7 +31,7 @@ def resume(call: Invocation) -> None:
 
     The run's own settings apply; only the flags here can differ.
     """
-    from robin_cli.goals.checks import check_shown
+    from robin_cli.goals.checks import check_pairwise, check_shown
     from robin_cli.run.manifest import files_read_by
     from robin_cli.run.pair_files import read_column_names
     from robin_cli.session.resuming import reopen_run, resumed
@@ -47,6 +47,7 @@ def resume(call: Invocation) -> None:
     # a robin.toml here is not this run's
     settings = resumed(run, call.with_variables())
     note_doubts(settings)
+    check_pairwise(settings)
     check_shown(settings.show, lambda: read_column_names(run))
     check_output(settings.format, settings.output, files_read_by(run))
     work_on(settings, resolve(settings), lambda _: reopen_run(run, settings))

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from robin_cli.cli.options import OF_ROWS, Invocation, command
-from robin_cli.cli.output import is_for_people, output_of, show
+from robin_cli.cli.output import output_of, show
 
 
 @command(
@@ -38,8 +38,7 @@ def simulate(call: Invocation) -> None:
     if output.format is None and output.output is None:
         simulated.print_csv(table, sys.stdout)
     else:
-        for_people = is_for_people(output, by_default=False)
-        show(table, output, messages.note, for_people=for_people)
+        show(table, output, messages.note)
     for note in simulated.notes(subjects, rows, settings):
         messages.note(note)
     if settings.plot:

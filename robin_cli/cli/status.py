@@ -39,10 +39,9 @@ def runs(call: Invocation) -> None:
 
     folder, note = Path(call.flags.folder), messages_for().note
     output, facts = output_of(call), runs_in(folder)
-    for_people = is_for_people(output, by_default=True)
     if call.flags.json:
         print_json(*facts)
-    elif facts or not for_people:
-        show(run_table(facts), output, note, for_people=for_people, most=len(facts))
+    elif facts or not is_for_people(output, by_default=True):
+        show(run_table(facts), output, note, for_people=True, most=len(facts))
     else:
         note(f"no runs in {folder}; robin judge makes them")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from robin_cli.cli.checks import check_first
 from robin_cli.cli.options import Invocation, command
-from robin_cli.cli.output import is_for_people, output_of, show
+from robin_cli.cli.output import output_of, show
 from robin_cli.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def trial(call: Invocation) -> None:
     for wording in wordings:
         check_first(wording)
     results = _run_trial(wordings, messages)
-    show(results.table(), output, messages.note, for_people=is_for_people(output))
+    show(results.table(), output, messages.note)
     for line in results.suggestion():
         messages.note(line)
 

@@ -109,7 +109,10 @@ class Trial:
             self.is_kept = kept & ~now.is_worse
             best = self.configurations[now.best]
             for place in np.flatnonzero(kept & now.is_worse).tolist():
-                yield f"dropped: {self.configurations[place]} agrees less with people than {best}"
+                why = f"agrees less with people than {best}"
+                if isnan(now.value[place]):
+                    why = "has ratings that do not vary as people's do"
+                yield f"dropped: {self.configurations[place]} {why}"
 
     def table(self) -> Table:
         """Return a row for each configuration, the best first."""

@@ -45,7 +45,7 @@ def _kept() -> list[list[str]]:
 
 def _state_file() -> Path | None:
     """Return the file of runs made here; None without a state folder. Never in the working folder."""
-    base = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", "")
-    if os.name != "nt" and not Path(base).is_absolute():
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not Path(base).is_absolute():
         base = os.path.expanduser("~/.local/state")  # noqa: PTH111  # Path's raises without a home
     return Path(base) / "robin" / "runs" if Path(base).is_absolute() else None

@@ -43,19 +43,18 @@ def scores_for(tool: str, path: Path, notify: Callable[[str], None]) -> bytes:
 
 def tools_of(path: Path) -> Iterator[tuple[str, int, str, str]]:
     """Yield a row of ``robin results`` for each tool whose results the run at ``path`` judged."""
-    for tool in sorted(plugins(WRITERS)):
-        with suppress(InputError):
-            scores_for(tool, path, lambda _line: None)
-            yield (
-                tool,
-                len(read_run(path).pair_ids),
-                f"Scores in the file that {tool} reads",
-                "pair",
-            )
+    run = read_run(path, ("feedback",))
+    found = goal_of_run(run).result(run)
+    if not isinstance(found, Rated):
+        return
+    for tool, plugin in sorted(plugins(WRITERS).items()):
+        with suppress(InputError), plugin.loaded(run.name, "write") as write:
+            write(_judged(found, 1), partial(_judged_file, run, tool), lambda _line: None)
+            yield tool, len(run.pair_ids), f"Scores in the file that {tool} reads", "pair"
 
 
-def _judged(found: Rated) -> list[Judged]:
-    """Return the result of each pair that has all of its scores."""
+def _judged(found: Rated, most: int | None = None) -> list[Judged]:
+    """Return the result of each pair that has all of its scores, of so many at ``most``."""
     run, scores = found.run, found.scores
     points, counts = (run.space.by_pair(scores.numbers(name)) for name in ("score", "n"))
     low, high = np.array([[each.low, each.high] for each in run.manifest.scales]).T
@@ -64,7 +63,7 @@ def _judged(found: Rated) -> list[Judged]:
     first = run.space.by_pair(np.array(decisions))[:, 0]
     columns, feedback = run.pairs.columns.to_pylist(), _feedback(found)
     judged = []
-    for pair in np.flatnonzero(~np.isnan(shares)).tolist():
+    for pair in np.flatnonzero(~np.isnan(shares))[:most].tolist():
         named = dict(zip(run.space.attributes, points[pair].tolist(), strict=True))
         ratings = (number_of(int(count), "rating") for count in counts[pair])
         each = zip(named.items(), ratings, strict=True)
