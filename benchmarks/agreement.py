@@ -132,7 +132,7 @@ def of_pools_asked_twice(sets: Sequence[Rated], simulations: int, rng: np.random
             noise, told = (rated.deviations**2).mean(), []
             truth = rated.means.var() / (rated.means.var() + noise * (1 - twice / 400 / 2))
             n = np.where(np.arange(400) < twice, 2, 1)
-            for number in range(simulations):
+            for _ in range(simulations):
                 counts = rng.multinomial(n, rated.shares[rng.integers(len(rated.shares), size=400)])
                 total, squares = counts @ rated.levels, counts @ rated.levels**2
                 variances = sample_variance(n, total, squares)[:, None]
@@ -141,7 +141,6 @@ def of_pools_asked_twice(sets: Sequence[Rated], simulations: int, rng: np.random
                     n[:, None],
                     variances,
                     np.arange(400),
-                    seed=number,
                     resamples=RESAMPLES,
                 )
                 told.append((each.value, each.ci_low <= truth <= each.ci_high))
@@ -172,7 +171,7 @@ def while_adapting(sets: Sequence[Rated], simulations: int, rng: np.random.Gener
             rows = []
             for rated in sets:
                 moments, told = np.zeros(2), []
-                for number in range(simulations):
+                for _ in range(simulations):
                     mine = replace(
                         rated, shares=rated.shares[rng.integers(len(rated.shares), size=PAIRS)]
                     )
@@ -193,7 +192,6 @@ def while_adapting(sets: Sequence[Rated], simulations: int, rng: np.random.Gener
                         n[:, None],
                         variances[:, None],
                         np.arange(PAIRS),
-                        seed=number,
                         resamples=RESAMPLES,
                     )[0]
                     told.append(

@@ -331,7 +331,7 @@ def test_says_why_labels_correct_nothing(work: Path, tmp_path: Path, text: str, 
             "--threshold: is for --what judge-quality, summary; leave it out",
         ),
         (["--by", "system"], "--by: is for --what labels-wanted, summary, systems; leave it out"),
-        (["--what", "labels-wanted", "--n", "0"], "--n 0: at least one pair is needed"),
+        (["--what", "labels-wanted", "--n", "0"], "--n 0: must be a number of pairs, at least 1"),
         (["--what", "summary", "--labels", "none.csv"], "none.csv: no such file"),
         (
             ["--what", "labels-wanted", "--labels", "l.csv"],

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from robin_cli.api.inputs import Labels, checked_keywords, frame_of, labels_from, warn
 from robin_cli.api.work import Judge, opened, with_judge
-from robin_cli.goals.found import View
 from robin_cli.goals.registry import table_of
+from robin_cli.goals.result import View
 from robin_cli.model.errors import InputError
 from robin_cli.session.resuming import reopen_run, resumed
 from robin_cli.settings.reading import checked

@@ -101,7 +101,7 @@ class Work:
             raise KeyboardInterrupt
         if session.worked:
             check_rated(session, path)
-        results = goal_of_run(run := read_run(path)).found(run)
+        results = goal_of_run(run := read_run(path)).result(run)
         for line in (*results.asides, *results.ends_with()):
             note(line)
 

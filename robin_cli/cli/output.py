@@ -13,7 +13,7 @@ from robin_cli.cli.options import OF_ROWS, OF_VIEWS, Invocation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robin_cli.goals.found import Found, View
+    from robin_cli.goals.result import Result, View
     from robin_cli.settings.table import Settings
     from robin_cli.show.tables import Table
 
@@ -86,13 +86,13 @@ def show(
 
 def view_of(settings: Settings, **more: Any) -> View:
     """Return the view of tables that ``settings`` and further options want."""
-    from robin_cli.goals.found import View
+    from robin_cli.goals.result import View
 
     return View(**{name: getattr(settings, name) for name in OF_VIEWS}, **more)
 
 
 def _return_workbook(
-    results: Found, view: View, settings: Settings, note: Callable[[str], None]
+    results: Result, view: View, settings: Settings, note: Callable[[str], None]
 ) -> bool:
     """Write the workbook that was judged, with the scores. Return False if the output is to have results alone."""
     from robin_cli.show.files import write_to
@@ -138,7 +138,7 @@ def deliver(
     note = messages_for(quiet=settings.quiet).note
     try:
         view = view_of(settings)
-        results = goal_of_run(data).found(data)
+        results = goal_of_run(data).result(data)
         if for_people:
             typer.echo(fitted(f"{one_line(results.answer[0])}\n", sys.stdout))
             show(results.delivered(view), settings, note, for_people=True, run=run, most=most)

@@ -19,7 +19,7 @@ def report(call: Invocation) -> None:
 
     It holds all texts, and opens offline.
     """
-    from robin_cli.goals.found import View
+    from robin_cli.goals.result import View
     from robin_cli.show.messages import messages_for
     from robin_cli.show.report.writing import write_report
 

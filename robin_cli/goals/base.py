@@ -23,7 +23,7 @@ from robin_cli.stats.decisions import Certainty, RunVerdicts
 
 if TYPE_CHECKING:
     from robin_cli.data.given_labels import GivenLabels
-    from robin_cli.goals.found import Found
+    from robin_cli.goals.result import Result
 
 Words = Callable[[float], str]
 """Writes an error in the unit of the run's errors."""
@@ -33,7 +33,7 @@ Words = Callable[[float], str]
 class Goal(ABC):
     """The aim of a run. A new one is a file in this folder, which :mod:`robin_cli.goals.registry` finds."""
 
-    result_class: ClassVar[type[Found]]  # what a run says of it
+    result_class: ClassVar[type[Result]]  # what a run says of it
     flag: ClassVar[str] = ""  # names it
     noun: ClassVar[str] = "rating"  # the content of an answer
     rows: ClassVar[str] = "pairs"  # of the data
@@ -60,7 +60,7 @@ class Goal(ABC):
     def asked_by(cls, source: Inquiry) -> Self | None:
         """Return the goal if ``source`` names it. InputError if these data do not allow it."""
 
-    def found(self, run: RunReader, labels: GivenLabels | None = None) -> Found:
+    def result(self, run: RunReader, labels: GivenLabels | None = None) -> Result:
         """Return the results of ``run``; ``labels``: people's, in place of the human ratings of its data."""
         return self.result_class(run, self, labels)
 

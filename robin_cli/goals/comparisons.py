@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from robin_cli.goals.checks import check_view
 from robin_cli.goals.deciding import promise
-from robin_cli.goals.found import Found, View, judged_by, larger_budget
+from robin_cli.goals.result import Result, View, judged_by, larger_budget
 from robin_cli.goals.rows import with_data
 from robin_cli.goals.tables import filled
 from robin_cli.model.errors import InputError, typed
@@ -34,7 +34,7 @@ _OF_SYSTEMS = (
 )
 
 
-class PairwiseResult(Found):
+class PairwiseResult(Result):
     """The comparisons of a run, its systems and its best responses."""
 
     @property

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from robin_cli.goals.found import Found, View
-from robin_cli.goals.labels import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, read_labels
+from robin_cli.goals.result import Result, View
 from robin_cli.model.errors import abridged, shown, typed
 from robin_cli.model.records import SYSTEM_COLUMN, first_text, number_of
 from robin_cli.policies.systems import FEWEST_PROMPTS
@@ -56,7 +56,7 @@ def comparison_of(
     InputError: options that do not go together, or runs that cannot be compared.
     """
     runs = [read_run(path) for path in paths]
-    people_labels = given_labels(labels, *runs)
+    people_labels = read_labels(labels, *runs)
     return compared(runs, notify, by=by, match=match, given=people_labels, is_robust=is_robust)
 
 
@@ -64,7 +64,7 @@ Each = tuple[str, Difference, Corrected | None]
 """An attribute, a difference, and that by people's labels, if there are any."""
 
 
-def each_of(comparison: Compared) -> Iterator[Each]:
+def all_differences(comparison: Compared) -> Iterator[Each]:
     for name, listed in comparison.differences.items():
         for diff, people in zip(listed, comparison.corrected[name], strict=True):
             yield name, diff, people
@@ -72,7 +72,7 @@ def each_of(comparison: Compared) -> Iterator[Each]:
 
 def table_of(comparison: Compared, *, has_details: bool = False) -> Table:
     """Return the difference of every two systems; with people's labels, and Wilcoxon's p, if there are such or it is wanted."""
-    letters, all_of = letters_of(comparison.systems), list(each_of(comparison))
+    letters, all_of = letters_of(comparison.systems), list(all_differences(comparison))
     has_labels = comparison.has_labels or any(people is not None for _, _, people in all_of)
     left_out = ("corrected", "n_labels") * (not has_labels) + ("p_wilcoxon",) * (not has_details)
     names = [name for name in DIFFERENCES.columns if not name.startswith(left_out)]
@@ -195,7 +195,7 @@ def by_people(people: Corrected, sides: tuple[str, str]) -> str:
 
 
 def notes_of(comparison: Compared, letters: Mapping[str, str]) -> list[str]:
-    known = [diff for diff in each_of(comparison) if not math.isnan(diff[1].p)]
+    known = [diff for diff in all_differences(comparison) if not math.isnan(diff[1].p)]
     several, are_many = len(comparison.differences) > 1, len(known) > _FEW
     lines = []
     for name, diff, people in known[:_MOST_NOTED]:
@@ -240,7 +240,7 @@ def next_step(comparison: Compared) -> str:
     have_judges = all(run.name == str(run.path) for run in comparison.runs)  # files have none
     if comparison.is_same or not have_judges:
         return ""
-    times = min((diff.times_needed for _, diff, _ in each_of(comparison)), default=math.inf)
+    times = min((diff.times_needed for _, diff, _ in all_differences(comparison)), default=math.inf)
     if math.isinf(times):
         return ""
     return " && ".join(
@@ -337,12 +337,12 @@ def legend(comparison: Compared) -> str:
     return "; ".join(f"{letter}: {one_line(name)}" for name, letter in letters.items())
 
 
-def systems_table(result: Found, view: View) -> Table:
+def systems_table(result: Result, view: View) -> Table:
     """Return a row for each attribute and system, the highest mean first, with its difference from that one.
 
     InputError: there is no column of systems, or they share too few prompts.
     """
-    people_labels = given_labels(view.labels, result.run)
+    people_labels = read_labels(view.labels, result.run)
     comparison = compared(
         [result.run], view.notify, by=view.by or SYSTEM_COLUMN, given=people_labels
     )

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robin_cli.data.given_labels import opaque_id
-from robin_cli.goals.found import Found, View
-from robin_cli.goals.labels import HOW_TO_LABEL, given_labels, groups_of, labelled_texts
+from robin_cli.goals.labels import HOW_TO_LABEL, groups_of, labelled_texts, read_labels
+from robin_cli.goals.result import Result, View
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import RELATIONS, Criterion
 from robin_cli.model.errors import InputError, option, typed
@@ -33,7 +33,7 @@ _WANTED = 50  # pairs to label, or disagreements to show, by default
 _WINNER = Criterion("preference", ">=", 0.5)
 
 
-def labels_wanted_table(result: Found, view: View) -> Table:
+def labels_wanted_table(result: Result, view: View) -> Table:
     """Return the next pairs to label, in order: a row for each pair and attribute, the labelled ones first.
 
     Human ratings in the data, and given ones, are all included. For differences by a column, and for the best of each group,
@@ -45,7 +45,7 @@ def labels_wanted_table(result: Found, view: View) -> Table:
     systems = {*run.column(SYSTEM_COLUMN)} - {None} if SYSTEM_COLUMN in run.column_names else set()
     several = len(systems) > 1
     is_blind = several and view.blind
-    labels = labels_of(run, given_labels(view.labels, run))
+    labels = labels_of(run, read_labels(view.labels, run))
     if n < 1:
         raise InputError(f"--n {n}: at least one pair is needed, such as --n 50")
     values = {name: pair_means(run, result.scores, name).scores for name in labels}
@@ -95,10 +95,10 @@ class _Judged(NamedTuple):
     score: FloatArray
 
 
-def _judged(result: Found, view: View) -> Iterator[_Judged]:
+def _judged(result: Result, view: View) -> Iterator[_Judged]:
     """Yield the scores of each attribute with people's labels. InputError if there is no label at all."""
     run, scores = result.run, result.scores
-    labels = labels_of(run, given_labels(view.labels, run))
+    labels = labels_of(run, read_labels(view.labels, run))
     if not any(of_attribute.known.any() for of_attribute in labels.values()):
         why = next((f": {of_name.why}" for of_name in labels.values() if of_name.why), "")
         raise InputError(f"{run.name}: there is no label by people{why}; {HOW_TO_LABEL}")
@@ -108,7 +108,7 @@ def _judged(result: Found, view: View) -> Iterator[_Judged]:
         yield _Judged(name, of_attribute, pair, scores.numbers("score")[rows])
 
 
-def judge_quality_table(result: Found, view: View) -> Table:
+def judge_quality_table(result: Result, view: View) -> Table:
     """Return a row for each attribute: how often the judge decides as people do, by a threshold or between two responses.
 
     InputError: there is no threshold, too few labels, or only labels of one side.
@@ -175,7 +175,7 @@ def _cells(quality: JudgeQuality) -> dict[str, Any]:
     return {**cells, "corrected_share": right.value, **ends}
 
 
-def disagreements_table(result: Found, view: View) -> Table:
+def disagreements_table(result: Result, view: View) -> Table:
     """Return a row for each labelled pair and attribute, with its texts, in falling order of disagreement."""
     run, parts, most = result.run, list[Any](), _WANTED if view.n is None else view.n
     if most < 1:

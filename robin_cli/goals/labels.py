@@ -30,14 +30,14 @@ HOW_TO_LABEL = (
 )
 
 
-def given_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
+def read_labels(labels: LabelsFile, *runs: StoredRun) -> GivenLabels | None:
     """Return the labels in a file, or without one those that ``runs`` keep; None for none.
 
     InputError if they cannot be read, or if none is of a pair of ``runs``.
     """
     if labels is None:
         kept = [path for run in runs if (path := kept_labels(run.path)) is not None]
-        return _joined([part for path in kept if (part := given_labels(path, *runs)) is not None])
+        return _joined([part for path in kept if (part := read_labels(path, *runs)) is not None])
     from robin_cli.data.labels import load_labels  # brings all formats of files
 
     _check_apart(runs)

@@ -54,7 +54,7 @@ class People:
     first: int | None
 
     @classmethod
-    def of(
+    def of_run(
         cls, run: RunReader, means: Means, tables: Sequence[Scores], labels: GivenLabels | None
     ) -> Self:
         """Return it for a run with these means and scores, those of all judges together first.

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals.found import Builder, Found, View
 from robin_cli.goals.label_tables import (
     disagreements_table,
     judge_quality_table,
     labels_wanted_table,
 )
-from robin_cli.goals.labels import given_labels, groups_of
+from robin_cli.goals.labels import groups_of, read_labels
 from robin_cli.goals.people import mean_row
+from robin_cli.goals.result import Builder, Result, View
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import first_text
 from robin_cli.show.columns import (
@@ -41,10 +41,10 @@ from robin_cli.stats.summaries import (
 _NAMED = 3
 
 
-def agreement_table(result: Found, view: View) -> Table:
+def agreement_table(result: Result, view: View) -> Table:
     """Return a row for each attribute and coefficient: of judge and people, of each among themselves, of the judge alone."""
     run, tables = result.run, result.all_scores
-    labels, rounds = given_labels(view.labels, run), view.round
+    labels, rounds = read_labels(view.labels, run), view.round
     with_people = run_agreement.agreements(run, *tables, given=labels, rounds=rounds)
     for name, (alpha, *_) in with_people.items():
         if math.isnan(alpha.value):
@@ -57,10 +57,10 @@ def agreement_table(result: Found, view: View) -> Table:
     return _by_attribute(AGREEMENT, rows)
 
 
-def calibration_table(result: Found, view: View) -> Table:
+def calibration_table(result: Result, view: View) -> Table:
     """Return a row for each attribute and level: people's ratings of the pairs with such a score. InputError if none is."""
     run, table = result.run, CALIBRATION
-    by_people = given_labels(view.labels, run)
+    by_people = read_labels(view.labels, run)
     known = run_agreement.calibrations(run, *result.all_scores, given=by_people)
     whys = {name: of_attribute.why for name, of_attribute in known.items()}
     run_agreement.check_comparable(whys, run, view.notify)
@@ -79,13 +79,13 @@ def _by_attribute(table: Table, listed: Mapping[str, Sequence[Any]], *more: Colu
     return table.of(values, *more)
 
 
-def summary_table(result: Found, view: View) -> Table:
+def summary_table(result: Result, view: View) -> Table:
     """Return a row for each attribute, or attribute and group: the mean of its scores with an interval over prompts.
 
     InputError: there is no such column, or the threshold is off a scale.
     """
     run, by, threshold, table = result.run, view.by, view.threshold, SUMMARY
-    by_people = given_labels(view.labels, run)
+    by_people = read_labels(view.labels, run)
     if by in table.columns:
         raise InputError(
             f"--by {by}: the table has a column of its own with that name; judge with the data's under another name: "
@@ -123,7 +123,7 @@ def summary_table(result: Found, view: View) -> Table:
 
 
 def _notify_of(
-    listed: Sequence[Summary], result: Found, by_people: GivenLabels | None, view: View
+    listed: Sequence[Summary], result: Result, by_people: GivenLabels | None, view: View
 ) -> None:
     run, scores, notify = result.run, result.scores, view.notify
     if scores.decided is not None:

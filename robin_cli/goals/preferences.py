@@ -12,8 +12,8 @@ import numpy as np
 from robin_cli.goals.comparisons import PairwiseResult, comparison_table, ranking_of, ranking_table
 from robin_cli.goals.deciding import SHOWN, best_facts
 from robin_cli.goals.facts import Fact, line
-from robin_cli.goals.found import Builder, View
 from robin_cli.goals.people_tables import OF_PEOPLE
+from robin_cli.goals.result import Builder, View
 from robin_cli.goals.training import preferred_table
 from robin_cli.model.records import counted, number_of
 from robin_cli.show.tables import Table

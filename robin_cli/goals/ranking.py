@@ -90,13 +90,13 @@ class PairwiseGoal(Goal):
             "random; the others get no preference"
         )
 
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+    def loss(self, snapshot: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
         """Return the share that is wrong, whether any is, the share of comparisons asked, and the calls of each."""
-        runs, scale = len(found.n), self.space.scales[0]
+        runs, scale = len(snapshot.n), self.space.scales[0]
         by_order = (runs * len(self.matches), len(self.space.variants), -1)
         points, true = (
             (means.reshape(by_order) - scale.low) / (scale.high - scale.low)
-            for means in (found.estimates, truth)
+            for means in (snapshot.estimates, truth)
         )
         preference, in_truth = (
             means.mean(axis=(1, 2)).reshape(runs, -1) for means in (points, true)
@@ -107,7 +107,7 @@ class PairwiseGoal(Goal):
             "wrong": wrong,
             "any": (wrong > 0).astype(np.float64),
             "asked": is_whole.mean(axis=1),
-            "calls": np.array([found.budget * runs / max(int(is_whole.sum()), 1)]),
+            "calls": np.array([snapshot.budget * runs / max(int(is_whole.sum()), 1)]),
             "order_effect": effects_of(points).reshape(runs, -1),
         }
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from robin_cli.goals.deciding import decision_facts
 from robin_cli.goals.differences import systems_table
 from robin_cli.goals.facts import Fact, line
-from robin_cli.goals.found import Builder, Found
 from robin_cli.goals.judge_use import uses_of
 from robin_cli.goals.people_tables import OF_PEOPLE
+from robin_cli.goals.result import Builder, Result
 from robin_cli.goals.tables import decision_table, scores_as_asked
 from robin_cli.goals.training import preference_table
 from robin_cli.model.records import first_text, number_of
@@ -33,7 +33,7 @@ from robin_cli.stats.worst_error import Aim, worst_error
 _UNKNOWN_ERROR = "expected error not known"
 
 
-class Rated(Found):
+class Rated(Result):
     """The results of a run of ratings: scores, their errors, means, agreement with people, judges."""
 
     tables: ClassVar[Mapping[str, Builder]] = {
@@ -46,7 +46,7 @@ class Rated(Found):
     }
 
     @property
-    def each(self) -> Scores:
+    def by_judge(self) -> Scores:
         """The scores of each judge."""
         return self.all_scores[-1]
 
@@ -129,7 +129,7 @@ class Rated(Found):
         ]
 
     def _judge_facts(self) -> Iterator[Fact]:
-        uses, between = uses_of(self.run, self.each.numbers("score")), self.scores.between
+        uses, between = uses_of(self.run, self.by_judge.numbers("score")), self.scores.between
         yield Fact("judges", [use.facts() for use in uses])
         spread, over, text = math.nan, 0, ""
         if between is not None:

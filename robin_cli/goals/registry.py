@@ -11,7 +11,7 @@ from pathlib import Path
 
 from robin_cli.goals.base import Goal
 from robin_cli.goals.checks import WantedGoal
-from robin_cli.goals.found import View
+from robin_cli.goals.result import View
 from robin_cli.goals.scores import ScoresGoal
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Pair
@@ -80,7 +80,7 @@ def table_of(path: Path, what: str, view: View) -> Table:
     if what == "judgments":  # a million of them are not read into memory at once
         return judgment_table(path)
     run = read_run(path)
-    return goal_of_run(run).found(run).table(what, view)
+    return goal_of_run(run).result(run).table(what, view)
 
 
 def results_of(
@@ -88,7 +88,7 @@ def results_of(
 ) -> Table:
     """Return which tables, among ``names``, the run at ``path`` has, and ``more`` rows; errors as :func:`table_of`."""
     run = read_run(path)
-    result, rows = goal_of_run(run).found(run), list[tuple[str, int, str, str]]()
+    result, rows = goal_of_run(run).result(run), list[tuple[str, int, str, str]]()
     for what in names:
         if what == "judge-scores" and not result.is_panel:  # the same as its scores
             continue

@@ -71,7 +71,7 @@ def beside(run: RunReader, pair: NDArray[np.integer[Any]], show: Sequence[str] =
     return read
 
 
-def own_of(run: RunReader, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> Beside:
+def further_columns(run: RunReader, pair: NDArray[np.integer[Any]], but: Sequence[str]) -> Beside:
     """Return a reader of the further columns of the data of each row, without ``but``, cut; only the first of many."""
     names = [name for name in run.column_names if name not in but][:_MOST_COLUMNS]
 

@@ -7,10 +7,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-from robin_cli.goals.differences import at_most, better_lines, each_of, legend, next_step, table_of
+from robin_cli.goals.differences import (
+    all_differences,
+    at_most,
+    better_lines,
+    legend,
+    next_step,
+    table_of,
+)
 from robin_cli.goals.facts import Fact, line
-from robin_cli.goals.found import View
 from robin_cli.goals.rated import Rated
+from robin_cli.goals.result import View
 from robin_cli.goals.scores import RatingGoal
 from robin_cli.goals.stopping import Progress, StoppingRule, reached
 from robin_cli.model.arms import Arms
@@ -30,7 +37,7 @@ class SystemsResult(Rated):
     @cached_property
     def compared(self) -> Compared:
         return compared(
-            [self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.given, as_they_are=True
+            [self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.labels, as_they_are=True
         )
 
     @cached_property
@@ -67,7 +74,9 @@ class SystemsResult(Rated):
     @property
     def is_open(self) -> bool:
         """Whether systems that are not settled have prompts that were not asked about."""
-        is_settled = all(difference.is_settled for _, difference, _ in each_of(self.compared))
+        is_settled = all(
+            difference.is_settled for _, difference, _ in all_differences(self.compared)
+        )
         return not is_settled and self.asked.whole < self.asked.prompts
 
     def next_step(self) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from robin_cli.goals.deciding import margin_text, promise
-from robin_cli.goals.found import Found, View, judged_by
+from robin_cli.goals.result import Result, View, judged_by
 from robin_cli.goals.rows import beside, with_data
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.decision import BEST
@@ -23,7 +23,7 @@ from robin_cli.stats.decided import Decided
 from robin_cli.stats.scores import DECISION_COLUMNS, Scores, interval_widths, score
 
 
-def scores_as_asked(result: Found, view: View, *, by_judge: bool = False) -> Table:
+def scores_as_asked(result: Result, view: View, *, by_judge: bool = False) -> Table:
     """Return the scores with the options of ``view``, of all judges together or of each."""
     scores = score(result.run, by_judge=True) if by_judge else result.scores
     return score_table(scores, result.run, view, None if by_judge else result.agreed_in(view))
@@ -113,7 +113,7 @@ def _of_rows(decided: Decided, agreed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray((decided.number >= 0) & agreed[decided.number])
 
 
-def decision_table(result: Found, view: View) -> Table:
+def decision_table(result: Result, view: View) -> Table:
     """Return the decisions: a row for each pair with the scores of all attributes, or for the best a row for each score.
 
     InputError: the run decides nothing.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from robin_cli.data.chats import turns_in
 from robin_cli.goals.comparisons import PairwiseResult
-from robin_cli.goals.found import Found, View
+from robin_cli.goals.result import Result, View
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.decision import BEST
 from robin_cli.model.errors import InputError, typed
@@ -46,7 +46,7 @@ class TrainingPreferences:
     groups: int
 
 
-def preferences(result: Found) -> TrainingPreferences:
+def preferences(result: Result) -> TrainingPreferences:
     """Return the preferences in the scores of a run."""
     run, space, scores = result.run, result.run.space, result.scores
     moderated, score = row_scores(space, run.task, run.fold.arms.sums), scores.numbers("score")
@@ -87,7 +87,7 @@ def preferences(result: Found) -> TrainingPreferences:
     )
 
 
-def preference_table(result: Found, view: View) -> Table:
+def preference_table(result: Result, view: View) -> Table:
     """Return a row for each response that differs clearly from its group's best: prompt, chosen, rejected, margin, certified.
 
     Several attributes have rows of their own, and a column names them. As ``messages`` chosen and rejected are conversations

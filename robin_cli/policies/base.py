@@ -29,9 +29,6 @@ _FLAT_MASS = 2.0
 DEFAULT_MARGIN = 0.025
 """A fortieth of the scale, as for ratings."""
 
-DEFAULT_DELTA = 0.007
-"""The paper's δ, tuned by its authors on their own pools."""
-
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -41,7 +38,7 @@ class Setup:
         arms: K.
         budget: B, calls in all.
         scale: the possible ratings.
-        delta, mode: ROBIN-HOOD's.
+        delta, mode: ROBIN-HOOD's; the paper's authors tuned this δ on their own pools.
         variances: known 1/n variances, shape (K,), in squared points; None if unknown.
         evidence: see :class:`TwoPriors`.
         task: the decision; None without one.
@@ -55,7 +52,7 @@ class Setup:
     arms: int
     budget: int
     scale: Scale
-    delta: float = DEFAULT_DELTA
+    delta: float = 0.007
     mode: str = "practice"
     variances: FloatArray | None = None
     evidence: float = 0.0

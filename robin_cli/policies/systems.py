@@ -46,14 +46,10 @@ class Systems:
     rank: IntArray
 
     @cached_property
-    def cell(self) -> IntArray:
-        """Number of each pair's prompt and system, shape (pairs,)."""
-        return self.prompt * len(self.names) + self.system
-
-    @cached_property
     def is_shared(self) -> NDArray[np.bool_]:
         """Whether two systems or more answered each prompt, shape (prompts,)."""
-        return np.bincount(np.unique(self.cell) // len(self.names), minlength=len(self.rank)) > 1
+        answered = np.unique(self.prompt * len(self.names) + self.system)
+        return np.bincount(answered // len(self.names), minlength=len(self.rank)) > 1
 
     @cached_property
     def turn(self) -> IntArray:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals.labels import few_text, given_labels, labelled_decisions
+from robin_cli.goals.labels import few_text, labelled_decisions, read_labels
 from robin_cli.model.errors import InputError
 from robin_cli.run.labels import add_labels, kept_labels
 from robin_cli.run.writer import RunWriter
@@ -21,8 +21,8 @@ def labels_at_start(store: RunWriter, resolved: Resolved) -> GivenLabels | None:
         InputError: they cannot be read, are of other pairs, differ from the run's own, or are too few for --agree.
     """
     recorded, named = (
-        given_labels(None, store),
-        given_labels(resolved.labels, store) if resolved.labels else None,
+        read_labels(None, store),
+        read_labels(resolved.labels, store) if resolved.labels else None,
     )
     if recorded is not None and named is not None and not _pairs(named) <= _pairs(recorded):
         raise InputError(

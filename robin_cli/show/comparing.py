@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from robin_cli.goals.differences import (
+    all_differences,
     at_most,
     better_lines,
     by_people,
-    each_of,
     letters_of,
     next_step,
     verdict,
@@ -52,7 +52,7 @@ def facts_of(found: Compared, table: Table) -> dict[str, Any]:
         "next": next_step(found) or None,
         "comparisons": [
             none | row | _further(found, one, people, (row["a"], row["b"]))
-            for row, (_, one, people) in zip(table.records(), each_of(found), strict=True)
+            for row, (_, one, people) in zip(table.records(), all_differences(found), strict=True)
         ],
     }
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from robin_cli import __version__
 from robin_cli.data.local import shipped
-from robin_cli.goals.labels import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, read_labels
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.policies.registry import DEFAULT
@@ -46,7 +46,7 @@ def methods_page(path: Path, *, labels: LabelsFile = None) -> str:
         raise InputError(
             f"{run.name}: scores without a judge's prompt; name the run that made them"
         )
-    status = standing(run, working=False, given=given_labels(labels, run))
+    status = standing(run, working=False, given=read_labels(labels, run))
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     spent = _allocation(run, words["allocation"])
     made = {name: words["intervals"][name] for name in _intervals(status)}

@@ -99,5 +99,5 @@ def _state_at(path: Path, manifest: Manifest, spent: int, *, working: bool) -> s
         return state_of(manifest, spent, is_over=False, working=working)
     run = read_run(path)
     return state_of(
-        manifest, spent, is_over=goal_of_run(run).found(run).is_finished, working=working
+        manifest, spent, is_over=goal_of_run(run).result(run).is_finished, working=working
     )

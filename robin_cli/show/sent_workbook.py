@@ -13,8 +13,8 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 from robin_cli.data.pairs import load_pairs
 from robin_cli.data.sheet_layout import path_in
 from robin_cli.data.workbooks import Workbook, file_of
-from robin_cli.goals.found import Found, View
 from robin_cli.goals.rated import Rated
+from robin_cli.goals.result import Result, View
 from robin_cli.model.errors import InputError, ReadAs
 from robin_cli.model.records import PLACE_COLUMNS, SYSTEM_COLUMN
 from robin_cli.run.reader import read_run
@@ -26,7 +26,7 @@ class NotReturned(Exception):
     """The workbook cannot come back; the message is the reason, empty if the data are no such workbook."""
 
 
-def sent_workbook(found: Found, view: View) -> bytes:
+def sent_workbook(found: Result, view: View) -> bytes:
     """Return the workbook that was judged, with the results ``found``. NotReturned if that is not possible."""
     data = found.run.manifest.data
     path = Path(file_of(str(data["source"])))
@@ -41,7 +41,7 @@ def sent_workbook(found: Found, view: View) -> bytes:
         raise NotReturned(f"{path} is not laid out as Excel does it ({error})") from None
 
 
-def _with_results(path: Path, found: Found, view: View) -> bytes:
+def _with_results(path: Path, found: Result, view: View) -> bytes:
     """Return the workbook at ``path`` with the results; the errors of a file that is no such workbook may come."""
     data = found.run.manifest.data
     source = str(data["source"])
@@ -71,7 +71,7 @@ def _with_results(path: Path, found: Found, view: View) -> bytes:
     return returned.getvalue()
 
 
-def _rows(found: Found, view: View, by_id: Mapping[str, int]) -> dict[int, dict[str, Any]]:
+def _rows(found: Result, view: View, by_id: Mapping[str, int]) -> dict[int, dict[str, Any]]:
     """Return the columns of scores by the row of the sheet; behind systems' names if a row holds several responses.
 
     Args:
@@ -94,7 +94,7 @@ def _rows(found: Found, view: View, by_id: Mapping[str, int]) -> dict[int, dict[
     return rows
 
 
-def _summary(found: Found) -> list[tuple[str, Any]]:
+def _summary(found: Result) -> list[tuple[str, Any]]:
     """Return the answer, the mean of each attribute, the judges, the calls and the cost."""
     run = found.run
     lines = standing(read_run(run.path, READ), working=False).lines

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from robin_cli.data.given_labels import GivenLabels
-from robin_cli.goals.found import Found, judged_by
-from robin_cli.goals.labels import LabelsFile, given_labels
+from robin_cli.goals.labels import LabelsFile, read_labels
 from robin_cli.goals.registry import goal_of_run
+from robin_cli.goals.result import Result, judged_by
 from robin_cli.model.errors import typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import read_batches
@@ -66,7 +66,7 @@ class Status:
             that a prompt for each answer would take besides.
     """
 
-    found: Found
+    found: Result
     work: dict[str, Any]
     cost: dict[str, Any]
 
@@ -220,12 +220,12 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
     """
     working = is_locked(path)
     run = read_run(path, READ)
-    return standing(run, working=working, given=given_labels(labels, run))
+    return standing(run, working=working, given=read_labels(labels, run))
 
 
 def standing(run: RunReader, *, working: bool, given: GivenLabels | None = None) -> Status:
     """Return the status of a run; ``working``: a process is at work on it, ``given``: labels."""
-    found = goal_of_run(run).found(run, given)
+    found = goal_of_run(run).result(run, given)
     return Status(found, _work(run, is_over=found.is_finished, working=working), _cost(run))
 
 

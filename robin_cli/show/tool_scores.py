@@ -31,7 +31,7 @@ def scores_for(tool: str, path: Path, notify: Callable[[str], None]) -> bytes:
         RunError, StorageError: the run cannot be read.
     """
     run = read_run(path, ("feedback",))
-    found = goal_of_run(run).found(run)
+    found = goal_of_run(run).result(run)
     if not isinstance(found, Rated):
         raise InputError(f"--what {tool}: is for runs of ratings, and {run.name} has none")
     if (plugin := plugins(WRITERS).get(tool)) is None:

@@ -98,7 +98,6 @@ def agreement(
     *,
     of_two: bool = False,
     rounds: bool = False,
-    seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
     """Return all COEFFICIENTS between ``scores`` and ``human``, shape (K,) each, nan for absent; or all OF_PREFERENCES.
@@ -118,7 +117,7 @@ def agreement(
     sides = dict(zip(("score", "human rating"), values.T, strict=True))
     why = off_scale(human, scale) or refusal(prompt, sides, FEWEST_VALUED)
     names = OF_PREFERENCES if of_two else COEFFICIENTS
-    bootstrap = partial(_estimated, seed=seed, resamples=resamples)
+    bootstrap = partial(_estimated, resamples=resamples)
     return _of_levels(
         names, _coefficients, values, prompt, why, bootstrap, of_two=of_two, rounds=rounds
     )
@@ -216,7 +215,6 @@ def _estimated(
     prompt: IntArray,
     *,
     known_by: int | None = None,
-    seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
     """Return a value of ``statistic`` for each of ``names``, computed from ``columns``, with an interval over prompts.
@@ -231,7 +229,7 @@ def _estimated(
     from scipy.special import ndtr
 
     n, prompts = len(prompt), len(np.unique(prompt))
-    values, rng = statistic(*columns), np.random.default_rng(seed)
+    values, rng = statistic(*columns), np.random.default_rng(0)
     known, few = prompts if known_by is None else known_by, ""
     if known < FEWEST_PROMPTS:
         twice = " with a pair that was asked twice" if known < prompts else ""
@@ -356,7 +354,6 @@ def reliability(
     variances: FloatArray,
     prompt: IntArray,
     *,
-    seed: int = 0,
     resamples: int | None = None,
 ) -> list[Agreement]:
     """Return the reliability of ``scores``, shape (K,), nan for absent, the highest correlation it allows, and the judge's ICC.
@@ -374,7 +371,7 @@ def reliability(
     Args:
         n, variances: number of ratings and their variance (1/(n − 1), nan below two) by pair and judge, shape (K, J). The
             scores are the means of the judges' mean ratings.
-        prompt, seed, resamples: as for ``agreement``.
+        prompt, resamples: as for ``agreement``.
     """
     rated = ~np.isnan(scores)
     scores, n, variances, prompt = scores[rated], n[rated], variances[rated], prompt[rated]
@@ -384,9 +381,7 @@ def reliability(
     variances = np.where(n > 1, variances, 0.0)
     known_by = min(len(np.unique(prompt[of_judge > 1])) for of_judge in n.T)
     columns = (scores, n, variances)
-    found = _estimated(
-        names, _reliability, columns, prompt, known_by=known_by, seed=seed, resamples=resamples
-    )
+    found = _estimated(names, _reliability, columns, prompt, known_by=known_by, resamples=resamples)
     if not variances.any():
         why = "no two ratings of a pair differ, so their noise is unknown"
     elif all(one.ci_low == one.ci_high for one in found):
@@ -451,7 +446,6 @@ def calibration(
     scale: Scale,
     *,
     of_two: bool = False,
-    alpha: float = ALPHA,
 ) -> list[Level]:
     """Return the mean human rating of each level with pairs, or bin of :func:`bins_of`, rising; see :func:`agreement`."""
     both = ~(np.isnan(scores) | np.isnan(human))
@@ -470,7 +464,7 @@ def calibration(
         clusters = clusters_of(human[rows], prompt[rows])
         low, high = np.nan, np.nan
         if clusters.prompts > 1 and not clusters.are_alike(scale.high - scale.low):
-            low, high = student_bounds(clusters, *scale.ends, alpha=alpha)
+            low, high = student_bounds(clusters, *scale.ends, alpha=ALPHA)
         counts, scored = (int(rows.sum()), int(clusters.prompts)), float(scores[rows].mean())
         found.append(Level(starts[each], stops[each], *counts, scored, clusters.mean, low, high))
     return found

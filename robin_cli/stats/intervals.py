@@ -200,24 +200,17 @@ def _tables(
     """
     least = sum(each.weight * (each.low if each.weight > 0 else each.high) for each in parts)
     widest = max(abs(each.weight) * (each.high - each.low) for each in parts)
-    multipliers = _MULTIPLIERS * widest
-    kept = _kept_of(parts)
-    tables = []
+    multipliers, kept, tables = _MULTIPLIERS * widest, _kept_of(parts), []
     for each in parts:
         distinct, which = distinct_rows(np.asarray(each.counts, dtype=np.float64))
-        part = replace(each, counts=distinct)
-        tables.append((_table(part, kept, multipliers, alpha), which))
+        width, table = each.high - each.low, np.empty((len(distinct), len(multipliers)))
+        for rows, counted, ratings in _blocks(distinct, np.linspace(0, width, distinct.shape[1])):
+            upwards = ratings if each.weight > 0 else width - ratings
+            table[rows] = _minima(
+                counted, upwards, kept, width, abs(each.weight), multipliers, alpha
+            )
+        tables.append((table, which))
     return least, multipliers, tables
-
-
-def _table(part: Part, kept: float, multipliers: FloatArray, alpha: float) -> FloatArray:
-    """Return the minima of a part's rows, shape (K, multipliers)."""
-    width, counts = part.high - part.low, np.asarray(part.counts, dtype=np.float64)
-    table = np.empty((len(counts), len(multipliers)))
-    for rows, counted, ratings in _blocks(counts, np.linspace(0.0, width, counts.shape[1])):
-        upwards = ratings if part.weight > 0 else width - ratings
-        table[rows] = _minima(counted, upwards, kept, width, abs(part.weight), multipliers, alpha)
-    return table
 
 
 def _tangents(

@@ -53,7 +53,7 @@ def design_effect(is_so: NDArray[np.bool_], weight: FloatArray, prompt: IntArray
     return max(1.0, float(variance) * len(is_so))
 
 
-def share_bounds(share: float, n: float, *, alpha: float) -> Share:
+def share_bounds(share: float, n: float, *, alpha: float = ALPHA) -> Share:
     """Return a share of n labels with its exact binomial interval at 1 − α; ``n``: the number they count as."""
     from scipy.special import betaincinv
 
@@ -117,8 +117,6 @@ class JudgeQuality:
         people: FloatArray,
         weight: FloatArray,
         prompt: IntArray,
-        *,
-        alpha: float = ALPHA,
     ) -> Self:
         """Return it for a judge's answers on all things, and people's on some. Shape (N,) each.
 
@@ -138,7 +136,7 @@ class JudgeQuality:
                 return _UNKNOWN
             w, hits = weights[among], is_so[among]
             n = len(w) / design_effect(hits, w, prompts[among])
-            return share_bounds(float(w @ hits / w.sum()), n, alpha=alpha)
+            return share_bounds(float(w @ hits / w.sum()), n)
 
         accuracy, kappa, corrected_share = share(same, everything), _UNKNOWN, _UNKNOWN
         if len(by_judge):
@@ -151,7 +149,7 @@ class JudgeQuality:
         elif len(by_judge) >= FEWEST_FOR_SHARE:
             even = np.full(len(judge), 1.0 / len(judge))
             scores, ends = judge.astype(np.float64), (0.0, 1.0)
-            found = corrected(scores, people, 1.0 / weight, prompt, even, ends=ends, alpha=alpha)
+            found = corrected(scores, people, 1.0 / weight, prompt, even, ends=ends)
             corrected_share = Share(found.estimate, found.low, found.high).by(
                 lambda end: min(1.0, max(0.0, end))
             )

@@ -99,7 +99,6 @@ def ranking(
     prompt: IntArray,
     systems: int,
     *,
-    alpha: float = ALPHA,
     were_chosen: bool = False,
 ) -> Ranking:
     """Rank ``systems`` by comparisons, each of which counts once.
@@ -108,7 +107,6 @@ def ranking(
         preference: probability that A is better, without the order effect, shape (C,); nan without one.
         system: of A and of B, by number, shape (C, 2).
         prompt: any numbers, shape (C,).
-        alpha: each interval, and each range of ranks, holds with about 1 − α.
         were_chosen: whether earlier verdicts chose what was compared: a prior then draws strengths together.
 
     Raises:
@@ -116,14 +114,14 @@ def ranking(
     """
     votes = votes_of(preference, system, prompt, systems)
     strength, errors = estimated(votes, were_chosen=were_chosen)
-    half = likely_half_widths(errors.variance(np.diag, errors.freedom), errors.freedom, alpha=alpha)
+    half = likely_half_widths(errors.variance(np.diag, errors.freedom), errors.freedom, alpha=ALPHA)
     variance = errors.variance(of_differences, errors.freedom_apart)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = (strength[:, None] - strength[None]) / np.sqrt(variance)
     p = 2.0 * chance_below(-np.abs(t), errors.freedom_apart)
-    rates = partial(_win_rates, votes, alpha)
+    rates = partial(_win_rates, votes)
     low, high = strength - half, strength + half
-    win_rate, win_low, win_high = _overall(strength, errors, alpha)
+    win_rate, win_low, win_high = _overall(strength, errors)
     if systems == 2:  # the model adds nothing to the votes
         of_first = clusters_of(np.where(votes.a == 0, votes.y, 1.0 - votes.y), votes.prompt)
         p[:], of_two = probability_beyond(of_first, 0.0, 1.0, at=0.5), rates([0, 1])
@@ -137,7 +135,7 @@ def ranking(
                 for each in (win_low, win_high)
             )
     np.fill_diagonal(p, np.nan)
-    differs = holm(p) < alpha
+    differs = holm(p) < ALPHA
     return Ranking(
         strength,
         low,
@@ -158,9 +156,7 @@ def ranking(
     )
 
 
-def _overall(
-    strength: FloatArray, errors: Errors, alpha: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _overall(strength: FloatArray, errors: Errors) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return each system's chance against the others, with equal weights, and its interval, which is even in log odds."""
     m = len(strength)
     each = win_chances(strength)
@@ -172,13 +168,13 @@ def _overall(
     variance = errors.variance(
         lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom
     )
-    half = likely_half_widths(variance, errors.freedom, alpha=alpha)
+    half = likely_half_widths(variance, errors.freedom, alpha=ALPHA)
     odds = np.log(rate / (1.0 - rate))
     with np.errstate(invalid="ignore"):
         return rate, chance(odds - half), chance(odds + half)
 
 
-def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:
+def _win_rates(votes: Votes, among: Sequence[int]) -> WinRates:
     """Return the mean preference of every two of the systems ``among`` that were compared."""
     k = len(among)
     place = np.full(votes.systems, -1)
@@ -196,7 +192,7 @@ def _win_rates(votes: Votes, alpha: float, among: Sequence[int]) -> WinRates:
     ):
         clusters = clusters_of(y[rows], prompt[rows])
         rate[i, j], count = clusters.mean, int(clusters.times.sum())
-        low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=alpha)
+        low[i, j], high[i, j] = quick_mean_bounds(clusters, 0.0, 1.0, alpha=ALPHA)
         rate[j, i], low[j, i], high[j, i] = 1.0 - rate[i, j], 1.0 - high[i, j], 1.0 - low[i, j]
         n[i, j] = n[j, i] = len(rows)
         prompts[i, j] = prompts[j, i] = count

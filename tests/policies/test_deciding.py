@@ -20,7 +20,7 @@ from robin_cli.policies.registry import chosen, make_policy
 from robin_cli.policies.task import Task
 from robin_cli.session import planner
 from robin_cli.session.planner import Planner, Ticket
-from tests.session.played import next_of, plans, play
+from tests.session.played import next_of, plans, play, sums
 
 SHORT, LONG = Scale(0, 4), Scale(1, 10)
 
@@ -66,13 +66,6 @@ def variance(ratings: list[int], pooled: float, scale: Scale = SHORT) -> float:
     ) / (weight + 1)
     squares = sum((x - sum(ratings) / n) ** 2 for x in ratings)
     return math.sqrt(flat * (squares + 4 * pooled) / (n + 3))
-
-
-def sums(arms: list[list[int]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    n, total, total_sq = (
-        np.array([sum(x**k for x in each) for each in arms], dtype=float) for k in (0, 1, 2)
-    )
-    return n, total, total_sq
 
 
 FEW = st.lists(st.integers(0, 4), min_size=2, max_size=8)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Columns, Policy, Setup
@@ -25,6 +24,7 @@ from robin_cli.policies.robin_hood import (
 )
 from robin_cli.policies.two_priors import TwoPriors
 from robin_cli.policies.uniform import Uniform
+from tests.session.played import sums
 
 SCALES = [Scale(0, 4), Scale(1, 5), Scale(1, 10), Scale(-2, 2)]
 scaled_ratings = st.sampled_from(SCALES).flatmap(
@@ -34,17 +34,9 @@ scaled_ratings = st.sampled_from(SCALES).flatmap(
 )
 
 
-def columns(arms: list[list[int]] | list[list[float]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """n, Σx and Σx² of each arm."""
-    n, total, total_sq = np.array(
-        [[len(each), sum(each), sum(x * x for x in each)] for each in arms], float
-    ).T
-    return n, total, total_sq
-
-
 def worth(policy: Policy, ratings: list[int], pending: float = 0.0, arm: int = 0) -> float:
     """The priority of one arm."""
-    n, total, total_sq = columns([ratings])
+    n, total, total_sq = sums([ratings])
     return policy.priority(Columns(n, np.array([pending]), total, total_sq, np.array([arm]))).item()
 
 
@@ -190,7 +182,7 @@ some_arms = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=12), min_s
 def test_two_priors_learns_from_all_arms_how_much_ratings_vary_and_how_alike_arms_are(
     arms: list[list[int]], evidence: float
 ) -> None:
-    policy = begun(SCALES[1], evidence=evidence).fitted(*columns(arms))
+    policy = begun(SCALES[1], evidence=evidence).fitted(*sums(arms))
     pooled, alike = two_fits(arms, evidence, even_variance(SCALES[1]))
     assert policy.pooled == pytest.approx(pooled)
     assert policy.alike == pytest.approx(alike)
@@ -200,7 +192,7 @@ def test_two_priors_learns_from_all_arms_how_much_ratings_vary_and_how_alike_arm
 def test_two_priors_fits_each_of_several_runs_by_itself() -> None:
     rng = np.random.default_rng(2)
     runs = [[rng.integers(1, high + 1, 5).tolist() for _ in range(6)] for high in (2, 3, 5)]
-    n, total, total_sq = (np.stack(each) for each in zip(*map(columns, runs), strict=True))
+    n, total, total_sq = (np.stack(each) for each in zip(*map(sums, runs), strict=True))
     together = begun(SCALES[1], evidence=3.0).fitted(n, total, total_sq)
     expected = np.array([two_fits(run, 3.0, even_variance(SCALES[1])) for run in runs])
     np.testing.assert_allclose(np.array([together.pooled, together.alike]).T, expected)
@@ -208,7 +200,7 @@ def test_two_priors_fits_each_of_several_runs_by_itself() -> None:
     np.testing.assert_allclose(np.array([together.first, together.second]).T, moments)
     estimates = together.estimate(n, total, total_sq)
     for k, run in enumerate(runs):
-        alone = begun(SCALES[1], evidence=3.0).fitted(*columns(run))
+        alone = begun(SCALES[1], evidence=3.0).fitted(*sums(run))
         np.testing.assert_allclose(estimates[k], alone.estimate(n[k], total[k], total_sq[k]))
 
 

@@ -13,6 +13,7 @@ from robin_cli.policies.duels import Duels
 from robin_cli.policies.matches import Matches
 from robin_cli.policies.tournament import Tournament
 from tests.policies.test_matches import matches, tournament
+from tests.session.played import sums
 
 LEVELS, WIDTH = 3, 2.0
 EVEN = (LEVELS**2 - 1) / 12
@@ -32,13 +33,6 @@ def asked(
         if begun[pair]
         else []
         for pair in found.space.pair
-    ]
-
-
-def sums(ratings: list[list[float]]) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    return [
-        np.array([sum(x**power for x in each) for each in ratings], dtype=float)
-        for power in (0, 1, 2)
     ]
 
 

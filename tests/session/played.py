@@ -10,7 +10,7 @@ import numpy as np
 
 from robin_cli.goals.stopping import StoppingRule
 from robin_cli.goals.watch import Watch
-from robin_cli.model.arms import FloatArray, IntArray, WritableArms
+from robin_cli.model.arms import FloatArray, IntArray, Sums, WritableArms
 from robin_cli.model.outcome import Outcome
 from robin_cli.model.records import Scale
 from robin_cli.policies.base import Policy
@@ -108,6 +108,11 @@ def play(
     planner = Planner(WritableArms(len(ratings)) if arms is None else arms, policy)
     planner.block = 1
     return [ticket.arm for ticket in islice(work(planner, by_turns(ratings)), calls)]
+
+
+def sums(of_each: Sequence[Sequence[float]]) -> Sums:
+    """n, Σx and Σx² of each arm with these ratings."""
+    return rated(*of_each).columns.sums
 
 
 def rated(*of_each: Sequence[float]) -> WritableArms:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 
-from robin_cli.goals.found import View
+from robin_cli.goals.result import View
 from robin_cli.goals.tables import score_table
 from robin_cli.model.records import Pair
 from robin_cli.run.reader import RunReader, read_run

@@ -84,7 +84,7 @@ def test_prefers_the_best_of_a_group_to_those_that_differ_from_it(tmp_path: Path
     assert set(frame["chosen"]) == {"the answer best"}
     assert list(frame["rejected"]) == [f"the answer {names[rival]}" for rival, _ in expected]
     np.testing.assert_allclose(frame["margin"], [margin for _, margin in expected])
-    found = preferences(goal_of_run(run).found(run))
+    found = preferences(goal_of_run(run).result(run))
     assert (found.alike, found.alone, found.groups, found.unrated) == (0, 1, 2, 0)
     assert page_of(run).rows.first().tolist() == [
         1,
@@ -103,7 +103,7 @@ def test_prefers_by_clear_differences_and_certifies_those_of_certified_bests(
     pairs = [pair(f"{group}/{k}", f"prompt {group}") for group in range(12) for k in range(4)]
     ratings = [rng.binomial(4, rng.uniform(0.2, 0.9), rng.integers(4, 80)).tolist() for _ in pairs]
     run = rated(tmp_path, pairs, ratings, decide=decide, certify=decide is not None)
-    ran = goal_of_run(run).found(run)
+    ran = goal_of_run(run).result(run)
     found = preferences(ran)
 
     means, variances = [float(np.mean(each)) for each in ratings], moderated(ratings)

@@ -16,8 +16,8 @@ from openpyxl.styles import Font
 from openpyxl.worksheet.worksheet import Worksheet
 
 from robin_cli.data.pairs import load_pairs
-from robin_cli.goals.found import View
 from robin_cli.goals.registry import goal_of_run
+from robin_cli.goals.result import View
 from robin_cli.model.errors import ReadAs
 from robin_cli.run.reader import read_run
 from robin_cli.show.sent_workbook import NotReturned, sent_workbook
@@ -195,7 +195,7 @@ def test_places_no_scores_in_a_workbook_that_changed_meanwhile(
     monkeypatch.chdir(tmp_path)
     run = read_run(Path("r"))
     with pytest.raises(NotReturned, match=r"a\.xlsx has changed since it was judged"):
-        sent_workbook(goal_of_run(run).found(run), View())
+        sent_workbook(goal_of_run(run).result(run), View())
 
 
 def test_refuses_to_write_over_the_workbook_that_it_reads(replay_url: str, tmp_path: Path) -> None:

@@ -177,18 +177,6 @@ def rarely(wrong: int, runs: int, error_rate: float) -> bool:
 
 
 # benchmarks/gate.py counts over more prompts, populations and runs.
-def test_decides_a_mean_that_is_exactly_its_threshold_no_more_often_than_it_says() -> None:
-    prompts, runs, decided = 10, 80, 0
-    rng = np.random.default_rng([7, prompts])
-    shares = np.stack([flips(3.9), near(2.1)])  # with equal parts of either the mean is 3
-    prompt = np.repeat(np.arange(prompts), 2)
-    for _ in range(runs):
-        kind = rng.integers(0, 2, prompts)[prompt]
-        decided += (
-            judged(MEAN, of(rng.multinomial(3, shares[kind]), prompt), error_rate=0.2).state
-            != "inconclusive"
-        )
-    assert rarely(decided, runs, 0.2)
 
 
 @pytest.mark.parametrize("make", [flips, near])

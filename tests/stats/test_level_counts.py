@@ -120,30 +120,6 @@ def test_a_rating_off_the_scale_is_said() -> None:
         refuses(StorageError, "outside the scale 1-5", level_counts, arm, table, 1, scale)
 
 
-def test_intervals_of_expected_ratings_hold_whenever_one_looks() -> None:
-    rng = np.random.default_rng(8)
-    arms, looks = 400, (5, 15, 40)
-    true = rng.uniform(0.5, 3.5, arms)
-    width = np.minimum(true, 4 - true) * rng.uniform(0.1, 1, arms)
-    values = (
-        np.round((true[:, None] + width[:, None] * rng.uniform(-1, 1, (arms, looks[-1]))) * 4096)
-        / 4096
-    )
-    missed, widths = np.zeros(arms, dtype=bool), np.zeros(arms)
-    for look in looks:
-        rows = [
-            replace(judgment(0, pair=k), expected_rating=float(value))
-            for k in range(arms)
-            for value in values[k, :look]
-        ]
-        counts = level_counts(np.repeat(np.arange(arms), look), judgments_table(rows), arms, FIVE)
-        low, high = mean_intervals(counts, 0, 4)
-        missed |= (true < low) | (true > high)
-        widths = high - low
-    assert missed.sum() <= 30  # of 400, at 5 % each: 20, and their noise
-    assert widths.mean() < 1.5
-
-
 @pytest.mark.parametrize("by_logprobs", [False, True])
 def test_counts_more_ratings_than_it_takes_at_a_time(*, by_logprobs: bool) -> None:
     space = ArmSpace([f"p{k}" for k in range(7)], ["a", "b"], ["m"], [FIVE, Scale(1, 3)])

@@ -96,7 +96,7 @@ def run_of(
 
 
 def found_in(run: RunReader) -> Preferences:
-    found = goal_of_run(run).found(run)
+    found = goal_of_run(run).result(run)
     assert isinstance(found, Preferences)
     return found
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robin_cli.data.chats import readable_turns
-from robin_cli.goals.labels import decided_together, given_labels, labelled_texts
+from robin_cli.goals.labels import decided_together, labelled_texts, read_labels
 from robin_cli.goals.registry import goal_of_run
 from robin_cli.model.errors import InputError, StorageError
 from robin_cli.model.records import number_of
@@ -57,7 +57,7 @@ class Labelling:
         self._is_kept = kept_labels(run.path) is not None
         if self._is_kept:
             add_labels(run.path)  # says whether labels can be added to those that there are
-        scores = goal_of_run(run).found(run).scores.numbers("score")
+        scores = goal_of_run(run).result(run).scores.numbers("score")
         is_rated = ~np.isnan(run.space.by_pair(scores)).any(axis=1)
         order = [pair for pair in labelling_order(run).tolist() if is_rated[pair]]
         group = decided_together(run)
@@ -73,7 +73,7 @@ class Labelling:
         self._last: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         self._comments: dict[tuple[str, int], str] = {}
         self._skipped: dict[str, set[int]] = defaultdict(set)
-        given = given_labels(None, run)
+        given = read_labels(None, run)
         labels = {} if given is None else given.by_labeller
         for number, (pair, attribute) in enumerate(self.items):
             of_pair = labels.get(attributes[attribute], {}).get(run.pair_ids[pair], {})
@@ -214,5 +214,5 @@ class Labelling:
 
 def changes(run: RunReader) -> list[str]:
     """Return the effect of labels on the run's means and decisions, in words."""
-    found = goal_of_run(run).found(run, given_labels(None, run))
+    found = goal_of_run(run).result(run, read_labels(None, run))
     return [*found.mean_lines(), *found.agreed_lines()]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from robin_cli.data.groups import name_of
 from robin_cli.goals.differences import better_lines
-from robin_cli.goals.found import judged_by
+from robin_cli.goals.result import judged_by
 from robin_cli.goals.rows import beside
 from robin_cli.model.records import Scale, number_of
 from robin_cli.run.reader import RunReader

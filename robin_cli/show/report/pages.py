@@ -8,7 +8,7 @@ from typing import Any
 
 from robin_cli.data.chats import readable_turns
 from robin_cli.data.images import named
-from robin_cli.goals.found import Found, View, judged_by
+from robin_cli.goals.result import Result, View, judged_by
 from robin_cli.goals.systems import SystemsResult
 from robin_cli.model.errors import InputError
 from robin_cli.model.records import MODEL_PREFIX, counted, number_of
@@ -97,7 +97,7 @@ def _warnings_of(status: Status) -> Iterator[str]:
         )
 
 
-def _labelled_in(found: Found) -> Labelled | None:
+def _labelled_in(found: Result) -> Labelled | None:
     """Return the part about people's labels; None if there are none."""
     try:
         table = found.table("disagreements", View(n=_MOST_APART))

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from robin_cli.goals.comparisons import comparisons_of
-from robin_cli.goals.found import View
 from robin_cli.goals.preferences import Preferences
-from robin_cli.goals.rows import own_of
+from robin_cli.goals.result import View
+from robin_cli.goals.rows import further_columns
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import shown as cut
 from robin_cli.model.records import SYSTEM_COLUMNS, number_of
@@ -109,7 +109,7 @@ def rows_of(found: Preferences, view: View) -> Rows:
         _VIEWS,
         lambda rows: texts_of_pairs(run, rows),
         WORDS["prefer"],
-        own_of(run, run.space.pair[scores.arm], [*view.show, *SYSTEM_COLUMNS]),
+        further_columns(run, run.space.pair[scores.arm], [*view.show, *SYSTEM_COLUMNS]),
         judged_by_each(run, scores),
     )
 

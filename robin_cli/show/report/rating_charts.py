@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from robin_cli.goals.deciding import things
-from robin_cli.goals.found import Found
 from robin_cli.goals.people import agreement_line
 from robin_cli.goals.rated import Rated
+from robin_cli.goals.result import Result
 from robin_cli.model.records import Scale
 from robin_cli.show import charts
 from robin_cli.show.charts import Axis, Chart, Panel, Series, chart
@@ -31,7 +31,7 @@ def charts_of(found: Rated) -> Iterator[Chart]:
     """Yield the charts of a run of ratings."""
     run, scores = found.run, found.scores
     by_attribute = dict(subjects(run, [scores]))
-    by_label = dict(subjects(run, [found.each])) if found.is_panel else by_attribute
+    by_label = dict(subjects(run, [found.by_judge])) if found.is_panel else by_attribute
     if scores.decided is not None:
         yield from _decisions_over_calls(found, scores.decided)
     spread = ", ".join(
@@ -110,9 +110,9 @@ def _decisions_over_calls(found: Rated, decided: Decided) -> Iterator[Chart]:
     )
 
 
-def human_charts(found: Found) -> Iterator[Chart]:
+def human_charts(found: Result) -> Iterator[Chart]:
     """Yield scores against human ratings, and human ratings by score."""
-    people, split = found.people, dict(subjects(found.run, found.all_scores, found.given))
+    people, split = found.people, dict(subjects(found.run, found.all_scores, found.labels))
     names = found.run.space.attributes
     compared = {name: each for name, each in split.items() if name in people.agreement}
     axes = ("human rating", "score")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
-from robin_cli.goals.found import View
 from robin_cli.goals.rated import Rated
-from robin_cli.goals.rows import own_of
+from robin_cli.goals.result import View
+from robin_cli.goals.rows import further_columns
 from robin_cli.goals.tables import most_uncertain_first, score_table
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.records import number_of
@@ -81,7 +81,7 @@ def rows_of(found: Rated, view: View) -> Rows:
         _VIEWS,
         lambda rows: texts_of_pairs(run, pair[rows]),
         WORDS["rate"],
-        own_of(run, pair, view.show),
+        further_columns(run, pair, view.show),
         judged_by_each(run, scores),
         run.prompts[pair],
     )

@@ -16,8 +16,8 @@ from robin_cli.goals.differences import (
     of_leader,
     table_of,
 )
-from robin_cli.goals.found import Found
 from robin_cli.goals.people import range_of
+from robin_cli.goals.result import Result
 from robin_cli.model.errors import InputError, abridged, shown
 from robin_cli.model.records import SYSTEM_COLUMN, Scale, number_of
 from robin_cli.run.reader import RunReader
@@ -41,7 +41,7 @@ _NAME = 60
 _BINS = 48
 
 
-def systems_in(found: Found) -> tuple[Compared | None, list[str]]:
+def systems_in(found: Result) -> tuple[Compared | None, list[str]]:
     """Return a run's systems, if several answered the same prompts, and notes on omissions."""
     run, left_out = found.run, list[str]()
     if SYSTEM_COLUMN not in run.column_names:

@@ -10,7 +10,7 @@ from pathlib import Path
 from robin_cli.data.local import check_whole_file, whole_file
 from robin_cli.data.outputs import check_output_file, output_file
 from robin_cli.goals.checks import check_shown
-from robin_cli.goals.found import View
+from robin_cli.goals.result import View
 from robin_cli.model.errors import InputError, StorageError, shown, typed, writing
 from robin_cli.run.locking import is_locked
 from robin_cli.run.manifest import files_read_by, name_of

@@ -15,7 +15,7 @@ from robin_cli.data.given_labels import GivenLabels
 from robin_cli.goals.base import Goal
 from robin_cli.goals.facts import Fact, in_answer, in_json, in_lines, in_sentences
 from robin_cli.goals.judge_use import JudgeUse, Repeating, repeating_of, uses_of
-from robin_cli.goals.labels import LabelsFile, agreed_text, given_labels, promised
+from robin_cli.goals.labels import LabelsFile, agreed_text, promised, read_labels
 from robin_cli.goals.people import Means, People, mean_lines, means_of
 from robin_cli.model.errors import InputError, typed
 from robin_cli.model.records import MODEL_PREFIX
@@ -75,7 +75,7 @@ def judged_by(manifest: Manifest) -> str:
     return f"{judges}, temperature {manifest.settings['temperature']:g}"
 
 
-class Found(ABC):
+class Result(ABC):
     """The results of a run as it stands, each computed once, when it is needed.
 
     Args:
@@ -88,12 +88,12 @@ class Found(ABC):
     tables: ClassVar[Mapping[str, Builder]]
 
     def __init__(self, run: RunReader, goal: Goal, labels: GivenLabels | None = None) -> None:
-        self.run, self.goal, self._given = run, goal, labels
+        self.run, self.goal, self._labels = run, goal, labels
 
     @cached_property
-    def given(self) -> GivenLabels | None:
+    def labels(self) -> GivenLabels | None:
         """People's labels, read on first use, so that a spoiled file of one run does not end a list of runs."""
-        return given_labels(None, self.run) if self._given is None else self._given
+        return read_labels(None, self.run) if self._labels is None else self._labels
 
     @cached_property
     def scores(self) -> Scores:
@@ -107,14 +107,14 @@ class Found(ABC):
 
     @cached_property
     def means(self) -> Means:
-        return means_of(self.run, self.scores, self.given)
+        return means_of(self.run, self.scores, self.labels)
 
     def mean_lines(self, most: int | None = None) -> list[str]:
         return mean_lines(self.means, most)
 
     @cached_property
     def people(self) -> People:
-        return People.of(self.run, self.means, self.all_scores, self.given)
+        return People.of_run(self.run, self.means, self.all_scores, self.labels)
 
     @cached_property
     def judges(self) -> Sequence[JudgeUse]:
@@ -245,7 +245,7 @@ class Found(ABC):
     def agreed(self) -> list[Fact]:
         """A fact on them, or the reason that these are unknown; empty if the run did not ask."""
         try:
-            agreed = self._agreed(self.given, None, None)
+            agreed = self._agreed(self.labels, None, None)
         except InputError as error:
             return [Fact("agreed", None, str(error))]
         if agreed is None:
@@ -267,7 +267,7 @@ class Found(ABC):
     def agreed_in(self, view: View) -> NDArray[np.bool_] | None:
         """Return them by the labels of ``view``, shape (decisions,); None if nobody asked."""
         try:
-            labels = given_labels(view.labels, self.run)
+            labels = read_labels(view.labels, self.run)
             agreed = self._agreed(labels, view.agree, view.confidence)
         except InputError as error:
             if view.agree is not None:
