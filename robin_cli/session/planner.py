@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robin_cli.goals.watch import Watch
 from robin_cli.model.arms import FloatArray, IntArray, WritableArms
@@ -459,7 +458,7 @@ class Planner:
 
     def _refresh(self, policy: Policy, members: IntArray) -> None:
         """Compute the urgency of ``members`` anew: arms, shape (N,), or whole contests of the policy, with −1 for none."""
-        is_arm = members >= 0
+        is_arm = members >= 0 if members.ndim > 1 else ...
         some = members[is_arm]
         n, pending, streak = self.arms.n[some], self.arms.pending[some], self.arms.streak[some]
         made, is_known = n + pending, n >= self._warm_up
@@ -467,8 +466,13 @@ class Planner:
         worth = WARM_UP - (calls if turn is None else calls * len(turn) + turn[some])
         nearness = None
         if is_known.any():
-            by_policy, nearness = self._by_policy(policy, members, is_arm)
-            worth = np.where(is_known, by_policy, worth)
+            by_policy, near = self._by_policy(policy, members)
+            nearness = None if near is None else near[is_arm]
+            worth = (
+                by_policy[is_arm]
+                if is_known.all()
+                else np.where(is_known, by_policy[is_arm], worth)
+            )
             if not (is_finite := np.isfinite(worth)).all():
                 self._check(policy, some[~is_finite], worth[~is_finite])
         if self._in_rounds:
@@ -491,16 +495,16 @@ class Planner:
             may_ask &= ~(self._verdicts.settled[some] & is_known)
         self._urgency[some] = np.where(may_ask, worth, NEVER)
 
-    def _by_policy(
-        self, policy: Policy, members: IntArray, is_arm: NDArray[np.bool_]
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Return the urgency and the nearness of the arms of ``members``; any number for those in their warm-up."""
+    def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return the urgency and the nearness of ``members``; any number for arms in their warm-up, and where there is none."""
         columns = (self.arms.n, self.arms.pending, self.arms.total, self.arms.total_sq)
-        n, pending, total, total_sq = (np.where(is_arm, column[members], 0.0) for column in columns)
-        arms = Columns(n, pending, total, total_sq, np.maximum(members, 0))
+        values = [column[members].astype(np.float64, copy=False) for column in columns]
+        arm = members
+        if members.ndim > 1:
+            values, arm = [column * (members >= 0) for column in values], np.maximum(members, 0)
+        n, pending, total, total_sq = values
         seen = None if self._verdicts is None else self._verdicts.seen
-        worth, nearness = asking.urgency_by(policy, seen, arms)
-        return worth[is_arm], None if nearness is None else nearness[is_arm]
+        return asking.urgency_by(policy, seen, Columns(n, pending, total, total_sq, arm))
 
     def _check(self, policy: Policy, some: IntArray, priorities: FloatArray) -> None:
         """Raise InputError if a priority is not finite: going on would leave arms out, or never end."""

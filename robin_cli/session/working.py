@@ -40,7 +40,7 @@ async def work(
     around: Around,
     function: Callable[..., Any] | None = None,
 ) -> Session:
-    """Spend the rest of the budget of an open run, until it is finished; return how it ended, or that it was finished before.
+    """Spend the rest of the budget of an open run, until it is finished; return its session, which may have had nothing to do.
 
     Args:
         stop: ends it early, once it is requested.
