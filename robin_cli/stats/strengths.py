@@ -28,7 +28,7 @@ slope, for strengths whose sum is 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +48,8 @@ _STEPS = 200
 ENDLESS = 30.0
 _LEAST_FREEDOM = 0.5
 _CELLS_AT_A_TIME = 2**18
-"""Numbers held for some prompts together."""
+"""Numbers held for some prompts together. Products of larger matrices are shared out among threads, which takes longer."""
+_FEWEST_ROWS = 16
 _MOST_OF = 1.0 - 1e-9
 """The most of a prompt's information that is left out: if it has all there is, no equations would be left."""
 
@@ -204,73 +205,106 @@ def _curvature(values: FloatArray, spread: float) -> FloatArray:
 def _errors(
     votes: Votes, wins: FloatArray, values: FloatArray, known: FloatArray, *, is_bounded: bool
 ) -> Errors:
-    """Return the errors, see the top of this file; ``known``: H."""
-    inverse = np.asarray(np.linalg.inv(known), dtype=np.float64)
-    m, count = votes.systems, votes.prompts
-    p = chance(values[votes.a] - values[votes.b])
-    slope, weight = votes.y - p, p * (1.0 - p)
-    order = np.argsort(votes.prompt, kind="stable")
-    starts = np.searchsorted(votes.prompt[order], np.arange(count + 1))
-    couple = np.minimum(votes.a, votes.b) * m + np.maximum(votes.a, votes.b)
-    first, last = (each.reduceat(couple[order], starts[:-1]) for each in (np.minimum, np.maximum))
-    clustered, own, apart = np.zeros((m, m)), np.zeros(m), np.zeros((m, m))
-
-    def add(change: FloatArray, of_each: FloatArray, of_two: FloatArray) -> None:
-        nonlocal clustered, own, apart
-        clustered, own, apart = clustered + change.T @ change, own + of_each, apart + of_two
-
-    alone = np.flatnonzero(first == last)  # prompts that compare one couple: many at a time
-    slopes, weights = (
-        np.bincount(votes.prompt, each, count).astype(np.float64)
-        for each in (np.where(votes.a < votes.b, slope, -slope), weight)
-    )
-    at_a_time = max(1, _CELLS_AT_A_TIME // m)
-    for some in np.split(alone, np.arange(at_a_time, len(alone), at_a_time)):
-        a, b = np.divmod(first[some], m)
-        add(*_of_couples(inverse, a, b, slopes[some], weights[some]))
-    for prompt in np.flatnonzero(first != last):
-        rows = order[starts[prompt] : starts[prompt + 1]]
-        add(*_of_prompt(inverse, votes.a[rows], votes.b[rows], slope[rows], weight[rows]))
-
-    clustered *= (count - 1) / count if count > 1 else np.nan
-    parts = inverse @ _information(wins, values) @ inverse
-    inverse -= inverse.mean()  # removes the value added in the null direction
-    clustered += inverse / max(count, 1)
-    freedom = _freedom(np.diag(parts), own)
-    return Errors(clustered, inverse, freedom, _freedom(of_differences(parts), apart), is_bounded)
-
-
-def _of_prompt(
-    inverse: FloatArray, a: IntArray, b: IntArray, slope: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return δ of a prompt, shape (1, m), and the squares of its parts of the variances of strengths and of differences.
+    """Return the errors, see the top of this file; ``known``: H.
 
     A prompt bears only on the systems compared on it. With E their columns of the unit matrix, and H_g = E A Eᵀ, s_g = E a,
     there are as many equations as these systems: (H − H_g)⁻¹ s_g = H⁻¹ E (I − A Eᵀ H⁻¹ E)⁻¹ a.
     """
-    members, place = np.unique(np.stack([a, b]), return_inverse=True)
-    unit = np.eye(len(members))
-    sides = unit[place.reshape(2, -1)[0]] - unit[place.reshape(2, -1)[1]]
-    of_members, squares = inverse[members], (sides.T * weight) @ sides
-    left_out = np.linalg.solve(unit - _MOST_OF * squares @ of_members[:, members], sides.T @ slope)
-    parts = of_members.T @ squares @ of_members
-    return (left_out @ of_members)[None], np.diag(parts) ** 2, of_differences(parts) ** 2
+    inverse = np.asarray(np.linalg.inv(known), dtype=np.float64)
+    m, count = votes.systems, votes.prompts
+    p = chance(values[votes.a] - values[votes.b])
+    parts = inverse @ _information(wins, values) @ inverse
+    clustered, own, apart = np.zeros((m, m)), np.zeros(m), np.zeros((m, m))
+    for rows, cell, members in _by_prompt(votes):
+        slope, squares = _sums(cell, (votes.y - p)[rows], (p * (1.0 - p))[rows], members.shape)
+        of_members = inverse[members]
+        among = np.take_along_axis(of_members, members[:, None], axis=2)
+        left_out = np.linalg.solve(
+            np.eye(members.shape[1]) - _MOST_OF * squares @ among, slope[..., None]
+        )
+        change = (of_members * left_out).sum(axis=1)
+        clustered += change.T @ change
+        shares = squares @ of_members
+        by_itself = (shares * of_members).sum(axis=1)
+        own += (by_itself**2).sum(axis=0)
+        if members.shape[1] == 2:
+            _add_fourth_powers(apart, squares[:, 0, 0], of_members[:, 0] - of_members[:, 1])
+        else:
+            _add_squares(apart, by_itself[:, None], shares, of_members)
+    clustered *= (count - 1) / count if count > 1 else np.nan
+    inverse -= inverse.mean()  # removes the value added in the null direction
+    clustered += inverse / max(count, 1)
+    freedom = _freedom(np.diag(parts), own)
+    freedom_apart = _freedom(of_differences(parts), np.triu(apart) + np.triu(apart, 1).T)
+    return Errors(clustered, inverse, freedom, freedom_apart, is_bounded)
 
 
-def _of_couples(
-    inverse: FloatArray, a: IntArray, b: IntArray, slope: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the same of prompts that compare one couple each, the squares summed: Σ w² (z_i − z_j)⁴, multiplied out."""
-    z = inverse[a] - inverse[b]
-    spread = np.take_along_axis(z, a[:, None], 1) - np.take_along_axis(z, b[:, None], 1)
-    change = slope[:, None] / (1.0 - _MOST_OF * weight[:, None] * spread) * z
-    weighed = weight[:, None] ** 2 * z**2
-    even, odd = weighed.T @ z**2, (weighed * z).T @ z
-    own = np.diag(even)
-    return change, own, own[:, None] + own + 6.0 * even - 4.0 * (odd + odd.T)
+def _by_prompt(votes: Votes) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Yield some prompts at a time: their rows, the cells of A and of B, shape (2, rows), and the prompts' systems.
+
+    Systems are numbers, shape (prompts, most); a prompt with fewer systems has others behind them, on which it does not
+    bear. Cells are the places in these.
+    """
+    m, prompt = votes.systems, np.tile(votes.prompt, 2)
+    cells, cell = np.unique(prompt * m + np.concatenate([votes.a, votes.b]), return_inverse=True)
+    starts = np.searchsorted(cells, np.arange(votes.prompts + 1) * m)
+    place = (cell - starts[prompt]).reshape(2, -1)
+    counts = np.diff(starts)
+    order = np.argsort(-counts, kind="stable")  # prompts with equally many systems together
+    rank = np.argsort(order)[votes.prompt]
+    rows, start = np.argsort(rank, kind="stable"), 0
+    while start < votes.prompts:
+        most = int(counts[order[start]])
+        chosen = order[start : start + max(1, _CELLS_AT_A_TIME // (most * m))]
+        mine = rows[slice(*np.searchsorted(rank[rows], [start, start + len(chosen)]).tolist())]
+        members = cells[np.minimum(starts[chosen, None] + np.arange(most), len(cells) - 1)] % m
+        yield mine, (rank[mine] - start) * most + place[:, mine], members
+        start += len(chosen)
+
+
+def _sums(
+    cell: IntArray, slope: FloatArray, weight: FloatArray, shape: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Return Σ slope · d and Σ weight · d dᵀ by prompt, d being e_a − e_b: shape ``shape`` and (prompts, most, most).
+
+    ``cell``: of A and of B, see :func:`_by_prompt`. ``shape``: of the prompts' systems.
+    """
+    count, most = shape[0] * shape[1], shape[1]
+    slopes, squares = np.zeros(count), np.zeros(count * most)
+    for row, sign in zip(cell, (1.0, -1.0), strict=True):
+        slopes += np.bincount(row, sign * slope, count)
+        for column, other in zip(cell % most, (1.0, -1.0), strict=True):
+            squares += np.bincount(row * most + column, sign * other * weight, count * most)
+    return slopes.reshape(shape), squares.reshape(*shape, most)
+
+
+def _add_squares(
+    into: FloatArray, by_itself: FloatArray, shares: FloatArray, of_members: FloatArray
+) -> None:
+    """Add to ``into`` the squares of each prompt's parts of the variances of all differences, in its upper triangle.
+
+    ``by_itself``: parts of the variance of each strength, shape (prompts, 1, m). ``shares``, ``of_members``: covariances are
+    their products, shape (prompts, systems, m) each.
+    """
+    ones, m = np.ones_like(by_itself), by_itself.shape[2]
+    left = np.concatenate([by_itself, ones, -2.0 * shares], axis=1).transpose(0, 2, 1)
+    right = np.concatenate([ones, by_itself, of_members], axis=1)
+    at_a_time = max(_FEWEST_ROWS, _CELLS_AT_A_TIME // (len(left) * m))
+    for start in range(0, m, at_a_time):
+        by_two = left[:, start : start + at_a_time] @ right[..., start:]
+        into[start : start + at_a_time, start:] += np.einsum("gij,gij->ij", by_two, by_two)
 
 
 def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
     """Return Satterthwaite's degrees of freedom, of sums over prompts of parts of variances and their squares, less one."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.maximum(parts**2 / squares - 1.0, _LEAST_FREEDOM))
+
+
+def _add_fourth_powers(into: FloatArray, weight: FloatArray, z: FloatArray) -> None:
+    """Add the same for prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out; w: (prompts,), z: (prompts, m)."""
+    squares = z * z
+    weighed = weight[:, None] ** 2 * squares
+    even, odd = weighed.T @ squares, (weighed * z).T @ z
+    own = np.diag(even)
+    into += own[:, None] + own + 6.0 * even - 4.0 * (odd + odd.T)
