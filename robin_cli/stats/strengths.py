@@ -37,9 +37,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.bradley_terry import (
     chance,
     fit,
-    information,
     of_differences,
-    win_chances,
     wins_of,
     with_prior,
 )
@@ -118,7 +116,7 @@ def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
     """
     wins = wins_of(votes.y, np.stack([votes.a, votes.b], axis=1), votes.systems)
     found = fit(wins)
-    known = _information(wins if found.is_bounded else with_prior(wins), found.values)
+    known = _Likelihood(wins if found.is_bounded else with_prior(wins)).information(found.values)
     known += np.trace(known) / votes.systems**2  # in the null direction, the sum of all strengths
     errors = _errors(votes, wins, found.values, known, is_bounded=found.is_bounded)
     if not were_chosen or votes.prompts < 2:
@@ -132,24 +130,48 @@ def estimated(votes: Votes, *, were_chosen: bool) -> tuple[FloatArray, Errors]:
     )
 
 
-def _information(wins: FloatArray, values: FloatArray) -> FloatArray:
-    return information(wins + wins.T, win_chances(values))
+class _Likelihood:
+    """The log likelihood of strengths. Of many systems, few pairs were compared: only these take time."""
 
+    def __init__(self, wins: FloatArray) -> None:
+        self._systems = len(wins)
+        self._a, self._b = np.nonzero(np.triu(wins + wins.T, 1))
+        self._wins, self._losses = wins[self._a, self._b], wins[self._b, self._a]
 
-def _log_likelihood(wins: FloatArray, values: FloatArray) -> float:
-    winner, loser = np.nonzero(wins)
-    return -float(wins[winner, loser] @ np.logaddexp(0.0, values[loser] - values[winner]))
+    def height(self, values: FloatArray) -> float:
+        """Return the log likelihood."""
+        ahead = values[self._a] - values[self._b]
+        lost = self._wins @ np.logaddexp(0.0, -ahead) + self._losses @ np.logaddexp(0.0, ahead)
+        return -float(lost)
+
+    def slope(self, values: FloatArray) -> FloatArray:
+        """Return its derivative, shape (m,)."""
+        p = chance(values[self._a] - values[self._b])
+        of_pair, m = self._wins - (self._wins + self._losses) * p, self._systems
+        ups, downs = (np.bincount(at, of_pair, m) for at in (self._a, self._b))
+        return np.asarray(ups - downs, dtype=np.float64)
+
+    def information(self, values: FloatArray) -> FloatArray:
+        """Return Fisher's information, shape (m, m)."""
+        p = chance(values[self._a] - values[self._b])
+        weight = (self._wins + self._losses) * p * (1.0 - p)
+        known = np.zeros((self._systems, self._systems))
+        known[self._a, self._b] = known[self._b, self._a] = -weight
+        np.fill_diagonal(known, -known.sum(axis=1))
+        return known
 
 
 def _posterior(wins: FloatArray, dispersion: float) -> tuple[FloatArray, FloatArray]:
     """Return the posterior mean of the strengths and their covariance, see the top of this file."""
-    m, mode = len(wins), np.zeros(len(wins))
+    from scipy.linalg import cholesky
+
+    m, mode, likelihood = len(wins), np.zeros(len(wins)), _Likelihood(wins)
     modes, evidence = [], []
     for spread in _SPREADS:
-        mode = _mode(wins, mode, spread, dispersion)
-        known = _information(wins, mode) / dispersion + np.diag(_precision(mode, spread))
-        height = _log_likelihood(wins, mode) / dispersion + _log_prior(mode, spread)
-        evidence.append(height - 0.5 * np.linalg.slogdet(known)[1])
+        mode = _mode(likelihood, mode, spread, dispersion)
+        known = likelihood.information(mode) / dispersion + np.diag(_precision(mode, spread))
+        height = likelihood.height(mode) / dispersion + _log_prior(mode, spread)
+        evidence.append(height - float(np.log(np.diag(cholesky(known))).sum()))
         modes.append(mode)
     odds = np.array(evidence) + np.log(_SPREADS)  # on steps of ln τ an even τ has the weight τ
     weight = np.exp(odds - odds.max())
@@ -158,24 +180,33 @@ def _posterior(wins: FloatArray, dispersion: float) -> tuple[FloatArray, FloatAr
     mean, covariance = weight @ np.array(modes), np.zeros((m, m))
     for share, mode, spread in zip(weight, modes, _SPREADS, strict=True):
         if share:
-            known = _information(wins, mode) / dispersion + np.diag(_curvature(mode, spread))
+            known = likelihood.information(mode) / dispersion + np.diag(_curvature(mode, spread))
             covariance += share * (np.linalg.inv(known) + np.outer(mode - mean, mode - mean))
     centre = np.eye(m) - 1.0 / m
     return centre @ mean, centre @ covariance @ centre
 
 
-def _mode(wins: FloatArray, start: FloatArray, spread: float, dispersion: float) -> FloatArray:
+def _mode(
+    likelihood: _Likelihood, start: FloatArray, spread: float, dispersion: float
+) -> FloatArray:
     """Return the likeliest strengths with the prior by Newton's method; ``start`` if they grow without end."""
-    values, votes = start, wins + wins.T
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    values = start
 
     def height(at: FloatArray) -> float:
-        return _log_likelihood(wins, at) + dispersion * _log_prior(at, spread)
+        return likelihood.height(at) + dispersion * _log_prior(at, spread)
 
     for _ in range(_STEPS):
-        p = win_chances(values)
-        slope = (wins - votes * p).sum(axis=1) - dispersion * _precision(values, spread) * values
-        known = information(votes, p) + dispersion * np.diag(_curvature(values, spread))
-        step, reached = np.linalg.solve(known, slope), height(values)
+        slope = likelihood.slope(values) - dispersion * _precision(values, spread) * values
+        known, reached = likelihood.information(values), height(values)
+        try:
+            bends = np.diag(_curvature(values, spread, least=-1.0))
+            factor = cho_factor(known + dispersion * bends)
+        except LinAlgError:  # the prior bends upwards more than the votes bend downwards
+            bends = np.diag(_curvature(values, spread))
+            factor = cho_factor(known + dispersion * bends)
+        step = cho_solve(factor, slope)
         while height(values + step) < reached - 1e-14 * abs(reached):
             step = 0.5 * step
         values = values + step
@@ -196,10 +227,10 @@ def _precision(values: FloatArray, spread: float) -> FloatArray:
     return 2.0 / (spread**2 + values**2)
 
 
-def _curvature(values: FloatArray, spread: float) -> FloatArray:
-    """Return the downward curvature of the prior's logarithm."""
+def _curvature(values: FloatArray, spread: float, least: float = _LEAST_CURVATURE) -> FloatArray:
+    """Return the downward curvature of the prior's logarithm; at ``least`` that share of :func:`_precision`."""
     bends = (spread**2 - values**2) / (spread**2 + values**2)
-    return np.asarray(_precision(values, spread) * np.maximum(bends, _LEAST_CURVATURE))
+    return np.asarray(_precision(values, spread) * np.maximum(bends, least))
 
 
 def _errors(
@@ -213,7 +244,7 @@ def _errors(
     inverse = np.asarray(np.linalg.inv(known), dtype=np.float64)
     m, count = votes.systems, votes.prompts
     p = chance(values[votes.a] - values[votes.b])
-    parts = inverse @ _information(wins, values) @ inverse
+    parts = inverse @ _Likelihood(wins).information(values) @ inverse
     clustered, own, apart = np.zeros((m, m)), np.zeros(m), np.zeros((m, m))
     for rows, cell, members in _by_prompt(votes):
         slope, squares = _sums(cell, (votes.y - p)[rows], (p * (1.0 - p))[rows], members.shape)
