@@ -60,7 +60,7 @@ def in_blocks(pools: Sequence[Pool], name: str, a_pair: int) -> None:
     """Compare blocks, and visits, with one by one."""
     errors, per_prompt = [], []
     for pool in pools:
-        ratings = DrawnRatings.of(pool.ratings[:PAIRS])
+        ratings = DrawnRatings.from_ratings(pool.ratings[:PAIRS])
         pairs = len(ratings.sizes)
         policy, budget = policy_for(pool, name, pairs, a_pair), a_pair * pairs
         made = [

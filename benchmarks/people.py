@@ -94,7 +94,7 @@ def promises(pool: Pool, seeds: int = 5) -> None:
     assert goal.task is not None  # noqa: S101  # for the types
     assert subject.right is not None  # noqa: S101
     own = {name: getattr(settings, name) for name in ("delta", "mode", "margin")}
-    truth = DrawnRatings.of(pool.ratings)
+    truth = DrawnRatings.from_ratings(pool.ratings)
     policy = make_policy("auto", goal.setup(own, budget := round(CALLS * arms)))
     found = {labels: np.zeros((0, 3)) for labels in (100, 200)}
     for _ in range(seeds):

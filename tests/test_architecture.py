@@ -411,8 +411,6 @@ FORBIDDEN_NAMES = {
     *("told", "found", "given", "said", "gated", "foreseen"),
     *("own", "mine", "each", "one", "there", "of"),
 }
-# To be taken away: folders in which functions, classes, attributes or parameters still have such names.
-STILL_NAMED = {"goals", "policies", "session", "show", "simulate", "stats"}
 
 
 def named(node: ast.AST) -> list[str]:
@@ -428,11 +426,11 @@ def named(node: ast.AST) -> list[str]:
 
 
 def test_names_things_by_what_they_are() -> None:
-    users = {
-        part(file): f"{file}: {name}"
+    places = [
+        f"{file}: {name}"
         for file in FILES
         for node in nodes(file)
         for name in named(node)
         if name.strip("_").lower() in FORBIDDEN_NAMES
-    }
-    assert {folder: place for folder, place in users.items() if folder not in STILL_NAMED} == {}
+    ]
+    assert places == []

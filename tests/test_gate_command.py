@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import robin_cli
-from robin_cli.goals.gate import Gated
+from robin_cli.goals.gate import GateResult
 from robin_cli.model.decision import Criterion
 from robin_cli.show.gate import junit_of, lines_of, markdown_of
 from robin_cli.show.words import about
@@ -215,18 +215,18 @@ def test_refuses_what_it_cannot_do_and_says_where(
 HOSTILE = "]]></failure>&<script>|`**x**`[y](http://evil.example)\x1b[31m\x00\ufffe\u202e\n| a |@me _z_ http://evil.example"
 
 
-def gated(pair_id: str, attribute: str) -> Gated:
+def gate_result(pair_id: str, attribute: str) -> GateResult:
     requirement = Requirement("all", Criterion(attribute, ">=", 3.0), 0.1)
     numbers = (4.0, float("nan"), float("nan"), 2, 2, 0)
     against = Verdict(requirement, "fail", *numbers, open=[], against=[0])
     left_open = Verdict(
         requirement, "inconclusive", *numbers, open=[0], settling=Settling(is_open=True)
     )
-    return Gated(f"runs/{pair_id}", [against, left_open], [pair_id, "b"], 100, 1, 0.05)
+    return GateResult(f"runs/{pair_id}", [against, left_open], [pair_id, "b"], 100, 1, 0.05)
 
 
 def test_lets_no_name_act_in_lines_junit_or_markdown() -> None:
-    found = gated(HOSTILE, HOSTILE)
+    found = gate_result(HOSTILE, HOSTILE)
     for line in lines_of(found):
         assert "\n" not in line
         assert not {"\x1b", "\x00", "\u202e"} & set(line)

@@ -29,7 +29,7 @@ class Shrinkage(Estimating):
     warm_up: int = 1
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         """For the ratings of the run's scale."""
         even = (setup.scale.levels**2 - 1) / 12
         return cls(even, even)

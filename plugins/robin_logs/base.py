@@ -36,11 +36,11 @@ def as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
 
 
-def scalars(prefix: str, found: object) -> Row:
+def scalars(prefix: str, content: object) -> Row:
     """Return the numbers, truth values and short texts of an object, each name with ``prefix``."""
-    if not isinstance(found, Mapping):
+    if not isinstance(content, Mapping):
         return {}
-    plain = {name: value for name, value in found.items() if isinstance(value, (str, int, float))}
+    plain = {name: value for name, value in content.items() if isinstance(value, (str, int, float))}
     return {
         f"{prefix}.{name}": value for name, value in plain.items() if len(str(value)) <= _LONGEST
     }

@@ -108,7 +108,7 @@ class _Archive:
                 attachments.setdefault(found["sample"], []).append((int(found["first"]), member))
         samples = [found for found in map(_SAMPLE.fullmatch, self._members) if found]
         for each in sorted(
-            samples, key=lambda each: (int(each["epoch"]), each["id"].zfill(20), each.string)
+            samples, key=lambda match: (int(match["epoch"]), match["id"].zfill(20), match.string)
         ):
             whole = each.string.removesuffix("/sample.json")
             metadata = self._members.get(f"{whole}/metadata.json") if each["parts"] else None

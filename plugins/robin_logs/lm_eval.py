@@ -114,9 +114,9 @@ def _prompt(arguments: object, called: str) -> str:
     return as_text(asked, f"the prompt of {called}")
 
 
-def _first(found: object) -> object:
+def _first(arguments: object) -> object:
     """Return the first item of a list or an object; arguments are lists of lists, or objects in newer versions."""
-    values = list(found.values()) if isinstance(found, dict) else found
+    values = list(arguments.values()) if isinstance(arguments, dict) else arguments
     return values[0] if isinstance(values, list) and values else None
 
 

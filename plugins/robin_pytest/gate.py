@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 if TYPE_CHECKING:
-    from robin_cli.goals.gate import Gated
+    from robin_cli.goals.gate import GateResult
 
 pytest_plugins = ["robin_pytest.settled"]
 
 
 @pytest.fixture
-def robin_gate() -> Callable[..., Gated]:
+def robin_gate() -> Callable[..., GateResult]:
     """``robin_gate("runs/first", "mean(helpfulness)>=3")``: fail the test, with robin's message, unless the run meets all.
 
     The keywords ``margin``, ``error_rate`` and ``by`` are the flags of robin gate. An inconclusive requirement fails, too;
@@ -29,14 +29,14 @@ def robin_gate() -> Callable[..., Gated]:
         error_rate: float = 0.05,
         by: str | None = None,
         unsettled: Literal["fail", "skip"] = "fail",
-    ) -> Gated:
+    ) -> GateResult:
         # pytest starts without it where no test asks
-        from robin_cli.goals.gate import gated
+        from robin_cli.goals.gate import check_requirements
         from robin_cli.show.gate import lines_of
 
         if not required:
             raise TypeError('robin_gate needs a requirement, for example "mean(helpfulness)>=3"')
-        found = gated(Path(run), required, margin=margin, error_rate=error_rate, by=by)
+        found = check_requirements(Path(run), required, margin=margin, error_rate=error_rate, by=by)
         said = "\n".join([*lines_of(found), *found.notes])
         if found.state == "inconclusive" and unsettled == "skip":
             pytest.skip(said)

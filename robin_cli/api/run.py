@@ -147,13 +147,15 @@ class Run:
         ``run.gate("mean(helpfulness)>=3")["verdict"].eq("pass").all()`` lets a build pass; other
         verdicts are fail and inconclusive.
         """
-        from robin_cli.goals.gate import gated
+        from robin_cli.goals.gate import check_requirements
         from robin_cli.show.gate import requirement_table
 
         if not 0.0 < error_rate < 1.0:
             raise InputError(f"error_rate={error_rate:g}: lies between 0 and 1, as 0.05")
         wanted = [require] if isinstance(require, str) else list(require)
-        verdicts = gated(self.path, wanted, margin=margin, error_rate=error_rate, by=by)
+        verdicts = check_requirements(
+            self.path, wanted, margin=margin, error_rate=error_rate, by=by
+        )
         warn(verdicts.notes)
         return frame_of(requirement_table(verdicts).rows().read_all())
 

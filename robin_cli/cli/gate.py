@@ -22,7 +22,7 @@ def gate(call: Invocation) -> None:
 
     Exit 0: it passes. 5: it fails. 6: the ratings do not settle it.
     """
-    from robin_cli.goals.gate import gated
+    from robin_cli.goals.gate import check_requirements
     from robin_cli.run.manifest import files_read_by
     from robin_cli.show import gate as views
     from robin_cli.show.files import write_text
@@ -39,7 +39,7 @@ def gate(call: Invocation) -> None:
     (run,) = call.scored_runs()
     pages = {"--junit": flags.junit, "--summary": flags.summary}
     check_outputs({**pages, **rows}, files_read_by(run))
-    verdicts = gated(
+    verdicts = check_requirements(
         run, flags.require, margin=flags.margin, error_rate=flags.error_rate, by=flags.by
     )
     note = messages_for().note

@@ -44,7 +44,7 @@ def label(call: Invocation) -> None:
     if labelling.caution:
         note(f"note: {labelling.caution}")
     _serve(labelling, flags.labeller, flags.port or 0, opens_browser=not flags.no_browser)
-    for name, labels in labelling.said.items():
+    for name, labels in labelling.given_labels.items():
         note(f"{number_of(len(labels), 'label')} by {name} saved in {path / LABELS}")
     if agreement := labelling.agreement():  # not before: labels are to be independent
         note(f"note: {agreement}")

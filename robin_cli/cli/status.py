@@ -26,7 +26,7 @@ def status(call: Invocation) -> None:
         return
     lines = state.lines if flags.details else state.first_lines
     print_facts(stdout_console(soft_wrap=True), lines, a_line_each=not flags.details)
-    ends = [*state.found.answer, f"next: {state.next_step}"]
+    ends = [*state.result.answer, f"next: {state.next_step}"]
     typer.echo(fitted("\n".join(["", *map(one_line, ends)]), sys.stdout))
 
 

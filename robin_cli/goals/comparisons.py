@@ -143,14 +143,14 @@ def ranking_of(ranked: Ranked) -> Table:
     """Return the systems, the best first; no rows without a ranking."""
     ranking, order = ranked.ranking, ranked.order
     if ranking is None:
-        return RANKING.of({"system": []})
+        return RANKING.with_values({"system": []})
     values: dict[str, Any] = {"system": [ranked.names[system] for system in order]}
     for name in RANKING.columns:
         column = ranked.n_votes if name == "n_votes" else getattr(ranking, name, None)
         if isinstance(column, np.ndarray):
             values[name] = column[order]
     notes = [*_notes_on(ranked, ranking), _OF_SYSTEMS]
-    return RANKING.of(values, noun="system", bar=ranked.n_votes[order], notes=notes)
+    return RANKING.with_values(values, noun="system", bar=ranked.n_votes[order], notes=notes)
 
 
 def _notes_on(ranked: Ranked, ranking: Ranking) -> list[str]:

@@ -57,7 +57,9 @@ def comparison_of(
     """
     runs = [read_run(path) for path in paths]
     people_labels = read_labels(labels, *runs)
-    return compared(runs, notify, by=by, match=match, given=people_labels, is_robust=is_robust)
+    return compared(
+        runs, notify, by=by, match=match, given_labels=people_labels, is_robust=is_robust
+    )
 
 
 Each = tuple[str, Difference, Corrected | None]
@@ -79,7 +81,7 @@ def table_of(comparison: Compared, *, has_details: bool = False) -> Table:
     rows = [_row(comparison, letters, names, *diff) for diff in all_of]
     hidden = set() if has_details else {"std_error", "df", "effect_size"}
     hidden |= {"attribute"} if len(comparison.differences) == 1 else set()
-    return DIFFERENCES.of(
+    return DIFFERENCES.with_values(
         {name: [row[name] for row in rows] for name in names},
         terminal=[name for name in DIFFERENCES.terminal if name not in hidden],
         notes=list(map(one_line, notes_of(comparison, letters))),
@@ -344,7 +346,7 @@ def systems_table(result: Result, view: View) -> Table:
     """
     people_labels = read_labels(view.labels, result.run)
     comparison = compared(
-        [result.run], view.notify, by=view.by or SYSTEM_COLUMN, given=people_labels
+        [result.run], view.notify, by=view.by or SYSTEM_COLUMN, given_labels=people_labels
     )
     rows: list[dict[str, Any]] = []
     for name, of_attribute in groupby(table_of(comparison).records(), itemgetter("attribute")):
@@ -362,7 +364,7 @@ def systems_table(result: Result, view: View) -> Table:
         view.notify(
             "a mean is over all prompts of its system, a difference over those that both answered"
         )
-    return SYSTEMS.of({name: [row.get(name) for row in rows] for name in SYSTEMS.columns})
+    return SYSTEMS.with_values({name: [row.get(name) for row in rows] for name in SYSTEMS.columns})
 
 
 def _means_of(comparison: Compared, attribute: str) -> dict[str, dict[str, Any]]:

@@ -19,7 +19,7 @@ _SHOWN_SYSTEMS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class GateResult:
     """Verdicts on a run's requirements.
 
     Attributes:
@@ -48,14 +48,14 @@ class Gated:
         return together([each.state for each in self.verdicts])
 
 
-def gated(
+def check_requirements(
     path: Path,
     required: Sequence[str],
     *,
     margin: float | None,
     error_rate: float,
     by: str | None = None,
-) -> Gated:
+) -> GateResult:
     """Return the verdicts on the run at ``path``.
 
     Args:
@@ -77,7 +77,7 @@ def gated(
         else:
             known = measured(run, scores, each.attribute, each.kind)
         verdicts.append(judged(each, known, error_rate=error_rate, settle=True))
-    return Gated(
+    return GateResult(
         run.name,
         verdicts,
         run.pair_ids,

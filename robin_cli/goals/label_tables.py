@@ -56,7 +56,7 @@ def labels_wanted_table(result: Result, view: View) -> Table:
     wanted = wanted_labels(run, values, labels, n, whole=whole)
     texts = labelled_texts(run, wanted.pair)
     ids = texts.pop("pair_id")
-    table = LABELS_WANTED.of(
+    table = LABELS_WANTED.with_values(
         {
             "pair_id": [opaque_id(pair_id) for pair_id in ids.to_pylist()] if is_blind else ids,
             "attribute": [run.manifest.attributes[place] for place in wanted.attribute.tolist()],
@@ -125,11 +125,11 @@ def judge_quality_table(result: Result, view: View) -> Table:
         holds = np.where(np.isnan(label), np.nan, meets(label, criterion.threshold))
         _check_sides(run, attribute, holds, criterion)
         judge, weight = meets(score, criterion.threshold), 1.0 / labels.probability[pair]
-        quality = JudgeQuality.of(np.asarray(judge), holds, weight, run.prompts[pair])
+        quality = JudgeQuality.from_answers(np.asarray(judge), holds, weight, run.prompts[pair])
         row = {"attribute": attribute, "threshold": criterion.threshold}
         rows.append(row | _cells(quality))
     names = [name for name in table.columns if name in rows[0]]
-    return table.of({name: [row[name] for row in rows] for name in names})
+    return table.with_values({name: [row[name] for row in rows] for name in names})
 
 
 def _criterion(run: RunReader, attribute: str, threshold: float | None) -> Criterion:
@@ -164,7 +164,7 @@ def _check_sides(run: RunReader, attribute: str, holds: FloatArray, criterion: C
 
 
 def _cells(quality: JudgeQuality) -> dict[str, Any]:
-    cells: dict[str, Any] = {"n_labels": quality.labelled, "share": quality.said}
+    cells: dict[str, Any] = {"n_labels": quality.labelled, "share": quality.share}
     for name in ("accuracy", "tpr", "tnr", "precision", "f1", "kappa"):
         share = getattr(quality, name)
         cells |= {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
@@ -188,7 +188,7 @@ def disagreements_table(result: Result, view: View) -> Table:
     width = np.array([float(scale.high - scale.low) for scale in run.manifest.score_scales])
     order = np.argsort(-np.abs(score - label) / width[attribute], kind="stable")[:most]
     texts = labelled_texts(run, pair[order])
-    return DISAGREEMENTS.of(
+    return DISAGREEMENTS.with_values(
         {
             "pair_id": texts.pop("pair_id"),
             "attribute": [run.space.attributes[place] for place in attribute[order]],

@@ -64,10 +64,10 @@ class People:
         """
         return cls(
             means,
-            run_agreement.agreements(run, *tables, given=labels),
-            run_agreement.agreements_among(run, *tables, given=labels),
+            run_agreement.agreements(run, *tables, labels=labels),
+            run_agreement.agreements_among(run, *tables, given_labels=labels),
             run_agreement.reliabilities(run, *tables),
-            run_agreement.calibrations(run, *tables, given=labels),
+            run_agreement.calibrations(run, *tables, labels=labels),
             None if tables[0].decided is None else first_ratings(run),
         )
 

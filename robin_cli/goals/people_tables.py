@@ -45,7 +45,7 @@ def agreement_table(result: Result, view: View) -> Table:
     """Return a row for each attribute and coefficient: of judge and people, of each among themselves, of the judge alone."""
     run, tables = result.run, result.all_scores
     labels, rounds = read_labels(view.labels, run), view.round
-    with_people = run_agreement.agreements(run, *tables, given=labels, rounds=rounds)
+    with_people = run_agreement.agreements(run, *tables, labels=labels, rounds=rounds)
     for name, (alpha, *_) in with_people.items():
         if math.isnan(alpha.value):
             view.notify(f"{name}: agreement with people not computed: {alpha.why}")
@@ -53,7 +53,7 @@ def agreement_table(result: Result, view: View) -> Table:
         name: (*with_people.get(name, ()), *alone)
         for name, alone in run_agreement.reliabilities(run, *tables).items()
     }
-    rows |= run_agreement.agreements_among(run, *tables, given=labels, rounds=rounds)
+    rows |= run_agreement.agreements_among(run, *tables, given_labels=labels, rounds=rounds)
     return _by_attribute(AGREEMENT, rows)
 
 
@@ -61,7 +61,7 @@ def calibration_table(result: Result, view: View) -> Table:
     """Return a row for each attribute and level: people's ratings of the pairs with such a score. InputError if none is."""
     run, table = result.run, CALIBRATION
     by_people = read_labels(view.labels, run)
-    known = run_agreement.calibrations(run, *result.all_scores, given=by_people)
+    known = run_agreement.calibrations(run, *result.all_scores, labels=by_people)
     whys = {name: of_attribute.why for name, of_attribute in known.items()}
     run_agreement.check_comparable(whys, run, view.notify)
     quarters = [replace(table.columns[name], form="number") for name in ("level", "to_level")]
@@ -76,7 +76,7 @@ def _by_attribute(table: Table, listed: Mapping[str, Sequence[Any]], *more: Colu
     for column in table.columns:
         if column != "attribute":
             values[column] = [getattr(record, column) for _, record in rows]
-    return table.of(values, *more)
+    return table.with_values(values, *more)
 
 
 def summary_table(result: Result, view: View) -> Table:
@@ -119,7 +119,7 @@ def summary_table(result: Result, view: View) -> Table:
     kinds = INTERVALS + "; PPI++ for corrected means" * ("corrected_mean" in names)
     first = [] if by is None else [by]
     more = [Column(name, form="name") for name in first]
-    return table.of(values, *more, terminal=[*first, *table.terminal], notes=[kinds])
+    return table.with_values(values, *more, terminal=[*first, *table.terminal], notes=[kinds])
 
 
 def _notify_of(

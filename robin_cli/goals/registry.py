@@ -98,7 +98,7 @@ def results_of(
             if count:
                 rows.append((what, count, table.says.partition(":")[0], table.row.replace("`", "")))
     columns = zip(*rows, *more, strict=True)
-    return RESULTS.of(dict(zip(RESULTS.columns, columns, strict=False)))
+    return RESULTS.with_values(dict(zip(RESULTS.columns, columns, strict=False)))
 
 
 def judgment_table(path: Path) -> Table:

@@ -37,7 +37,11 @@ class SystemsResult(Rated):
     @cached_property
     def compared(self) -> Compared:
         return compared(
-            [self.run], lambda _line: None, by=SYSTEM_COLUMN, given=self.labels, as_they_are=True
+            [self.run],
+            lambda _line: None,
+            by=SYSTEM_COLUMN,
+            given_labels=self.labels,
+            as_they_are=True,
         )
 
     @cached_property

@@ -87,7 +87,7 @@ def filled(
     else:
         values = {name: values[name] for name in values if not name.startswith("guaranteed_")}
     pair = run.space.pair[scores.arm]
-    return table.of(
+    return table.with_values(
         values,
         terminal=[name for name in table.terminal if name not in hidden],
         ids=pair + 1,
@@ -130,16 +130,16 @@ def decision_table(result: Result, view: View) -> Table:
     pair = space.pair[scores.arm]
     if decided.task.group is not None:
         wanted = ("pair_id", "attribute", *names, "score")
-        table = DECISIONS.of({name: columns[name] for name in wanted})
+        table = DECISIONS.with_values({name: columns[name] for name in wanted})
     else:
         rows, pair = decided.first, pair[decided.first]
-        of_scores = SCORES.of({name: columns[name] for name in ("pair_id", *names)}).data
+        of_scores = SCORES.with_values({name: columns[name] for name in ("pair_id", *names)}).data
         of_pairs = of_scores.take(pa.array(rows))
         values = {name: of_pairs[name] for name in of_pairs.column_names}
         means = zip(space.attributes, space.by_pair(columns["score"]).T, strict=True)
         values |= {f"{name}_score": mean for name, mean in means}
         more = [Column(f"{name}_score", form="number") for name in space.attributes]
-        table = DECISIONS.of(values, *more)
+        table = DECISIONS.with_values(values, *more)
     return table.having(lambda: with_data(table.arrow(), run, pair, with_text=view.with_text))
 
 

@@ -188,7 +188,7 @@ def _filled(columns: dict[str, Any], certified: NDArray[np.bool_] | None, view: 
             whole = [[*before, _message("Assistant", answer)] for before, answer in answers]
             columns[name] = pa.array(whole, _MESSAGES)
     order = [name for name in PREFERENCES.columns if name in columns]
-    return PREFERENCES.of({name: columns[name] for name in order})
+    return PREFERENCES.with_values({name: columns[name] for name in order})
 
 
 def _has(count: int) -> str:

@@ -136,7 +136,9 @@ class Trial:
         rows = [self.configurations[at] for at in now.order]
         names = {name: [getattr(row, name) for row in rows] for name in Configuration._fields}
         names = {name: texts for name, texts in names.items() if any(texts)}
-        return TRIAL.of({**names, **{name: value[now.order] for name, value in values.items()}})
+        return TRIAL.with_values(
+            {**names, **{name: value[now.order] for name, value in values.items()}}
+        )
 
     def suggestion(self) -> list[str]:
         """Return which judge to take, and which two for a second opinion, in a line each."""

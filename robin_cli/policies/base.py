@@ -136,7 +136,7 @@ class Policy:
     """
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         """Return the policy for a run; InputError for settings that it refuses."""
         raise NotImplementedError
 

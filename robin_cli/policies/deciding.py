@@ -140,7 +140,7 @@ class Deciding(Policy):
     warm_up: int = 2
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         task = setup.task
         assert task is not None  # noqa: S101  # the goal decides
         judges = len(task.space.judges)

@@ -72,7 +72,7 @@ class Duels(Policy):
     warm_up: int = 0
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         matches = setup.matches
         assert matches is not None  # noqa: S101  # the goal compares
         return cls(matches, matches.space.scales[0].even_variance, setup.margin)
@@ -85,7 +85,7 @@ class Duels(Policy):
     def priority(self, arms: Columns) -> FloatArray:
         """Return error / ahead² of the leader's comparisons, shared among arms by the gain of a call."""
         made = arms.made
-        prompt = self.matches.rivals.of[
+        prompt = self.matches.rivals.prompt[
             self.matches.space.pair[arms.arm[..., 0, 0] % len(self.matches.space)]
         ]
         side = self.matches.rivals.side[prompt]

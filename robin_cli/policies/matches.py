@@ -103,7 +103,7 @@ class Rivals:
         matches: the comparisons.
         members: arms, shape (prompts, comparisons, arms of one); −1 if a prompt has fewer comparisons.
         side: which response of the prompt is A, and B, shape (prompts, comparisons, 2); −1 without a comparison.
-        of: the prompt of each comparison, shape (all comparisons,).
+        prompt: the prompt of each comparison, shape (all comparisons,).
         rows: the comparisons by number, shape (prompts, comparisons); −1 likewise.
         responses: the responses of each prompt, as in :attr:`Matches.response`, shape (prompts, responses); −1 if it has fewer.
         missing: how many others of its prompt each response is not compared with, shape (prompts, responses); inf without a
@@ -112,12 +112,12 @@ class Rivals:
 
     def __init__(self, matches: Matches) -> None:
         self.matches = matches
-        prompts, self.of = np.unique(matches.prompt, return_inverse=True)
-        prompt, response = np.repeat(self.of, 2), matches.response.ravel()
+        prompts, self.prompt = np.unique(matches.prompt, return_inverse=True)
+        prompt, response = np.repeat(self.prompt, 2), matches.response.ravel()
         first = np.full(len(prompts), len(response))  # those of a prompt have consecutive numbers
         np.minimum.at(first, prompt, response)
         place = response - first[prompt]
-        self.rows = members_of(self.of)
+        self.rows = members_of(self.prompt)
         is_there = self.rows[..., None] >= 0
         arms = matches.space.by_pair(np.arange(len(matches.space)))
         self.members = np.where(is_there, arms[self.rows], -1)

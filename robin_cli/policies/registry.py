@@ -104,9 +104,9 @@ def make_policy(name: str, setup: Setup) -> Policy:
 
         return ByScale.of_each(setup, lambda alone: make_policy(name, alone))
     if name in _PLACES:
-        return kind.of(setup)
+        return kind.from_setup(setup)
     with plugins(GROUP)[name].loaded(f'--scheduler "{name}"'):
-        policy = kind.of(setup)
+        policy = kind.from_setup(setup)
     if not isinstance(getattr(policy, "warm_up", None), int) or policy.warm_up < 1:
         raise InputError(
             f'--scheduler "{name}": its warm_up must be a whole number from 1; report this to its authors'

@@ -26,7 +26,7 @@ class Robin(Policy):
     warm_up: int = 1
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         if setup.variances is None:
             raise InputError(
                 "--scheduler robin: needs variances known beforehand; name an earlier run with --variances RUN"

@@ -28,7 +28,7 @@ class RobinHood(Estimating):
     warm_up: int
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         """Return the policy for a run.
 
         ``practice``: c = 4 ln(1/δ) ("t0 is defined to be 4 ln(1/δ)"), and whole rounds until every arm has more than c

@@ -68,7 +68,7 @@ class Tournament(Policy):
         return len(self.matches.names) > _FEW_SYSTEMS
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         matches = setup.matches
         assert matches is not None  # noqa: S101  # the goal ranks systems
         nothing = np.zeros(len(matches.space))

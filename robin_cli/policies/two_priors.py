@@ -48,7 +48,7 @@ class TwoPriors(Estimating):
     evidence: float = 0.0
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         (first, second), even = setup.scale.even_moments, setup.scale.even_variance
         return cls(setup.scale, even, 0.0, first, second, evidence=setup.evidence)
 

@@ -25,7 +25,7 @@ class Uniform(Policy):
     turn: IntArray | None = None
 
     @classmethod
-    def of(cls, setup: Setup) -> Self:
+    def from_setup(cls, setup: Setup) -> Self:
         order = setup.systems if setup.matches is None else setup.matches
         return cls(turn=None if order is None else order.turn)
 

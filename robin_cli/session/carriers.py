@@ -23,11 +23,11 @@ GROUP = "robin.carriers"
 
 @dataclass(frozen=True, slots=True)
 class Under:
-    """The state of a run in rounds, for displays; ``said`` describes the batches under way."""
+    """The state of a run in rounds, for displays; ``text`` describes the batches under way."""
 
     round: int = 0
     rounds: int = 0
-    said: str = ""
+    text: str = ""
 
 
 class Carrier(ABC):

@@ -12,7 +12,7 @@ _PEOPLE = "By people's labels: "
 
 
 def _interval(
-    of: str,
+    what: str,
     says: str,
     form: Form,
     label: str = "95 %",
@@ -21,8 +21,8 @@ def _interval(
     *,
     returned: bool = False,
 ) -> tuple[Column, Column]:
-    """Return the columns of both ends of an interval."""
-    low, high = f"{of}_low", f"{of}_high"
+    """Return the columns what both ends what an interval."""
+    low, high = f"{what}_low", f"{what}_high"
     return (
         Column(low, says, form, label, high, rank, hide, returned=returned),
         Column(high, says, form, returned=returned),

@@ -118,67 +118,69 @@ def _set_for_page(
         element.tail = None
 
 
-def _points(axes: Axes, each: Series) -> Marks:
+def _points(axes: Axes, series: Series) -> Marks:
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
-    colour = MARKS[each.colour]
-    if len(each.x) <= MANY:
-        marks = axes.scatter(each.x, each.y, s=16, alpha=0.7, linewidths=0, color=colour)
-        return [(marks, each.texts)]
+    colour = MARKS[series.colour]
+    if len(series.x) <= MANY:
+        marks = axes.scatter(series.x, series.y, s=16, alpha=0.7, linewidths=0, color=colour)
+        return [(marks, series.texts)]
     shades = [to_rgba(colour, alpha) for alpha in (0.12, 1.0)]
     colours = LinearSegmentedColormap.from_list("density", shades)
     ends = (*axes.get_xlim(), *axes.get_ylim())
     how: Any = {"mincnt": 1, "bins": "log", "cmap": colours, "linewidths": 0}
-    axes.hexbin(each.x, each.y, gridsize=_CELLS, extent=ends, **how)
+    axes.hexbin(series.x, series.y, gridsize=_CELLS, extent=ends, **how)
     return []
 
 
-def _line(axes: Axes, each: Series) -> Marks:
-    known, colour = ~np.isnan(each.y), MARKS[each.colour]
-    x, y = each.x[known], each.y[known]
-    (line,) = axes.plot(x, y, each.style, color=colour, markersize=4, label=each.name)
-    if len(each.low):
-        axes.vlines(each.x, each.low, each.high, color=colour, linewidth=1)
-    of = f"{each.name}: " * bool(each.name)
+def _line(axes: Axes, series: Series) -> Marks:
+    known, colour = ~np.isnan(series.y), MARKS[series.colour]
+    x, y = series.x[known], series.y[known]
+    (line,) = axes.plot(x, y, series.style, color=colour, markersize=4, label=series.name)
+    if len(series.low):
+        axes.vlines(series.x, series.low, series.high, color=colour, linewidth=1)
+    of = f"{series.name}: " * bool(series.name)
     texts = [f"{of}{value:.3g} after {at:,.0f}" for at, value in zip(x, y, strict=True)]
-    return [(line, texts if "o" in each.style else [])]
+    return [(line, texts if "o" in series.style else [])]
 
 
-def _steps(axes: Axes, each: Series) -> Marks:
-    low, high = each.x[:-1], each.x[1:]
-    colour = MARKS[each.colour]
-    bars = axes.bar(low, each.y, high - low, align="edge", color=colour, alpha=0.8)
+def _steps(axes: Axes, series: Series) -> Marks:
+    low, high = series.x[:-1], series.x[1:]
+    colour = MARKS[series.colour]
+    bars = axes.bar(low, series.y, high - low, align="edge", color=colour, alpha=0.8)
     return [
         (bar, [f"{start:.3g} to {end:.3g}: {count:,}"])
-        for bar, start, end, count in zip(bars, low, high, each.y.tolist(), strict=True)
+        for bar, start, end, count in zip(bars, low, high, series.y.tolist(), strict=True)
     ]
 
 
-def _intervals(axes: Axes, each: Series) -> Marks:
-    colour, is_known = MARKS[each.colour], ~np.isnan(each.low)
-    place, values = (each.x, each.y) if each.upright else (each.y, each.x)
-    lines: Any = axes.vlines if each.upright else axes.hlines
-    width = 1.5 if each.upright else 2
-    ends = (each.low[is_known], each.high[is_known])
+def _intervals(axes: Axes, series: Series) -> Marks:
+    colour, is_known = MARKS[series.colour], ~np.isnan(series.low)
+    place, values = (series.x, series.y) if series.upright else (series.y, series.x)
+    lines: Any = axes.vlines if series.upright else axes.hlines
+    width = 1.5 if series.upright else 2
+    ends = (series.low[is_known], series.high[is_known])
     lines(place[is_known], *ends, color=colour, linewidth=width)
     marks = Marks()
     for some, fill in ((~is_known, "none"), (is_known, "full")):
-        (drawn,) = axes.plot(each.x[some], each.y[some], "o", color=colour, fillstyle=fill)
+        (drawn,) = axes.plot(series.x[some], series.y[some], "o", color=colour, fillstyle=fill)
         texts = [
             f"{value:.2f}, 95 % interval {low:.2f} to {high:.2f}"
-            for value, low, high in zip(values[some], each.low[some], each.high[some], strict=True)
+            for value, low, high in zip(
+                values[some], series.low[some], series.high[some], strict=True
+            )
         ]
         marks.append((drawn, texts))
-    offset: Any = {"xytext": (6, 4)} if each.upright else {"xytext": (0, 6), "ha": "center"}
-    for at, text in zip(zip(each.x, each.y, strict=True), each.texts, strict=False):
+    offset: Any = {"xytext": (6, 4)} if series.upright else {"xytext": (0, 6), "ha": "center"}
+    for at, text in zip(zip(series.x, series.y, strict=True), series.texts, strict=False):
         axes.annotate(text, at, textcoords="offset points", **offset)
     return marks
 
 
-def _shares(axes: Axes, each: Series) -> Marks:
+def _shares(axes: Axes, series: Series) -> Marks:
     from matplotlib.colors import to_rgba
 
-    rates, count, marks = np.asarray(each.y), len(each.y), Marks()
+    rates, count, marks = np.asarray(series.y), len(series.y), Marks()
     names = [name.get_text() for name in axes.get_yticklabels()]
     inside: Any = {"in_layout": False}  # within the axes: takes long to measure, and moves nothing
     letters: Any = {"ha": "center", "va": "center", "fontsize": 10 if count <= _MANY_NAMES else 8}
@@ -192,7 +194,7 @@ def _shares(axes: Axes, each: Series) -> Marks:
         (cell,) = axes.fill(*around, color=colour, linewidth=0, **inside)
         says = f"{names[row]} is preferred to {names[column]} in {100 * share:.0f} %"
         marks.append((cell, [says]))
-        is_bold = each.is_bold is not None and each.is_bold[row, column]
+        is_bold = series.is_bold is not None and series.is_bold[row, column]
         weight = "bold" if is_bold else "normal"
         axes.text(column, row, f"{100 * share:.0f}", fontweight=weight, **letters, **inside)
     for at in range(count):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from robin_cli.goals.gate import Gated
+from robin_cli.goals.gate import GateResult
 from robin_cli.model.decision import RELATIONS
 from robin_cli.model.errors import option, typed
 from robin_cli.model.records import first_text, number_of
@@ -43,14 +43,14 @@ _MEETS: Mapping[State, str] = {
 }
 
 
-def why(found: Gated, verdict: Verdict) -> str:
+def why(gate: GateResult, verdict: Verdict) -> str:
     """Return a verdict in a sentence; that of an inconclusive one says also what would settle it."""
     kind = verdict.requirement.kind
-    reasons = [_of_all(found, verdict) if kind == "all" else _MEETS[verdict.state]]
+    reasons = [_of_all(gate, verdict) if kind == "all" else _MEETS[verdict.state]]
     if verdict.unrated:
         reasons.append(f"{number_of(verdict.unrated, 'pair')} without a rating {_UNRATED[kind]}")
     if verdict.state == "inconclusive":
-        reasons.append(_settling(found, verdict))
+        reasons.append(_settling(gate, verdict))
     if kind == "all":
         return "; ".join(reasons)
     if not verdict.pairs:
@@ -58,7 +58,7 @@ def why(found: Gated, verdict: Verdict) -> str:
     first = f", {first_text(verdict.first)} of each" if verdict.first else ""
     prompts = number_of(verdict.prompts, "prompt")
     if kind == "compare":
-        several = sum(each.requirement.kind == "compare" for each in found.verdicts)
+        several = sum(each.requirement.kind == "compare" for each in gate.verdicts)
         alone = f"each of {several} comparisons alone" if several > 1 else "1 comparison"
         of = f"for {alone}: {prompts} that both answered{first}"
     else:
@@ -66,7 +66,7 @@ def why(found: Gated, verdict: Verdict) -> str:
         of = f"{number_of(verdict.pairs, 'pair')} of {prompts}{first}{scored}"
     depended = ", for later calls depended on these" if verdict.first else ""
     estimate, low, high = _figures(verdict)
-    interval = f"{100 * (1 - found.error_rate):.6g} % interval {low} to {high}"
+    interval = f"{100 * (1 - gate.error_rate):.6g} % interval {low} to {high}"
     return f"{estimate}, {interval} ({of}{depended}); {'; '.join(reasons)}"
 
 
@@ -83,22 +83,22 @@ def _figures(verdict: Verdict) -> list[str]:
     return [f"{each:z.{digits}f}" for each in values]
 
 
-def _of_all(found: Gated, verdict: Verdict) -> str:
-    against, left, pairs = verdict.against, verdict.open, number_of(len(found.pair_ids), "pair")
+def _of_all(gate: GateResult, verdict: Verdict) -> str:
+    against, left, pairs = verdict.against, verdict.open, number_of(len(gate.pair_ids), "pair")
     if not against and not left:
         return f"each of {pairs} is shown to meet it"
-    sure = len(found.pair_ids) - len(left) - len(against)
+    sure = len(gate.pair_ids) - len(left) - len(against)
     places, how = (against, "shown not to") if against else (left, "open")
-    ids = ", ".join(found.pair_ids[place] for place in places[:_SHOWN])
+    ids = ", ".join(gate.pair_ids[place] for place in places[:_SHOWN])
     more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
     return f"{sure:,} of {pairs} shown to meet it, {len(places):,} {how}: {ids}{more}"
 
 
-def _settling(found: Gated, verdict: Verdict) -> str:
+def _settling(gate: GateResult, verdict: Verdict) -> str:
     """Return what would settle an inconclusive verdict."""
     needed, requirement = verdict.settling or Settling(), verdict.requirement
     if needed.is_open:
-        if not found.has_judge:
+        if not gate.has_judge:
             return "more samples would settle it, or more scores of these if scores of one vary"
         how = option("--decide", requirement.criterion)
         return f"more calls where it is open would settle it (a new run of robin judge {how} asks there)"
@@ -117,70 +117,68 @@ def _settling(found: Gated, verdict: Verdict) -> str:
             why += "--scale LOW-HIGH"
         return f"nothing that can be named would settle it: {why}"
     calls = about(needed.calls)
-    if not found.has_judge:
+    if not gate.has_judge:
         scores = number_of(calls, "more score")
         return f"more samples would settle it, or about {scores} of these if scores of one vary"
     more = f"about {number_of(calls, 'more call')}"
-    of = f", of {requirement.attribute} alone" * (found.attributes > 1)
-    return f"{more} would settle it{of} ({_more_calls(found, calls)})"
+    of = f", of {requirement.attribute} alone" * (gate.attributes > 1)
+    return f"{more} would settle it{of} ({_more_calls(gate, calls)})"
 
 
-def _more_calls(found: Gated, calls: int) -> str:
+def _more_calls(gate: GateResult, calls: int) -> str:
     """Return the command for so many more calls of one attribute; each attribute gets as many."""
-    budget = found.spent + found.attributes * calls
-    return f"robin resume {typed(found.run)} --budget {budget}"
+    budget = gate.spent + gate.attributes * calls
+    return f"robin resume {typed(gate.run)} --budget {budget}"
 
 
-def lines_of(found: Gated) -> list[str]:
+def lines_of(gate: GateResult) -> list[str]:
     """Return a line for each requirement, for people."""
     return [
-        one_line(f"{each.state.upper()} {each.requirement}: {why(found, each)}")
-        for each in found.verdicts
+        one_line(f"{each.state.upper()} {each.requirement}: {why(gate, each)}")
+        for each in gate.verdicts
     ]
 
 
-def ends_with(found: Gated) -> list[str]:
+def ends_with(gate: GateResult) -> list[str]:
     """Return the last lines for people: all requirements together, and the next command."""
-    verdicts, counts = found.verdicts, Counter(each.state for each in found.verdicts)
+    verdicts, counts = gate.verdicts, Counter(each.state for each in gate.verdicts)
     lines = [INTERVALS] if any(each.requirement.kind != "all" for each in verdicts) else []
     if len(verdicts) > 1:
         states = ", ".join(f"{counts[state]:,} {state}" for state in EXIT_CODES if counts[state])
-        lines.append(
-            f"{found.state.upper()}: of {number_of(len(verdicts), 'requirement')} {states}"
-        )
+        lines.append(f"{gate.state.upper()}: of {number_of(len(verdicts), 'requirement')} {states}")
     calls = [
         about(each.settling.calls)
         for each in verdicts
-        if each.state == "inconclusive" and each.requirement.kind != "all" and found.has_judge
+        if each.state == "inconclusive" and each.requirement.kind != "all" and gate.has_judge
         if each.settling is not None and each.settling.calls is not None
     ]
-    report = f"robin report {typed(found.run)} -o report.html"
-    step = _more_calls(found, calls[0]) if calls else report
+    report = f"robin report {typed(gate.run)} -o report.html"
+    step = _more_calls(gate, calls[0]) if calls else report
     return [*lines, one_line(f"next: {step}")]
 
 
-def facts_of(found: Gated) -> dict[str, Any]:
+def facts_of(gate: GateResult) -> dict[str, Any]:
     """Return the verdicts as JSON values."""
     return {
-        "run": found.run,
-        "verdict": found.state,
-        "exit_code": EXIT_CODES[found.state],
-        "error_rate": found.error_rate,
-        "requirements": [_facts(found, each) for each in found.verdicts],
+        "run": gate.run,
+        "verdict": gate.state,
+        "exit_code": EXIT_CODES[gate.state],
+        "error_rate": gate.error_rate,
+        "requirements": [_facts(gate, each) for each in gate.verdicts],
     }
 
 
-def requirement_table(found: Gated) -> Table:
+def requirement_table(gate: GateResult) -> Table:
     """Return the verdicts as a table."""
-    rows = [_facts(found, each) for each in found.verdicts]
-    return REQUIREMENTS.of(
+    rows = [_facts(gate, each) for each in gate.verdicts]
+    return REQUIREMENTS.with_values(
         {name: [row[name] for row in rows] for name in REQUIREMENTS.columns},
         noun="requirement",
         notes=[INTERVALS],
     )
 
 
-def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
+def _facts(gate: GateResult, verdict: Verdict) -> dict[str, Any]:
     requirement, needed = verdict.requirement, verdict.settling or Settling()
     return {
         "requirement": str(requirement),
@@ -194,25 +192,25 @@ def _facts(found: Gated, verdict: Verdict) -> dict[str, Any]:
         "first_ratings": verdict.first,
         "margin": requirement.margin if requirement.kind == "all" else None,
         "n_open": len(verdict.open),
-        "first_open": [found.pair_ids[place] for place in verdict.open[:_SHOWN]],
+        "first_open": [gate.pair_ids[place] for place in verdict.open[:_SHOWN]],
         "n_against": len(verdict.against),
-        "first_against": [found.pair_ids[place] for place in verdict.against[:_SHOWN]],
+        "first_against": [gate.pair_ids[place] for place in verdict.against[:_SHOWN]],
         "calls_to_settle": None if needed.calls is None else about(needed.calls),
         "prompts_to_settle": None if needed.prompts is None else about(needed.prompts),
-        "why": one_line(why(found, verdict)),
+        "why": one_line(why(gate, verdict)),
     }
 
 
-def junit_of(found: Gated) -> str:
+def junit_of(gate: GateResult) -> str:
     """Return JUnit XML: a test for each requirement, failed, or skipped if it is inconclusive."""
-    states = [each.state for each in found.verdicts]
+    states = [each.state for each in gate.verdicts]
     counts = {"tests": str(len(states)), "failures": str(states.count("fail")), "errors": "0"}
     root = ET.Element("testsuites", {"name": "robin gate", **counts})
     skipped = str(states.count("inconclusive"))
     suite = ET.SubElement(root, "testsuite", {"name": "robin gate", **counts, "skipped": skipped})
-    for verdict in found.verdicts:
+    for verdict in gate.verdicts:
         named = {"classname": "robin.gate", "name": _xml(verdict.requirement)}
-        case, text = ET.SubElement(suite, "testcase", named), _xml(why(found, verdict))
+        case, text = ET.SubElement(suite, "testcase", named), _xml(why(gate, verdict))
         about = {} if verdict.state == "pass" else {"type": verdict.state, "message": text}
         ET.SubElement(case, _TAGS[verdict.state], about).text = text
     ET.indent(root)
@@ -226,15 +224,15 @@ def _xml(value: object) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", one_line(value))
 
 
-def markdown_of(found: Gated) -> str:
+def markdown_of(gate: GateResult) -> str:
     """Return a heading and a table of the requirements, for a build's summary page."""
-    lines = [f"### robin gate: {_MARKS[found.state]} {found.state}", ""]
+    lines = [f"### robin gate: {_MARKS[gate.state]} {gate.state}", ""]
     lines += ["| | requirement | why |", "|---|---|---|"]
-    for verdict in found.verdicts:
+    for verdict in gate.verdicts:
         name = f"<code>{_markdown(verdict.requirement)}</code>"
-        mark, words = f"{_MARKS[verdict.state]} {verdict.state}", _markdown(why(found, verdict))
+        mark, words = f"{_MARKS[verdict.state]} {verdict.state}", _markdown(why(gate, verdict))
         lines.append(f"| {mark} | {name} | {words} |")
-    run = f"Run <code>{_markdown(found.run)}</code>, {number_of(found.spent, 'call')}."
+    run = f"Run <code>{_markdown(gate.run)}</code>, {number_of(gate.spent, 'call')}."
     return "\n".join([*lines, "", f"{INTERVALS}. {run}", ""])
 
 

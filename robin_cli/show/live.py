@@ -100,7 +100,7 @@ def _pace_text(session: Session, pace: Pace, rate: float) -> str:
     under, stats, money = session.under, session.stats, session.money
     if under is not None:
         elapsed = duration(time.monotonic() - stats.started_at)
-        in_round = f"round {under.round} of {under.rounds} · {under.said} · " if under.round else ""
+        in_round = f"round {under.round} of {under.rounds} · {under.text} · " if under.round else ""
         return f"{in_round}{elapsed}"
     calls = session.budget.total - session.budget.spent
     if session.by_money and money.limit is not None:  # an estimate from the cost so far

@@ -46,7 +46,7 @@ def methods_page(path: Path, *, labels: LabelsFile = None) -> str:
         raise InputError(
             f"{run.name}: scores without a judge's prompt; name the run that made them"
         )
-    status = standing(run, working=False, given=read_labels(labels, run))
+    status = standing(run, working=False, labels=read_labels(labels, run))
     words = tomllib.loads((shipped("configs") / "paper" / "methods.toml").read_text("utf-8"))
     spent = _allocation(run, words["allocation"])
     made = {name: words["intervals"][name] for name in _intervals(status)}
@@ -169,7 +169,7 @@ def _counts(values: pa.ChunkedArray) -> str:
 
 def calls_of(status: Status) -> dict[str, str]:
     """Return the calls of a run in words, by name, and their dates."""
-    lines, times = status.lines, status.found.run.judgments["received_at"]
+    lines, times = status.lines, status.result.run.judgments["received_at"]
     first, last = pc.min_max(times).as_py().values()
     dates = (
         {} if first is None else {"dates": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"}
@@ -197,8 +197,8 @@ def prompt_of(run: RunReader) -> dict[str, str]:
 
 def _intervals(status: Status) -> Iterator[str]:
     """Yield the names of the intervals that the run has."""
-    run, people = status.found.run, status.found.people
-    if "ranking" in status.found.tables:
+    run, people = status.result.run, status.result.people
+    if "ranking" in status.result.tables:
         yield "preferences"
     else:
         yield from ("scores", "guaranteed", "means")

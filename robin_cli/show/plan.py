@@ -117,7 +117,7 @@ def plan_table(plan: Plan, rows: list[dict[str, Any]], *, details: bool = False)
     ]
     values = {name: [row[name] for row in rows] for name in rows[0]}
     people = {column.name: texts[column.label] for column in columns}
-    return PLANNED.of({**values, **people}, *columns, terminal=list(people))
+    return PLANNED.with_values({**values, **people}, *columns, terminal=list(people))
 
 
 def _figure(plan: Plan, name: str, value: float) -> str:

@@ -62,15 +62,15 @@ def simulation_shown(messages: Messages) -> Iterator[Callable[[int, int], None]]
     if messages.console.is_terminal and not messages.quiet:
         with Progress(console=messages.console, transient=True) as progress:
             task = progress.add_task("simulating")
-            yield lambda done, of: progress.update(task, completed=done, total=of)
+            yield lambda done, total: progress.update(task, completed=done, total=total)
         return
     began, so_far = time.monotonic(), [""]
 
     def line() -> str:
         return f"simulating for {duration(time.monotonic() - began)}{so_far[0]}"
 
-    def tell(done: int, of: int) -> None:
-        so_far[0] = f": {done:,} of {number_of(of, 'part')} done"
+    def tell(done: int, total: int) -> None:
+        so_far[0] = f": {done:,} total {number_of(total, 'part')} done"
 
     with lines_now_and_then(line, messages.note):
         yield tell

@@ -45,7 +45,7 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> Table:
     values["attributes"] = [", ".join(run.get("attributes", ())) for run in runs]
     values["calls"] = [_calls(run) for run in runs]
     values["by"] = [run.get("error") or f"{run['judge']}, {run['scheduler']}" for run in runs]
-    return RUNS.of(values)
+    return RUNS.with_values(values)
 
 
 def _calls(run: Mapping[str, Any]) -> str:

@@ -104,7 +104,7 @@ def _insert(parts: Parts, part: str, element: str, child: str) -> None:
     if not end:
         raise LookupError(f"no {element} in {part}")
     counted = rf'(<{element}\b[^>]*?\bcount=")(\d+)'
-    before = re.sub(counted, lambda found: f"{found[1]}{int(found[2]) + 1}", before)
+    before = re.sub(counted, lambda count: f"{count[1]}{int(count[2]) + 1}", before)
     parts[part] = (before + child + end + after).encode()
 
 

@@ -64,7 +64,7 @@ def table_of(rows: Sequence[Row], settings: SimulationSettings) -> Table:
     }
     names = ("attribute", "scheduler", "budget", "runs")
     *about, runs = ([getattr(row, name) for row in asked] for name in names)
-    return SIMULATED.of({**dict(zip(names, about, strict=False)), **figures, "runs": runs})
+    return SIMULATED.with_values({**dict(zip(names, about, strict=False)), **figures, "runs": runs})
 
 
 def print_csv(table: Table, out: TextIO) -> None:

@@ -60,7 +60,7 @@ class Status:
     """The state of a run.
 
     Attributes:
-        found: the run's findings.
+        result: the run's findings.
         progress, costs: facts about its calls and its cost, also those that mean nothing of a file
             of scores. ``waited_s``: seconds without a request under way after a refusal.
             ``in_flight_at_stop``: None if unknown. ``cost_usd``: None if the cost of an answer is
@@ -68,7 +68,7 @@ class Status:
             that a prompt for each answer would take besides.
     """
 
-    found: Result
+    result: Result
     progress: Sequence[Fact]
     costs: Sequence[Fact]
 
@@ -80,7 +80,7 @@ class Status:
     @property
     def facts(self) -> dict[str, Any]:
         """The object of ``robin status --json``."""
-        found = self.found
+        found = self.result
         results = {
             "answer": found.answer,
             "next": self.next_step,
@@ -95,12 +95,12 @@ class Status:
         """The most useful next command."""
         if self.work["state"] == "working":
             return f"robin status {typed(self.work['run'])}"
-        return self.found.next_step()
+        return self.result.next_step()
 
     @cached_property
     def lines(self) -> dict[str, str]:
         """The facts in words, by name, beside the answer."""
-        found = self.found
+        found = self.result
         repeats = line("repeats", "".join(found.repeat_lines[:1]))
         lines = in_lines([*self.progress, repeats]) | found.lines() | in_lines(self.costs)
         unknown = _LINES_OF_A_RUN if found.run.manifest.file_of_scores else ()
@@ -109,8 +109,8 @@ class Status:
     @property
     def first_lines(self) -> dict[str, str]:
         """Those of the lines that fit on a page with the answer: progress and problems first."""
-        names = [*in_lines(self.progress), "repeats", "cost", *list(self.found.lines())[:2]]
-        most = _LINES_OF_PAGE - len(self.found.answer) - 3  # a blank, the next step, the details
+        names = [*in_lines(self.progress), "repeats", "cost", *list(self.result.lines())[:2]]
+        most = _LINES_OF_PAGE - len(self.result.answer) - 3  # a blank, the next step, the details
         names = [name for name in names if name in self.lines][:most]
         details = f"robin status {typed(self.work['run'])} --details"
         return {name: self.lines[name] for name in names} | {"more": details}
@@ -118,7 +118,7 @@ class Status:
     @property
     def spent(self) -> tuple[str, str]:
         """The spent share of the budget in words."""
-        return spent_of(self.found.run)
+        return spent_of(self.result.run)
 
     @property
     def cost_text(self) -> str:
@@ -126,10 +126,12 @@ class Status:
         unparsed, failed = (sum(self.work[name].values()) for name in ("unparsed", "failed"))
         parts = [
             " ".join(self.spent),
-            f"{number_of(unparsed, 'answer')} without a {self.found.goal.noun}" if unparsed else "",
+            f"{number_of(unparsed, 'answer')} without a {self.result.goal.noun}"
+            if unparsed
+            else "",
             f"{number_of(failed, 'failed call')}, not counted" if failed else "",
-            f"cost {money_text(self.found.run.fold.spending())}",
-            _tokens_of(self.found.run),
+            f"cost {money_text(self.result.run.fold.spending())}",
+            _tokens_of(self.result.run),
         ]
         return "; ".join(filter(None, parts))
 
@@ -146,12 +148,12 @@ def status_of(path: Path, *, labels: LabelsFile = None) -> Status:
     """
     working = is_locked(path)
     run = read_run(path, READ)
-    return standing(run, working=working, given=read_labels(labels, run))
+    return standing(run, working=working, labels=read_labels(labels, run))
 
 
-def standing(run: RunReader, *, working: bool, given: GivenLabels | None = None) -> Status:
-    """Return the status of a run; ``working``: a process is at work on it, ``given``: labels."""
-    found = goal_of_run(run).result(run, given)
+def standing(run: RunReader, *, working: bool, labels: GivenLabels | None = None) -> Status:
+    """Return the status of a run; ``working``: a process is at work on it, ``labels``: labels."""
+    found = goal_of_run(run).result(run, labels)
     return Status(found, _progress(found, working=working), _costs(run))
 
 
@@ -161,12 +163,12 @@ def spent_of(run: RunReader) -> tuple[str, str]:
     return budget_text(fold.arms.spent, manifest.budget, manifest.budget_usd, fold.spending())
 
 
-def _progress(found: Result, *, working: bool) -> list[Fact]:
+def _progress(result: Result, *, working: bool) -> list[Fact]:
     """Return how the calls of a run went; only problems are in words."""
-    run, goal, noun = found.run, found.goal, found.goal.noun
+    run, goal, noun = result.run, result.goal, result.goal.noun
     arms, manifest, answers = run.fold.arms, run.manifest, run.judgments
     batches = [each for each in read_batches(run.path).values() if each.is_open]
-    spent, is_over, ratings = arms.spent, found.is_finished, int(arms.n.sum())
+    spent, is_over, ratings = arms.spent, result.is_finished, int(arms.n.sum())
     state = state_of(manifest, spent, is_over=is_over, working=working, waits=bool(batches))
     unparsed, failed = (
         _counts(answers.filter(pc.equal(answers["status"], status))["reason"])

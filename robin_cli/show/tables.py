@@ -116,7 +116,7 @@ class Table:
     def __len__(self) -> int:
         return int(self.data.num_rows)
 
-    def of(self, values: Mapping[str, Any], *more: Column, **about: Any) -> Table:
+    def with_values(self, values: Mapping[str, Any], *more: Column, **about: Any) -> Table:
         """Return the table with ``values``, a list or an array for each column, in the order of the files.
 
         Args:

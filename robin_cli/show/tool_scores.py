@@ -53,15 +53,15 @@ def tools_of(path: Path) -> Iterator[tuple[str, int, str, str]]:
             yield tool, len(run.pair_ids), f"Scores in the file that {tool} reads", "pair"
 
 
-def _judged(found: Rated, most: int | None = None) -> list[Judged]:
+def _judged(result: Rated, most: int | None = None) -> list[Judged]:
     """Return the result of each pair that has all of its scores, of so many at ``most``."""
-    run, scores = found.run, found.scores
+    run, scores = result.run, result.scores
     points, counts = (run.space.by_pair(scores.numbers(name)) for name in ("score", "n"))
     low, high = np.array([[each.low, each.high] for each in run.manifest.scales]).T
     shares = ((points - low) / (high - low)).mean(axis=1)
     decisions = scores.columns.get("decision", [""] * len(scores))
     first = run.space.by_pair(np.array(decisions))[:, 0]
-    columns, feedback = run.pairs.columns.to_pylist(), _feedback(found)
+    columns, feedback = run.pairs.columns.to_pylist(), _feedback(result)
     judged = []
     for pair in np.flatnonzero(~np.isnan(shares))[:most].tolist():
         named = dict(zip(run.space.attributes, points[pair].tolist(), strict=True))
@@ -82,9 +82,9 @@ def _judged(found: Rated, most: int | None = None) -> list[Judged]:
     return judged
 
 
-def _feedback(found: Rated) -> dict[int, str]:
+def _feedback(result: Rated) -> dict[int, str]:
     """Return for each pair the judge's words with the rating that is nearest to its score."""
-    run, scores = found.run, found.scores
+    run, scores = result.run, result.scores
     score_of_arm = np.full(len(run.space), np.nan)
     score_of_arm[scores.arms] = scores.numbers("score")[:, None]
     ratings = run.judgments["rating"].to_numpy().astype(np.float64)

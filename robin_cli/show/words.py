@@ -110,7 +110,7 @@ class Bars:
 
     def __init__(self) -> None:
         self._values: list[float] = []
-        self._each, self._left = 1, 0
+        self._every, self._left = 1, 0
 
     def with_next(self, value: float, most: float | None = None) -> str:
         """Take the next value, at least 0; return a blank and the bars, or "" before there are two.
@@ -120,10 +120,10 @@ class Bars:
         """
         if self._left == 0:
             self._values.append(value)
-            self._left = self._each
+            self._left = self._every
         self._left -= 1
         if len(self._values) == self._MOST:
-            self._values, self._each = self._values[::2], 2 * self._each
+            self._values, self._every = self._values[::2], 2 * self._every
         if len(self._values) < 2:
             return ""
         whole = most or max(self._values) or 1.0

@@ -111,7 +111,7 @@ class RecordedSet:
     @cached_property
     def drawn(self) -> DrawnRatings:
         """The ratings, laid out for drawing."""
-        return DrawnRatings.of(self.ratings)
+        return DrawnRatings.from_ratings(self.ratings)
 
     @property
     def recorded(self) -> FloatArray:

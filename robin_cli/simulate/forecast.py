@@ -57,7 +57,7 @@ class Known:
     weights: FloatArray
 
     @classmethod
-    def of(cls, counts: IntArray, rng: np.random.Generator) -> Known:
+    def from_counts(cls, counts: IntArray, rng: np.random.Generator) -> Known:
         """Return what each pair's ratings say; with many pairs the mixture is fitted to some."""
         return cls(counts, fit_mixture(rng.permutation(counts)[:_FITTED_PAIRS]))
 

@@ -118,7 +118,8 @@ class Plan:
         if source is not None:
             rng = np.random.default_rng(0)
             return Forecast(
-                [Known.of(counts, rng) for counts in known_counts(source, space)], self.goal
+                [Known.from_counts(counts, rng) for counts in known_counts(source, space)],
+                self.goal,
             )
         known = [
             Known.nothing(len(space.pair_ids), space.scale_of(arm), space.attribute_of(arm))

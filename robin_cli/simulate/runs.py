@@ -56,7 +56,7 @@ class DrawnRatings:
     units: FloatArray | None = None
 
     @classmethod
-    def of(cls, ratings: Sequence[NDArray[np.int64]]) -> DrawnRatings:
+    def from_ratings(cls, ratings: Sequence[NDArray[np.int64]]) -> DrawnRatings:
         """Lay out one array of ratings for each pair."""
         sizes = np.array([len(of_pair) for of_pair in ratings], dtype=np.int64)
         values = np.zeros((len(ratings), int(sizes.max())))

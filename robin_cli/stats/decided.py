@@ -78,10 +78,10 @@ def decide(task: Task, counts: Callable[[], LevelCounts], arms: Arms) -> Decided
     return _with_certified(found, Evidence(task).of_run(counts(), arms), task.decision.error_rate)
 
 
-def _with_certified(found: Decided, evidence: Evidence, error_rate: float) -> Decided:
+def _with_certified(decided: Decided, evidence: Evidence, error_rate: float) -> Decided:
     """Return the decisions with those that are certified: the certified side is the decision, or both sides are certain."""
-    sure, decision, task = certified(evidence.log[0], error_rate), found.decision, found.task
-    first = decision[found.first]
+    sure, decision, task = certified(evidence.log[0], error_rate), decided.decision, decided.task
+    first = decision[decided.first]
     if task.group is None:
         # what e-BH asked of those that it certified
         enough = evidence.needed + math.log(len(sure) / max(1, sure.sum()))
@@ -91,7 +91,7 @@ def _with_certified(found: Decided, evidence: Evidence, error_rate: float) -> De
         rows = rows_of_groups(task)
         same = decision[rows[np.arange(len(rows)), evidence.side[0][: len(rows)]]] == BEST
     return replace(
-        found,
+        decided,
         certified=sure & same & (first != UNDECIDED),
         is_over=bool((sure | evidence.closed[0]).all()),
     )
@@ -151,9 +151,9 @@ def decisions_by(task: Task, means: FloatArray) -> NDArray[np.object_]:
     return found
 
 
-def _either(is_one: NDArray[np.bool_], one: str, other: str) -> NDArray[np.object_]:
-    """``one`` where it is so, else ``other``: these two themselves, where numpy's own texts become a new one a row."""
-    return np.array([other, one], dtype=object)[is_one.astype(np.intp)]
+def _either(is_one: NDArray[np.bool_], yes: str, no: str) -> NDArray[np.object_]:
+    """``yes`` where it is so, else ``no``: these two themselves, where numpy's own texts become a new yes a row."""
+    return np.array([no, yes], dtype=object)[is_one.astype(np.intp)]
 
 
 def rows_of_groups(task: Task) -> IntArray:

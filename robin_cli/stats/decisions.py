@@ -79,7 +79,7 @@ class Certainty(ABC):
 
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
         """Have the policy see how the decisions stand; ``sums``: of all ratings, ``spent``: calls, shape (runs, 1)."""
-        sums = sums.by(lambda each: np.array(each, dtype=np.float64))  # calls go on
+        sums = sums.by(lambda column: np.array(column, dtype=np.float64))  # calls go on
         settled_at = self.needed_by_all + math.log(SETTLED)
         self.seen = policy.sight(self.of_contests, settled_at, sums, spent, self.seen)
 

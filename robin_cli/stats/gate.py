@@ -282,21 +282,21 @@ def measured(run: RunReader, scores: Scores, attribute: str, kind: Kind) -> Meas
     )
 
 
-def measured_difference(found: Compared, attribute: str) -> Measured:
-    """Return the differences of the two systems in ``found``, prompt by prompt."""
-    one, responses = found.differences[attribute][0], found.responses[attribute]
+def measured_difference(comparison: Compared, attribute: str) -> Measured:
+    """Return the differences of the two systems in ``comparison``, prompt by prompt."""
+    one, responses = comparison.differences[attribute][0], comparison.responses[attribute]
     reach = responses.reach
     used = np.isin(responses.prompt, one.prompts)
     return Measured(
         scores=one.by_prompt,
         error_variances=np.zeros_like(one.noise_by_prompt)
-        if found.is_final
+        if comparison.is_final
         else one.noise_by_prompt,
         prompt=one.prompts,
         parts=(),
         is_asked=np.ones(one.n_prompts, dtype=np.bool_),
         low=-reach,
         high=reach,
-        calls=int(responses.ratings[used].sum()) * len(found.runs[0].space.judges),
-        first=min(filter(None, found.by_first), default=None),
+        calls=int(responses.ratings[used].sum()) * len(comparison.runs[0].space.judges),
+        first=min(filter(None, comparison.by_first), default=None),
     )

@@ -88,7 +88,7 @@ class JudgeQuality:
         tpr, tnr: the share of people's yes (no) that is the judge's, too; ``precision``: that of the judge's yes.
         f1: the harmonic mean of precision and tpr; from the share of ``both`` among all with a yes of either.
         kappa: Cohen's κ; its ends are those of the accuracy at the same chance agreement (Cohen, 1960).
-        said: the share of all things, labelled or not, with the judge's yes.
+        share: the share of all things, labelled or not, with the judge's yes.
         corrected: the share of all things with people's yes: of labels alone if all have one, else of the judge's yes corrected
             by them (:func:`~robin_cli.stats.labelled.corrected`); nan below 50 labels.
     """
@@ -103,7 +103,7 @@ class JudgeQuality:
     precision: Share
     f1: Share
     kappa: Share
-    said: float
+    share: float
     corrected: Share
 
     @property
@@ -111,7 +111,7 @@ class JudgeQuality:
         return self.both + self.judge_alone + self.people_alone + self.neither
 
     @classmethod
-    def of(
+    def from_answers(
         cls,
         judge: NDArray[np.bool_],
         people: FloatArray,
@@ -164,6 +164,6 @@ class JudgeQuality:
             precision=share(by_people, by_judge),
             f1=share(same, by_judge | by_people).by(lambda jaccard: 2 * jaccard / (1 + jaccard)),
             kappa=kappa,
-            said=float(judge.mean()),
+            share=float(judge.mean()),
             corrected=corrected_share,
         )

@@ -114,7 +114,7 @@ class LevelCounts:
             self._group[arms], self._row[arms] = number, np.arange(len(arms))
 
     @classmethod
-    def of(cls, run: RunReader) -> LevelCounts:
+    def from_run(cls, run: RunReader) -> LevelCounts:
         return cls.by(run.space, counts_by_scale(run.space, run.arm, run.judgments))
 
     @classmethod

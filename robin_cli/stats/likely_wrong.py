@@ -132,9 +132,9 @@ _ROUNDING = 1e-9
 
 
 def _overtaken(
-    true: TrueMeans, pairs: IntArray, there: NDArray[np.bool_], lead: IntArray, margin: float
+    true: TrueMeans, pairs: IntArray, is_there: NDArray[np.bool_], lead: IntArray, margin: float
 ) -> FloatArray:
-    """Return the share of draws in which one that is ``there`` is above the leader, at place ``lead``, by the margin."""
+    """Return the share of draws in which one that is ``is_there`` is above the leader, at place ``lead``, by the margin."""
     rng, places = np.random.default_rng(0), pairs.shape[1]
     turns = np.stack([rng.permutation(DRAWS) for _ in range(places)])
     shares = (np.arange(DRAWS) + 0.5) / DRAWS
@@ -144,6 +144,6 @@ def _overtaken(
         drawn = true.quantiles(shares, pairs[part])
         drawn = np.take_along_axis(drawn, turns[None], axis=2)
         first = np.take_along_axis(drawn, lead[part, None, None], axis=1)
-        is_ahead = (drawn > first + margin + _ROUNDING) & there[part, :, None]
+        is_ahead = (drawn > first + margin + _ROUNDING) & is_there[part, :, None]
         chances[part] = is_ahead.any(axis=1).mean(axis=1)
     return chances

@@ -231,7 +231,9 @@ def differences(responses: Responses, systems: int, *, is_robust: bool = False) 
     return [
         one
         if math.isnan(one.p)
-        else _with_interval(replace(one, p_adjusted=adjusted), responses.reach, alpha, is_robust)
+        else _with_interval(
+            replace(one, p_adjusted=adjusted), responses.reach, alpha, is_robust=is_robust
+        )
         for one, adjusted in zip(found, holm(p).tolist(), strict=True)
     ]
 
@@ -284,20 +286,22 @@ def holm(p: FloatArray) -> FloatArray:
     return adjusted
 
 
-def _with_interval(one: Difference, reach: float, alpha: float, is_robust: bool) -> Difference:  # noqa: FBT001
-    """Return ``one`` with its interval, and with what would settle it."""
-    clusters = clusters_of(one.by_prompt)
+def _with_interval(
+    difference: Difference, reach: float, alpha: float, *, is_robust: bool
+) -> Difference:
+    """Return ``difference`` with its interval, and with what would settle it."""
+    clusters = clusters_of(difference.by_prompt)
     ends = bounds_over_prompts(clusters, -reach, reach, alpha=alpha, is_robust=is_robust)
     low, high = (end if math.isfinite(end) else math.nan for end in ends)
     is_widened = math.isfinite(reach) and few_carry(clusters, -reach, reach)
-    one = replace(one, ci_low=low, ci_high=high, is_widened=is_widened)
-    if one.is_settled:
-        return one
+    difference = replace(difference, ci_low=low, ci_high=high, is_widened=is_widened)
+    if difference.is_settled:
+        return difference
     needed = partial(prompts_needed, low=-reach, high=reach, alpha=alpha, is_robust=is_robust)
     times = math.inf
-    if one.noise_share > _MOSTLY and one.shorter > 0:
-        times = times_needed(one.by_prompt, one.noise_share, needed)
-    return replace(one, prompts_needed=needed(one.by_prompt), times_needed=times)
+    if difference.noise_share > _MOSTLY and difference.shorter > 0:
+        times = times_needed(difference.by_prompt, difference.noise_share, needed)
+    return replace(difference, prompts_needed=needed(difference.by_prompt), times_needed=times)
 
 
 def prompts_for(difference: float, variance: float, *, alpha: float) -> float:
@@ -319,47 +323,47 @@ def prompts_for(difference: float, variance: float, *, alpha: float) -> float:
     return float(_FEWEST + bisect_left(range(_FEWEST, sys.maxsize), True, key=is_shown))  # noqa: FBT003
 
 
-def times_needed(each: FloatArray, share: float, needed: Callable[[FloatArray], float]) -> float:
-    """Return the least times as many calls that would settle on which side of 0 the mean of ``each`` is; inf for none.
+def times_needed(values: FloatArray, share: float, needed: Callable[[FloatArray], float]) -> float:
+    """Return the least times as many calls that would settle on which side of 0 the mean of ``values`` is; inf for none.
 
     It is not settled yet. So if values like these settle it by chance alone, calls cannot help, and prompts can.
 
     With f times the calls the variance is 1 − ρ (1 − 1/f) of what it is, ρ being the ``share`` of noise in it. ``needed``
     returns the :func:`prompts_needed` of such values.
     """
-    mean = float(each.mean())
+    mean = float(values.mean())
 
     def settled(times: float) -> bool:
         kept = math.sqrt(1.0 - share * (1.0 - 1.0 / times))
-        return needed(mean + kept * (each - mean)) <= len(each) + 1.0
+        return needed(mean + kept * (values - mean)) <= len(values) + 1.0
 
     return math.inf if settled(1.0) else least_times(settled, _MOST_CALLS) or math.inf
 
 
 def prompts_needed(
-    each: FloatArray, low: float, high: float, alpha: float, *, is_robust: bool = False
+    values: FloatArray, low: float, high: float, alpha: float, *, is_robust: bool = False
 ) -> float:
     """Return the prompts in all that would settle, 4 times in 5, on which side of 0 the mean of values like these is.
 
-    More than there are; nan for none, or for too many. ``each``: a value of each prompt between ``low`` and ``high``.
+    More than there are; nan for none, or for too many. ``values``: a value of each prompt between ``low`` and ``high``.
     """
-    count, mean, variance = len(each), float(each.mean()), float(each.var(ddof=1))
+    count, mean, variance = len(values), float(values.mean()), float(values.var(ddof=1))
     if math.isinf(high) and variance <= _ALIKE:  # alike, and nothing says how others may differ
         return math.nan
     needed = prompts_for(mean, variance, alpha=alpha)
     if needed < MOST_TIMES * count and high < math.inf:
         ends = (low, high) if mean > 0 else (-high, -low)
-        wide = _needed_by_bounds(each * np.sign(mean), *ends, alpha, is_robust=is_robust)
+        wide = _needed_by_bounds(values * np.sign(mean), *ends, alpha, is_robust=is_robust)
         needed = max(needed, wide)
     return max(needed, count + 1.0) if needed <= _MOST_PROMPTS else math.nan
 
 
 def _needed_by_bounds(
-    each: FloatArray, low: float, high: float, alpha: float, *, is_robust: bool
+    values: FloatArray, low: float, high: float, alpha: float, *, is_robust: bool
 ) -> float:
     """Return the prompts like these that a widened interval needs, if their mean is _LESS errors less, as in 1 of 5."""
-    clusters = coarse(clusters_of(each), low, high, _FEW_KINDS)
-    std_error = float(each.std(ddof=1)) / math.sqrt(len(each))
+    clusters = coarse(clusters_of(values), low, high, _FEW_KINDS)
+    std_error = float(values.std(ddof=1)) / math.sqrt(len(values))
     off = clusters.totals - clusters.mean
     variance = max(float(off**2 @ clusters.times) / clusters.prompts, _ALIKE)
 
@@ -373,4 +377,4 @@ def _needed_by_bounds(
         return not is_wide or is_above(then, 0.0, low, alpha=alpha / 2)
 
     times = least_times(settled)
-    return math.inf if times is None else float(math.ceil(times * len(each)))
+    return math.inf if times is None else float(math.ceil(times * len(values)))

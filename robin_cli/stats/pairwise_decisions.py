@@ -66,7 +66,7 @@ def best_responses(
     every = np.arange(len(leader))
     is_leader = (rivals.side == leader[:, None, None]) & (rivals.side >= 0)
     place = is_leader.reshape(len(every), -1).argmax(axis=1)
-    has_any = np.bincount(rivals.of, ~np.isnan(preference), len(every)) > 0
+    has_any = np.bincount(rivals.prompt, ~np.isnan(preference), len(every)) > 0
     found = Best(
         prompt=matches.prompt[rivals.rows[:, 0]],
         leader=np.where(has_any, rivals.responses[every, leader], -1),
@@ -129,7 +129,7 @@ class DuelEvidence(Certainty):
     ) -> None:
         self.rivals, self.margin = rivals, margin
         members = rivals.members.reshape(len(rivals.members), -1)
-        super().__init__(error_rate, rivals.of[rivals.matches.space.pair], members)
+        super().__init__(error_rate, rivals.prompt[rivals.matches.space.pair], members)
 
     def _update(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
         """Test the leader of each prompt against every other response."""
@@ -183,5 +183,5 @@ def run_best(run: RunReader) -> Best:
     margin = DEFAULT_MARGIN if settings["margin"] is None else float(settings["margin"])
     if settings["certify"]:
         evidence = DuelEvidence(rivals, error_rate=settings["error_rate"], margin=margin)
-        evidence.of_run(LevelCounts.of(run), arms)
+        evidence.of_run(LevelCounts.from_run(run), arms)
     return best_responses(rivals, arms, margin, evidence)

@@ -166,7 +166,7 @@ def _overall(strength: FloatArray, errors: Errors) -> tuple[FloatArray, FloatArr
     np.fill_diagonal(slope, 0.0)
     contrasts = (np.diag(slope.sum(axis=1)) - slope) / (m - 1) / (rate * (1.0 - rate))[:, None]
     variance = errors.variance(
-        lambda each: ((contrasts @ each) * contrasts).sum(axis=1), errors.freedom
+        lambda covariance: ((contrasts @ covariance) * contrasts).sum(axis=1), errors.freedom
     )
     half = likely_half_widths(variance, errors.freedom, alpha=ALPHA)
     odds = np.log(rate / (1.0 - rate))

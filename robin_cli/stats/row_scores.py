@@ -34,12 +34,13 @@ class RowScores(NamedTuple):
         """The degrees of freedom of the error variance, by Welch and Satterthwaite; for one run."""
         return freedom_of_sum(self.parts, self.freedoms)
 
-    def half_widths(self, of: IntArray, less: IntArray, *, alpha: float) -> FloatArray:
-        """Return the half widths of intervals of the scores of rows ``of`` less those of ``less``; for one run."""
+    def half_widths(self, places: IntArray, less: IntArray, *, alpha: float) -> FloatArray:
+        """Return the half widths of intervals of the scores of rows ``places`` less those of ``less``; for one run."""
         parts, freedoms = (
-            np.concatenate([each[of], each[less]], axis=1) for each in (self.parts, self.freedoms)
+            np.concatenate([each[places], each[less]], axis=1)
+            for each in (self.parts, self.freedoms)
         )
-        error = self.error[of] + self.error[less]
+        error = self.error[places] + self.error[less]
         return likely_half_widths(error, freedom_of_sum(parts, freedoms), alpha=alpha)
 
 

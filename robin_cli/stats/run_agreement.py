@@ -39,7 +39,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Subject:
-    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``mine``; shape (rows,) each.
+    """The rows of one attribute, or of one attribute and judge: those of ``table`` that are ``rows``; shape (rows,) each.
 
     Attributes:
         pair: the place of each row's pair.
@@ -50,7 +50,7 @@ class Subject:
 
     run: RunReader
     table: Scores
-    mine: NDArray[np.bool_]
+    rows: NDArray[np.bool_]
     pair: IntArray
     scores: FloatArray
     human: FloatArray
@@ -59,7 +59,7 @@ class Subject:
     of_two: bool
 
     def column(self, name: str) -> FloatArray:
-        return self.table.numbers(name)[self.mine]
+        return self.table.numbers(name)[self.rows]
 
     @property
     def pair_ids(self) -> list[str]:
@@ -76,28 +76,28 @@ def all_scores(run: RunReader, scores: Scores) -> list[Scores]:
 
 
 def agreements(
-    run: RunReader, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
+    run: RunReader, *tables: Scores, labels: GivenLabels | None = None, rounds: bool = False
 ) -> dict[str, list[Agreement]]:
     """Return the agreement of scores of ``run`` with the human ratings, by attribute (and judge); only for those with some.
 
-    ``given``: people's labels, in place of the human ratings of the data. ``rounds``: as for :func:`agreement`.
+    ``labels``: people's labels, in place of the human ratings of the data. ``rounds``: as for :func:`agreement`.
     """
     return {
         name: agreement(
             *(each.scores, each.human, each.prompt, each.scale), of_two=each.of_two, rounds=rounds
         )
-        for name, each in subjects(run, tables, given)
+        for name, each in subjects(run, tables, labels)
         if not np.isnan(each.human).all()
     }
 
 
 def agreements_among(
-    run: RunReader, *tables: Scores, given: GivenLabels | None = None, rounds: bool = False
+    run: RunReader, *tables: Scores, given_labels: GivenLabels | None = None, rounds: bool = False
 ) -> dict[str, list[Agreement]]:
     """Return the agreement of several people, and of the judges of a panel, by attribute; arguments as :func:`agreements`."""
     by_judge, raters = tables[-1], dict[str, FloatArray]()
     for place, name in enumerate(run.manifest.attributes):
-        labels = {} if given is None else given.by_labeller.get(name, {})
+        labels = {} if given_labels is None else given_labels.by_labeller.get(name, {})
         people = sorted({labeller for of_pair in labels.values() for labeller in of_pair})
         of_people = np.full((len(run.pair_ids), len(people)), np.nan)
         for row, pair_id in enumerate(run.pair_ids) if len(people) > 1 else ():
@@ -119,18 +119,18 @@ def reliabilities(run: RunReader, *tables: Scores) -> dict[str, list[Agreement]]
     arms, found = run.fold.arms, {}
     variance = sample_variance(*arms.sums)
     for name, each in subjects(run, tables):
-        of_raters = each.table.arms[each.mine]  # shape (rows, raters)
+        of_raters = each.table.arms[each.rows]  # shape (rows, raters)
         n, variances = arms.n[of_raters], each.unit**2 * variance[of_raters]
         found[name] = reliability(each.scores, n, variances, each.prompt)
     return found
 
 
 def calibrations(
-    run: RunReader, *tables: Scores, given: GivenLabels | None = None
+    run: RunReader, *tables: Scores, labels: GivenLabels | None = None
 ) -> dict[str, Calibration]:
     """Return the human ratings by level of the score, by attribute (and judge), as for :func:`agreements`."""
     found = {}
-    for name, each in subjects(run, tables, given):
+    for name, each in subjects(run, tables, labels):
         if np.isnan(each.human).all():
             continue
         both = ~(np.isnan(each.scores) | np.isnan(each.human))
@@ -144,11 +144,11 @@ def calibrations(
 
 
 def subjects(
-    run: RunReader, tables: Sequence[Scores], given: GivenLabels | None = None
+    run: RunReader, tables: Sequence[Scores], labels: GivenLabels | None = None
 ) -> Iterator[tuple[str, Subject]]:
-    """Yield the name and the rows of each attribute (and judge) of ``tables``; ``given``: people's labels."""
+    """Yield the name and the rows of each attribute (and judge) of ``tables``; ``labels``: people's labels."""
     space, scales = run.space, run.manifest.score_scales
-    people = [people_of(run, name, given) for name in space.attributes]
+    people = [people_of(run, name, labels) for name in space.attributes]
     units = [
         (mine.high - mine.low) / (stored.high - stored.low)
         for mine, stored in zip(scales, space.scales, strict=True)

@@ -92,7 +92,7 @@ def compared(
     by: str | None = None,
     match: str | None = None,
     only: tuple[str, str] | None = None,
-    given: GivenLabels | None = None,
+    given_labels: GivenLabels | None = None,
     as_they_are: bool = False,
     is_robust: bool = False,
 ) -> Compared:
@@ -103,7 +103,7 @@ def compared(
         by: a column of the data; None if each run is a system.
         match: a column that matches responses to the same prompt, in place of the prompt's text.
         only: two systems, if no others are wanted.
-        given: people's labels, in place of the human ratings of the data.
+        given_labels: people's labels, in place of the human ratings of the data.
         as_they_are: skip the checks that the judges are alike and the prompts enough.
         is_robust: see :func:`~robin_cli.stats.paired.differences`.
 
@@ -119,7 +119,7 @@ def compared(
         notify(
             f"{', '.join(sorted(map(shown, others)))}: not rated in all of the runs, and left out"
         )
-    labels, tables = [labels_of(run, given) for run in runs], [score(run) for run in runs]
+    labels, tables = [labels_of(run, given_labels) for run in runs], [score(run) for run in runs]
     responses, found, people, known = {}, {}, {}, list[PairMeans]()
     for name in shared:
         known = [pair_means(run, table, name) for run, table in zip(runs, tables, strict=True)]
@@ -139,7 +139,16 @@ def compared(
             notify(f"{name}: the human ratings correct nothing: {why}")
     several = _in_several(runs, who) if by is None and len(runs) > 1 else (0, False)
     result = Compared(
-        who, runs, responses, found, people, match, known, given is not None, is_robust, *several
+        who,
+        runs,
+        responses,
+        found,
+        people,
+        match,
+        known,
+        given_labels is not None,
+        is_robust,
+        *several,
     )
     _say_what_is_rare(result, notify)
     if not as_they_are:
@@ -230,36 +239,38 @@ def _responses(
 
 def _corrected(
     responses: Responses,
-    given: Sequence[Labels],
+    given_labels: Sequence[Labels],
     is_there: NDArray[np.bool_],
-    found: Sequence[Difference],
+    differences: Sequence[Difference],
 ) -> list[Corrected | None]:
     """Return each difference by people's labels; None if neither system has one at its prompts. All hold together."""
-    labels = np.concatenate([each.values for each in given])[is_there]
-    probability = np.concatenate([each.probability for each in given])[is_there]
+    labels = np.concatenate([each.values for each in given_labels])[is_there]
+    probability = np.concatenate([each.probability for each in given_labels])[is_there]
     if np.isnan(labels).all():
-        return [None] * len(found)
+        return [None] * len(differences)
     scale = Ends(responses.low, responses.high)
     ends = scale if scale.are_known else None
 
-    def correct(one: Difference, alpha: float) -> Corrected | None:
-        weights = np.stack([_weights(responses, one, system) for system in (one.a, one.b)])
-        if math.isnan(one.p) or np.isnan(labels[weights.any(axis=0)]).all():
+    def correct(difference: Difference, alpha: float) -> Corrected | None:
+        weights = np.stack(
+            [_weights(responses, difference, system) for system in (difference.a, difference.b)]
+        )
+        if math.isnan(difference.p) or np.isnan(labels[weights.any(axis=0)]).all():
             return None
         known = (responses.score, labels, probability, responses.prompt, weights * [[1.0], [-1.0]])
         return corrected(*known, ends=ends, alpha=alpha)
 
-    each = [correct(one, ALPHA) for one in found]
+    each = [correct(one, ALPHA) for one in differences]
     usable = sum(one is not None and not one.why for one in each)
-    return each if usable < 2 else [correct(one, ALPHA / usable) for one in found]
+    return each if usable < 2 else [correct(one, ALPHA / usable) for one in differences]
 
 
-def _weights(responses: Responses, one: Difference, system: int) -> FloatArray:
-    """Return the weight of each response in the mean of ``system`` over the prompts of ``one``; shape (K,), summing to 1."""
-    is_chosen = (responses.system == system) & np.isin(responses.prompt, one.prompts)
+def _weights(responses: Responses, difference: Difference, system: int) -> FloatArray:
+    """Return the weight of each response in a system's mean over the prompts of ``difference``, shape (K,); they sum to 1."""
+    is_chosen = (responses.system == system) & np.isin(responses.prompt, difference.prompts)
     weights = np.zeros(len(is_chosen))
     _, which, size = np.unique(responses.prompt[is_chosen], return_inverse=True, return_counts=True)
-    weights[is_chosen] = 1.0 / (one.n_prompts * size[which])
+    weights[is_chosen] = 1.0 / (difference.n_prompts * size[which])
     return weights
 
 
@@ -289,9 +300,9 @@ def differing_in(a: Manifest, b: Manifest) -> list[str]:
     """Return in words the settings that keep scores of two runs from being compared."""
     found = []
 
-    def note(name: str, one: object, other: object) -> None:
-        if one != other:
-            found.append(f"{name}: {shown(one, _SHOWN)} and {shown(other, _SHOWN)}")
+    def note(name: str, first: object, second: object) -> None:
+        if first != second:
+            found.append(f"{name}: {shown(first, _SHOWN)} and {shown(second, _SHOWN)}")
 
     note("judge", ", ".join(sorted(a.judges)), ", ".join(sorted(b.judges)))
     for name in _ASKED_WITH:
@@ -363,9 +374,9 @@ def _in_several(runs: Sequence[RunReader], who: Who) -> tuple[int, bool]:
     return int((times > 1).sum()), bool((times == len(runs)).all())
 
 
-def _say_what_is_rare(found: Compared, notify: Notify) -> None:
-    for name, listed in found.differences.items():
-        reach = found.responses[name].reach
+def _say_what_is_rare(comparison: Compared, notify: Notify) -> None:
+    for name, listed in comparison.differences.items():
+        reach = comparison.responses[name].reach
         if some := [one.n_prompts for one in listed if one.may_miss_rare(reach)]:
             notify(
                 f"{name}: the difference is nearly the same at most of {min(some)} prompts, and fewer than {ENOUGH_FOR_RARE} "
@@ -373,32 +384,34 @@ def _say_what_is_rare(found: Compared, notify: Notify) -> None:
             )
 
 
-def _say_what_is_shared(found: Compared, notify: Notify) -> None:
-    if found.who.by is not None:
+def _say_what_is_shared(comparison: Compared, notify: Notify) -> None:
+    if comparison.who.by is not None:
         return
     # a row of comparisons has both sides, and is the same in every run
-    if all(len(run.space.variants) > 1 for run in found.runs):
-        ids = read_numbers([run.path for run in found.runs], "pair_id")
-        if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in found.runs):
+    if all(len(run.space.variants) > 1 for run in comparison.runs):
+        ids = read_numbers([run.path for run in comparison.runs], "pair_id")
+        if some := len(np.unique(ids)) - min(len(run.pair_ids) for run in comparison.runs):
             what = f"{number_of(some, 'comparison')} not in all of the runs"
             notify(f"{what}: these may differ in what was compared, not in how it was judged")
-    elif again := found.n_shared:
+    elif again := comparison.n_shared:
         differ = "it differs" if again == 1 else "they differ"
         shared = number_of(again, "response")
         notify(f"the runs share {shared}; {differ} only by the judge's noise")
 
 
-def _say_what_labels_lack(found: Compared, notify: Notify) -> None:
-    known = [each for listed in found.corrected.values() for each in listed if each is not None]
-    if found.has_labels and not known:
+def _say_what_labels_lack(comparison: Compared, notify: Notify) -> None:
+    known = [
+        each for listed in comparison.corrected.values() for each in listed if each is not None
+    ]
+    if comparison.has_labels and not known:
         what = "no label is of a response that is compared here"
         notify(f"--labels: {what}, so nothing is corrected")
-    for why in dict.fromkeys(each.why for each in known if each.why and found.has_labels):
+    for why in dict.fromkeys(each.why for each in known if each.why and comparison.has_labels):
         notify(f"not corrected by labels: {why}")
 
 
-def _say_what_is_unspent(found: Compared, notify: Notify) -> None:
-    for run, means in zip(found.runs, found.means, strict=True):
+def _say_what_is_unspent(comparison: Compared, notify: Notify) -> None:
+    for run, means in zip(comparison.runs, comparison.means, strict=True):
         manifest, spent = run.manifest, run.fold.arms.spent
         last = manifest.last_session
         has_target = last.get("target_error") is not None or last.get("target_wrong")
@@ -441,21 +454,23 @@ def _check_matching(who: Who, notify: Notify, match: str | None, nameless: Seque
     raise InputError(f"no two systems answered the same prompts: {some}: {first}{step}")
 
 
-def _check_enough(found: Compared, notify: Notify) -> None:
+def _check_enough(comparison: Compared, notify: Notify) -> None:
     """Raise InputError if no two systems have enough common prompts; report the others."""
-    for name, count in found.unrated.items():
+    for name, count in comparison.unrated.items():
         if count:
             notify(f"{name}: {number_of(count, 'response')} without a rating left out")
-    listed = [(name, one) for name, each in found.differences.items() for one in each]
+    listed = [(name, one) for name, each in comparison.differences.items() for one in each]
     few = [(name, one) for name, one in listed if one.n_prompts < FEWEST_PROMPTS]
     if len(few) == len(listed):
         most = max((one.n_prompts for _, one in few), default=0)
-        more = ", or spend more budget if some have no rating yet" * any(found.unrated.values())
+        more = ", or spend more budget if some have no rating yet" * any(
+            comparison.unrated.values()
+        )
         raise InputError(
             f"{number_of(most, 'prompt')} with a rating of both systems: {FEWEST_PROMPTS} are needed to know how prompts "
             f"differ. Judge more prompts{more}"
         )
     for name, one in few:
-        a, b = (shown(found.systems[each], _SHOWN) for each in (one.a, one.b))
+        a, b = (shown(comparison.systems[each], _SHOWN) for each in (one.a, one.b))
         common = f"{number_of(one.n_prompts, 'prompt')} in common, and {FEWEST_PROMPTS} are needed"
         notify(f"{name}: {a} and {b} have {common}; their difference is not reported")

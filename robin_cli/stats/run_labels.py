@@ -78,12 +78,12 @@ class Labels:
         return ~np.isnan(self.values)
 
 
-def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
+def labels_of(run: StoredRun, labels: GivenLabels | None) -> dict[str, Labels]:
     """Return the labels of each attribute of ``run``: the given ones, else the human ratings of its data, if on the scale."""
     found = {}
     for attribute, scale in zip(run.manifest.attributes, run.manifest.known_ends, strict=True):
-        by_pair = given.by_attribute[attribute] if given else {}
-        values, probability = people_of(run, attribute, given), np.ones(len(run.space.pair_ids))
+        by_pair = labels.by_attribute[attribute] if labels else {}
+        values, probability = people_of(run, attribute, labels), np.ones(len(run.space.pair_ids))
         if by_pair:
             drawn = map(by_pair.get, run.space.pair_ids)
             probability = np.array([each.probability or 1.0 if each else 1.0 for each in drawn])
@@ -93,9 +93,9 @@ def labels_of(run: StoredRun, given: GivenLabels | None) -> dict[str, Labels]:
     return found
 
 
-def people_of(run: StoredRun, attribute: str, given: GivenLabels | None = None) -> FloatArray:
+def people_of(run: StoredRun, attribute: str, labels: GivenLabels | None = None) -> FloatArray:
     """Return people's rating of each pair of ``run``, shape (pairs,), nan for none: the given labels, else the data's own."""
-    if by_pair := given.by_attribute[attribute] if given else {}:
+    if by_pair := labels.by_attribute[attribute] if labels else {}:
         return np.array(
             [
                 by_pair[pair_id].value if pair_id in by_pair else np.nan

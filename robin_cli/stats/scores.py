@@ -138,7 +138,7 @@ def score(run: RunReader, *, by_judge: bool = False, alpha: float = ALPHA) -> Sc
             columns["judge_spread"] = np.sqrt(np.maximum(between, 0.0))
             between = between / space.units[first] ** 2
         if (task := run.task) is not None:
-            decided = decide(task, lambda: LevelCounts.of(run), totals)
+            decided = decide(task, lambda: LevelCounts.from_run(run), totals)
             columns |= _decision_columns(run, decided, first)
     _as_shown(run, columns)
     return Scores(columns, arms, facets, np.asarray(retired.any(axis=1)), between, decided)

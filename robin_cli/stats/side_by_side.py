@@ -95,11 +95,11 @@ def _intervals(
     return low, high
 
 
-def prompts_side_by_side(found: Compared) -> pa.Table:
+def prompts_side_by_side(comparison: Compared) -> pa.Table:
     """Return two systems' scores at common prompts, a row for each prompt, ``what`` by its number, and attribute."""
     tables = []
-    for name, (one,) in found.differences.items():
-        a, b = scores_by_prompt(found.responses[name], 2)[:, one.prompts]
+    for name, (one,) in comparison.differences.items():
+        a, b = scores_by_prompt(comparison.responses[name], 2)[:, one.prompts]
         columns = {"what": one.prompts, "attribute": [name] * one.n_prompts, "a": a, "b": b}
         tables.append(pa.table({**columns, "difference": a - b}))
     return pa.concat_tables(tables)

@@ -41,13 +41,13 @@ class Stances:
         return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
 
 
-def stances_of(run: RunReader, decided: Decided, given: GivenLabels | None) -> Stances:
+def stances_of(run: RunReader, decided: Decided, given_labels: GivenLabels | None) -> Stances:
     """Return people's decisions beside those of ``run``: about thresholds by their labels, about groups by labels of all
     responses, or by the best one that they name. InputError for a named one that is not in its group.
 
-    ``given``: people's labels, in place of the human ratings of the data.
+    ``given_labels``: people's labels, in place of the human ratings of the data.
     """
-    labels, first = labels_of(run, given), decided.first
+    labels, first = labels_of(run, given_labels), decided.first
     values = np.stack([each.values for each in labels.values()], axis=1).ravel()
     one_side = ""
     if decided.task.group is None:
@@ -62,19 +62,19 @@ def stances_of(run: RunReader, decided: Decided, given: GivenLabels | None) -> S
         of_group = np.where(rows >= 0, values[rows], -np.inf)
         is_best = values[first] >= of_group.max(axis=1) - _ROUNDING
         agrees = np.where(np.isnan(of_group).any(axis=1), np.nan, is_best)
-        if given is not None and given.best:
-            agrees = _by_name(run, decided, rows, given, agrees)
+        if given_labels is not None and given_labels.best:
+            agrees = _by_name(run, decided, rows, given_labels, agrees)
     pair = run.space.pair[run.space.by_rater(np.arange(len(run.space)))[first, 0]]
     return Stances(decided.likely_wrong, agrees, run.prompts[pair], one_side)
 
 
-def stances_of_best(run: RunReader, best: Best, given: GivenLabels | None) -> Stances:
+def stances_of_best(run: RunReader, best: Best, given_labels: GivenLabels | None) -> Stances:
     """Return people's decision about the best response to each prompt of a pairwise run: the same if they prefer no other.
 
-    ``given``: labels of comparisons, 0 (B) to 1 (A).
+    ``given_labels``: labels of comparisons, 0 (B) to 1 (A).
     """
     matches = run.matches
-    (labels,) = labels_of(run, given).values()
+    (labels,) = labels_of(run, given_labels).values()
     of = np.searchsorted(best.prompt, matches.prompt)
     leader = best.leader[of]
     is_a, is_b = (matches.response == leader[:, None]).T
@@ -89,7 +89,7 @@ def stances_of_best(run: RunReader, best: Best, given: GivenLabels | None) -> St
 
 
 def _by_name(
-    run: RunReader, decided: Decided, rows: IntArray, given: GivenLabels, agrees: FloatArray
+    run: RunReader, decided: Decided, rows: IntArray, labels: GivenLabels, agrees: FloatArray
 ) -> FloatArray:
     """Return ``agrees`` with the labels that name the best response of a group."""
     assert decided.task.group is not None  # noqa: S101  # for the types
@@ -100,7 +100,7 @@ def _by_name(
         run.pair_ids[pair_of[row]]: number for number, of in enumerate(rows) for row in of[of >= 0]
     }
     said: dict[int, NamedBest] = {}
-    for named in given.best:
+    for named in labels.best:
         number = places.get(named.pair_id)
         if number is None or named.group not in {None, names[number]}:
             of = "" if named.group is None else f' of the group "{shown(named.group)}"'

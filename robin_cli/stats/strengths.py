@@ -102,9 +102,14 @@ class Errors:
     freedom_apart: FloatArray
     is_bounded: bool
 
-    def variance(self, of: Callable[[FloatArray], FloatArray], freedom: FloatArray) -> FloatArray:
-        """Return the variance of linear combinations of the strengths; ``of`` maps their covariance to it, of any shape."""
-        clustered, modelled = of(self.clustered), of(self.modelled)
+    def variance(
+        self, variance_of: Callable[[FloatArray], FloatArray], freedom: FloatArray
+    ) -> FloatArray:
+        """Return the variance of linear combinations of the strengths, of any shape.
+
+        ``variance_of`` maps a covariance of the strengths to it.
+        """
+        clustered, modelled = variance_of(self.clustered), variance_of(self.modelled)
         tells_little = (freedom < _FEW) | (not self.is_bounded)
         return np.asarray(np.where(tells_little, np.maximum(clustered, modelled), clustered))
 

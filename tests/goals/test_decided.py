@@ -238,7 +238,7 @@ def test_a_workbook_without_decisions_has_no_colours(tmp_path: Path) -> None:
 
 
 def session_of(run: RunReader) -> Any:
-    watch = Watch(goal_of_run(run), lambda: LevelCounts.of(run), 0.01)
+    watch = Watch(goal_of_run(run), lambda: LevelCounts.from_run(run), 0.01)
     if watch.verdicts is not None:
         watch.verdicts.look(run.fold.arms, Policy())
     return SimpleNamespace(

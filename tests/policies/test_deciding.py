@@ -148,7 +148,7 @@ def test_a_judge_of_twice_the_price_must_bring_twice_as_much() -> None:
 
     even, dear = (
         each.priority(Columns(n, np.zeros_like(n), total, total_sq, np.array([[[0, 1]]])))[0, 0]
-        for each in (policy_for(task), Apt.of(setup))
+        for each in (policy_for(task), Apt.from_setup(setup))
     )
 
     assert dear[0] / dear[1] == pytest.approx(even[0] / even[1] / 2)

@@ -54,9 +54,9 @@ def test_uniform_asks_the_arm_with_the_fewest_calls() -> None:
 
 
 def test_robin_hoods_constants_are_those_of_the_paper() -> None:
-    assert RobinHood.of(Setup(5, 1000, SCALES[0])).c == pytest.approx(19.85, abs=0.005)
+    assert RobinHood.from_setup(Setup(5, 1000, SCALES[0])).c == pytest.approx(19.85, abs=0.005)
     for delta in (0.007, 0.3):
-        policy = RobinHood.of(Setup(5, 1000, SCALES[0], delta=delta))
+        policy = RobinHood.from_setup(Setup(5, 1000, SCALES[0], delta=delta))
         assert math.exp(-policy.c / 4) == pytest.approx(delta)
         # a bound needs n > c: the first whole number above it
         assert policy.warm_up == next(n for n in itertools.count(1) if n > policy.c)
@@ -66,7 +66,7 @@ def test_robin_hoods_constants_of_theorem_2_leave_each_bound_its_share_of_delta(
     for arms, budget, delta in ((10, 20_000, 0.1), (3, 5000, 0.007)):
         t0 = next(t for t in itertools.count(1) if 4 * arms * budget * math.exp(-t / 16) <= delta)
         assert theory_warm_up(arms, budget, delta) == t0
-        policy = RobinHood.of(Setup(arms, budget, SCALES[0], delta=delta, mode="theory"))
+        policy = RobinHood.from_setup(Setup(arms, budget, SCALES[0], delta=delta, mode="theory"))
         assert policy.warm_up == t0
         assert 4 * arms * budget * math.exp(-policy.c / 4) == pytest.approx(delta)
 
@@ -80,18 +80,19 @@ def test_finds_the_smallest_budget_for_the_theory(arms: int) -> None:
     )
     assert smallest_theory_budget(arms, 0.05) == smallest
     assert (
-        RobinHood.of(Setup(arms, smallest, SCALES[0], delta=0.05, mode="theory")).warm_up * arms
+        RobinHood.from_setup(Setup(arms, smallest, SCALES[0], delta=0.05, mode="theory")).warm_up
+        * arms
         <= smallest
     )
     with pytest.raises(InputError, match=f"{smallest} calls at least; raise the budget"):
-        RobinHood.of(Setup(arms, smallest - 1, SCALES[0], delta=0.05, mode="theory"))
+        RobinHood.from_setup(Setup(arms, smallest - 1, SCALES[0], delta=0.05, mode="theory"))
 
 
 @pytest.mark.parametrize("delta", [0.0, -0.1, 1.0000001, float("nan")])
 def test_refuses_a_failure_probability_that_is_none(delta: float) -> None:
     with pytest.raises(InputError, match=r"for example 0\.007"):
-        RobinHood.of(Setup(3, 100, SCALES[0], delta=delta))
-    assert RobinHood.of(Setup(3, 100, SCALES[0], delta=1.0)).warm_up == 1
+        RobinHood.from_setup(Setup(3, 100, SCALES[0], delta=delta))
+    assert RobinHood.from_setup(Setup(3, 100, SCALES[0], delta=1.0)).warm_up == 1
 
 
 def dirichlet_variance(ratings: list[int], prior: Sequence[int], mass: float = 2.0) -> float:
@@ -147,7 +148,7 @@ def test_asks_where_a_mean_is_least_certain_by_the_variance_that_each_docstring_
 
 
 def begun(scale: Scale, evidence: float = 0.0) -> TwoPriors:
-    return TwoPriors.of(Setup(5, 1000, scale, evidence=evidence))
+    return TwoPriors.from_setup(Setup(5, 1000, scale, evidence=evidence))
 
 
 def moments_of(arms: list[list[int]], evidence: float, scale: Scale) -> tuple[float, float]:

@@ -50,7 +50,7 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
     found, ratings = asked(seed, systems=4, prompts=4, judges=1 + seed % 2, wants_best=True)
     margin = 0.05
     setup = Setup(len(ratings), 100, found.space.scales[0], matches=found, margin=margin)
-    policy = Duels.of(setup).fitted(*sums(ratings))
+    policy = Duels.from_setup(setup).fitted(*sums(ratings))
     contests, nothing = policy.contests, np.zeros(len(ratings))
 
     n, total, total_sq = (np.where(contests >= 0, each[contests], 0.0) for each in sums(ratings))
@@ -107,9 +107,9 @@ def test_asks_duels_of_the_likeliest_best_against_its_nearest_rival(seed: int) -
 @pytest.mark.parametrize("seed", range(4))
 def test_asks_a_tournament_by_what_a_comparison_tells_of_every_two_systems(seed: int) -> None:
     found, ratings = asked(seed, systems=4, prompts=6, judges=1, wants_best=False)
-    policy = Tournament.of(Setup(len(ratings), 100, found.space.scales[0], matches=found)).fitted(
-        *sums(ratings)
-    )
+    policy = Tournament.from_setup(
+        Setup(len(ratings), 100, found.space.scales[0], matches=found)
+    ).fitted(*sums(ratings))
     m, arms = len(found.names), found.space.by_pair(np.arange(len(ratings)))
     whole = [pair for pair in range(len(found)) if all(ratings[arm] for arm in arms[pair])]
     preference = {
@@ -188,7 +188,7 @@ def test_asks_the_couples_of_a_tournament_evenly_where_systems_go_in_a_circle() 
             for arm in found.space.arms_of_pair(pair):
                 ratings[arm] = [2.0 if (a, b) in beats else 0.0]
     setup = Setup(len(ratings), 100, found.space.scales[0], matches=found)
-    fresh = Tournament.of(setup).fitted(*sums(ratings)).fresh
+    fresh = Tournament.from_setup(setup).fitted(*sums(ratings)).fresh
     whole = np.array([bool(each) for each in ratings])
     first = np.argsort(-np.where(whole, -np.inf, fresh), kind="stable")[: 2 * 15]
     order = couple[found.space.pair[first]][::2]

@@ -116,7 +116,7 @@ RAISING = """
 from robin_cli.policies.base import Policy
 class Mine(Policy):
     @classmethod
-    def of(cls, setup): raise ZeroDivisionError("by zero")
+    def from_setup(cls, setup): raise ZeroDivisionError("by zero")
 """
 
 
@@ -125,7 +125,7 @@ from robin_cli.policies.base import Policy
 class Mine(Policy):
     warm_up = 2
     @classmethod
-    def of(cls, setup): return cls()
+    def from_setup(cls, setup): return cls()
     def priority(self, arms): return arms.n * float("nan")
 """
 

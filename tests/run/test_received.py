@@ -20,7 +20,7 @@ import pytest
 
 from robin_batch.folder import Batches
 from robin_cli.api import judge
-from robin_cli.goals.gate import gated
+from robin_cli.goals.gate import check_requirements
 from robin_cli.goals.registry import judgment_table
 from robin_cli.model.errors import RobinError, RunError, StorageError
 from robin_cli.run import reader as reader_module
@@ -214,7 +214,7 @@ def test_notices_every_bit_of_a_table_that_is_not_as_it_was_written(
 READERS: list[Callable[[Path], object]] = [
     *(status_of, RunWriter.open, load_pools, reported),
     lambda run: list(judgment_table(run).rows()),
-    lambda run: gated(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
+    lambda run: check_requirements(run, ["mean(helpfulness) > 1"], margin=None, error_rate=0.05),
 ]
 
 

@@ -156,7 +156,7 @@ def test_chooses_alike_where_a_processor_computes_other_last_bits(
 def test_asks_in_a_simulation_as_in_a_run(name: str) -> None:
     case, runs = CASES[name](), 2
     first, budget = case.space.first_fit, 300
-    ratings = DrawnRatings.of([np.array(each) for each in case.ratings() * runs])
+    ratings = DrawnRatings.from_ratings([np.array(each) for each in case.ratings() * runs])
     for longest in (1, 16):
         how = {"first_fit": first, "block": 1, "longest_visit": longest}
         for calls in simulated(ratings, case.policy, budget, runs, **how):

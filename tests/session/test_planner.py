@@ -90,7 +90,7 @@ def worth_to_robin_hood(delta: float) -> Callable[[int, list[int]], float]:
 
 @given(some_ratings, st.sampled_from([0.007, 0.07, 0.3]))
 def test_makes_the_choices_of_the_papers_robin_hood(ratings: list[list[int]], delta: float) -> None:
-    policy = RobinHood.of(Setup(len(ratings), 1000, SCALE, delta=delta))
+    policy = RobinHood.from_setup(Setup(len(ratings), 1000, SCALE, delta=delta))
 
     calls = policy.warm_up * len(ratings) + 150
     assert play(policy, ratings, calls) == scanned(
@@ -112,14 +112,14 @@ def test_makes_the_choices_of_the_papers_robin_hood_among_64_pairs() -> None:
     rng = np.random.default_rng(6)
     ratings = rng.integers(0, rng.integers(1, 6, 64)[:, None], (64, 40)).tolist()
 
-    policy = RobinHood.of(Setup(64, 3_000, SCALE, delta=0.007))
+    policy = RobinHood.from_setup(Setup(64, 3_000, SCALE, delta=0.007))
     planner = Planner(WritableArms(64), policy, budget=3_000)
     asked = [ticket.arm for ticket in work(planner, by_turns(ratings))]
     assert asked == scanned(ratings, 3_000, 20, worth_to_robin_hood(0.007))
 
 
 def test_spreads_what_is_left_when_nothing_varies() -> None:
-    asked = play(RobinHood.of(Setup(4, 200, SCALE)), [[1], [2], [3], [4]], 200)
+    asked = play(RobinHood.from_setup(Setup(4, 200, SCALE)), [[1], [2], [3], [4]], 200)
     assert np.bincount(asked).tolist() == [50, 50, 50, 50]
 
 
@@ -142,7 +142,9 @@ def test_has_the_error_of_one_by_one_in_blocks() -> None:
     # all shared pools, at three budgets: benchmarks/blocks.py
     rng = np.random.default_rng(3)
     spread = rng.integers(0, 3, 640)
-    ratings = DrawnRatings.of([rng.integers(2 - each, 3 + each, 40) for each in spread.tolist()])
+    ratings = DrawnRatings.from_ratings(
+        [rng.integers(2 - each, 3 + each, 40) for each in spread.tolist()]
+    )
     policy = make_policy("two-priors", Setup(640, 8 * 640, SCALE))
     (one,), (blocks,) = (
         simulate(ratings, policy, [8 * 640], 40, np.random.default_rng(4), block=each)
@@ -192,7 +194,7 @@ def test_chooses_and_fits_elsewhere_where_there_are_many_arms(
 
 
 def test_counts_calls_under_way() -> None:
-    planner = Planner(rated([0, 4] * 20, [1, 3] * 20), RobinHood.of(Setup(2, 1000, SCALE)))
+    planner = Planner(rated([0, 4] * 20, [1, 3] * 20), RobinHood.from_setup(Setup(2, 1000, SCALE)))
     asked = [each.arm for each in plans(planner, 21)]
     assert asked == [0] * 10 + [1] * 10  # a quarter of its ratings each, the more urgent arm first
     assert not planner.is_over
@@ -201,7 +203,7 @@ def test_counts_calls_under_way() -> None:
 def test_keeps_the_budget_for_arms_whose_warm_up_answers_are_still_to_come() -> None:
     # 12 alike arms, everything asked at once: nobody may take much more than a share of what is left after the warm-up
     rng, arms = np.random.default_rng(2), WritableArms(12)
-    planner = Planner(arms, RobinHood.of(Setup(12, 500, SCALE)), budget=500)
+    planner = Planner(arms, RobinHood.from_setup(Setup(12, 500, SCALE)), budget=500)
     list(work(planner, lambda _: [float(rng.choice([1, 2, 2, 3]))], at_once=256, luck=rng))
     assert arms.columns.n.max() < 2.5 * 500 / 12
 
@@ -238,7 +240,7 @@ def by_the_clock(
 def test_keeps_the_whole_warm_up_for_an_arm_whose_answers_are_slow(mode: str) -> None:
     # as many calls as the warm-ups take, and arm 0 takes ten times as long to answer
     arms, budget = WritableArms(10), 2650 if mode == "theory" else 200
-    policy = RobinHood.of(Setup(10, budget, SCALE, mode=mode))
+    policy = RobinHood.from_setup(Setup(10, budget, SCALE, mode=mode))
     slow: Callable[[Ticket], float] = lambda ticket: 10.0 if ticket.arm == 0 else 1.0  # noqa: E731
     by_the_clock(Planner(arms, policy, budget=budget), slow, 64, np.random.default_rng(0))
     assert arms.columns.n.min() >= policy.warm_up
@@ -283,7 +285,13 @@ def test_spreads_the_share_of_an_arm_given_up_over_the_others() -> None:
     ("policy", "arms", "bad", "answer", "places"),
     [
         (Uniform(), 2, {0}, [None], 64),
-        (RobinHood.of(Setup(20, 800, SCALE)), 20, set(range(0, 20, 4)), Unanswered.TRANSIENT, 8),
+        (
+            RobinHood.from_setup(Setup(20, 800, SCALE)),
+            20,
+            set(range(0, 20, 4)),
+            Unanswered.TRANSIENT,
+            8,
+        ),
     ],
 )
 def test_goes_on_at_full_breadth_after_arms_were_given_up(
@@ -322,7 +330,7 @@ def test_leaves_a_failed_arm_alone_until_another_is_rated_or_there_is_no_other(
 @pytest.mark.parametrize("a_pair", [0.4, 1, 1.3, 2, 3.7, 7])
 def test_visits_spread_a_warm_up_as_evenly_as_single_calls(a_pair: float) -> None:
     budget = round(60 * a_pair)
-    for policy in (Uniform(), RobinHood.of(Setup(60, budget, SCALE))):
+    for policy in (Uniform(), RobinHood.from_setup(Setup(60, budget, SCALE))):
         for longest, at_once in ((16, 1), (16, 9), (3, 200)):
             arms = WritableArms(60)
             planner = Planner(arms, policy, budget=budget, first_visit=2)
@@ -565,7 +573,7 @@ def test_asks_arms_along_within_the_budget_and_never_the_same_call_twice(
 ) -> None:
     luck = np.random.default_rng(seed)
     arms = WritableArms(pairs * attributes)
-    policy = RobinHood.of(Setup(len(arms), max(budget, len(arms)), SCALE))
+    policy = RobinHood.from_setup(Setup(len(arms), max(budget, len(arms)), SCALE))
     planner = Planner(arms, policy, budget=budget)
     under_way: list[list[Ticket]] = []
     asked: list[tuple[int, int]] = []

@@ -68,7 +68,7 @@ def filled(table: Table, rows: int, *, parts: int = 1) -> Table:
     of_data = Column("=2+2", form="text")  # as the data may call a column
     columns = [*table.columns.values(), of_data]
     values = {each.name: [value_of(each, row) for row in range(rows)] for each in columns}
-    made = table.of(
+    made = table.with_values(
         values, of_data, terminal=table.terminal or list(table.columns), bar=np.arange(rows)
     )
     whole = made.arrow()
@@ -136,7 +136,9 @@ def test_fits_a_terminal_with_usual_values_and_cuts_no_word(width: int) -> None:
             usual | dict.fromkeys(texts, text) | {"pair_id": f"{at}-{USUAL['id']}"}
             for at, text in enumerate(ASKED)
         ]
-        made = table.of({name: [row[name] for row in rows] for name in usual}, terminal=shown_there)
+        made = table.with_values(
+            {name: [row[name] for row in rows] for name in usual}, terminal=shown_there
+        )
         text = re.split(r"(?m)^(?=left out|…: )", "\n".join(shown(made, width)))[0]
         assert max(map(cell_len, text.split("\n"))) <= width, text
         ids = {f"{at}-{USUAL['id']}"[:cells] for at in (0, 1) for cells in range(15, 30)}
@@ -281,7 +283,7 @@ def test_declares_what_it_shows(table: Table) -> None:
     assert all(each.help.endswith(".") for each in table.columns.values())
     assert {each.high for each in table.columns.values()} - {""} <= table.columns.keys()
     with pytest.raises(ValueError, match="declares no elephants"):
-        table.of({"elephants": []})
+        table.with_values({"elephants": []})
 
 
 def test_has_every_column_of_a_judgment_and_shows_them_to_no_terminal() -> None:
@@ -296,7 +298,7 @@ def test_shows_what_comes_first_in_its_order_and_says_how_to_see_all() -> None:
     sizes = np.array([2.0, np.nan, 3.0, 1.0])
     about: dict[str, Any] = {"terminal": ("pair_id", "score"), "command": "robin export r"}
     order = Sort("largest first", lambda: sizes)
-    table = SCORES.of({"pair_id": list("abcd"), "score": sizes}, sort=order, **about)
+    table = SCORES.with_values({"pair_id": list("abcd"), "score": sizes}, sort=order, **about)
     lines = shown(table, 80, most=3)
     assert [line.split() for line in lines[2:5]] == [["c", "3.00"], ["a", "2.00"], ["d", "1.00"]]
     assert lines[5:7] == ["3 of 4 rows, largest first", "all rows: robin export r"]

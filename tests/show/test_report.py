@@ -156,14 +156,14 @@ def test_shows_the_numbers_of_the_run_in_each_order_and_draws_intervals_where_th
     answer, means = (seen.page.locator(where).inner_text() for where in (".answer", ".figures"))
     status = standing(run, working=False)
     said = [
-        *status.found.answer,
+        *status.result.answer,
         "worst score: expected error about",
         "98 of 98 calls spent; 2 answers without a rating",
         "cost unknown",
     ]
     places = [answer.index(each) for each in said]
     assert places == sorted(places)  # the answer first, how sure that is, what it cost
-    (mean,) = status.found.means
+    (mean,) = status.result.means
     assert f"{mean.mean.value:.2f}\t{mean.mean.low:.2f} – {mean.mean.high:.2f}" in means
     facts = seen.page.locator(".facts").inner_text()
     assert f"worst score\texpected error about {status.facts['worst_error']:.2f}" in facts

@@ -60,7 +60,7 @@ def by(name: str) -> Callable[[int, World], Policy]:
 def flipping(pairs: int) -> list[Known]:
     """What fifty ratings of each pair say, half of which are 1 and half 3."""
     counts = np.tile(np.array([0, 25, 0, 25, 0]), (pairs, 1))
-    return [Known.of(counts, np.random.default_rng(0))]
+    return [Known.from_counts(counts, np.random.default_rng(0))]
 
 
 def nothing(pairs: int) -> list[Known]:

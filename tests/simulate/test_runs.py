@@ -36,7 +36,7 @@ def recorded(rng: np.random.Generator, *, several_scales: bool) -> DrawnRatings:
         scale = LONG if several_scales and arm % PAIRS % 2 else SHORT
         levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2, 5]))
         rows.append(rng.choice(levels, rng.integers(3, 12)))
-    return DrawnRatings.of(rows)
+    return DrawnRatings.from_ratings(rows)
 
 
 def made(name: str, budget: int, variances: FloatArray, *, several_scales: bool) -> Policy:
@@ -118,7 +118,7 @@ def test_asks_and_ends_in_a_simulation_as_in_a_run_where_something_is_to_be_deci
         scale = space.scale_of(arm % len(space))
         levels = rng.integers(scale.low, scale.high + 1, rng.choice([1, 2]))
         rows.append(rng.choice(levels, rng.integers(3, 12)))
-    ratings = DrawnRatings.of(rows)
+    ratings = DrawnRatings.from_ratings(rows)
     name, _, after_one = name.partition(" ")
     budget = (25 if name == "auto" else 10) * len(space)
     setup = Setup(len(space), 2 * len(space) if after_one else budget, SHORT, delta=0.9, task=task)
@@ -166,7 +166,7 @@ def test_fewer_tests_end_runs_hardly_later() -> None:
 
 def test_lays_ratings_out_whatever_their_number() -> None:
     recorded = [np.array([0, 4, 4]), np.array([2]), np.array([1, 3, 1, 3, 0])]
-    ratings = DrawnRatings.of(recorded)
+    ratings = DrawnRatings.from_ratings(recorded)
 
     assert ratings.means.tolist() == pytest.approx([each.mean() for each in recorded])
     assert ratings.variances.tolist() == pytest.approx([each.var() for each in recorded])

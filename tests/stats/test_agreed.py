@@ -125,7 +125,7 @@ def test_the_design_effect_is_one_of_single_labels_and_the_size_of_prompts_that_
 def test_says_how_good_a_judge_is_as_counted_by_hand() -> None:
     judge = np.array([1] * 40 + [1] * 10 + [0] * 5 + [0] * 45 + [1] * 300 + [0] * 600, bool)
     people = np.array([1] * 40 + [0] * 10 + [1] * 5 + [0] * 45 + [np.nan] * 900, float)
-    found = JudgeQuality.of(judge, people, np.ones(1000), np.arange(1000))
+    found = JudgeQuality.from_answers(judge, people, np.ones(1000), np.arange(1000))
     assert (found.both, found.judge_alone, found.people_alone, found.neither) == (40, 10, 5, 45)
     shares = (found.accuracy, found.tpr, found.tnr, found.precision, found.f1, found.kappa)
     by_hand = (0.85, 40 / 45, 45 / 55, 40 / 50, 2 * 40 / (2 * 40 + 10 + 5), (0.85 - 0.5) / 0.5)
@@ -135,7 +135,7 @@ def test_says_how_good_a_judge_is_as_counted_by_hand() -> None:
     assert (found.tpr.low, found.tpr.high) == pytest.approx((direct.low, direct.high))
     slope = np.cov(judge[:100], people[:100])[0, 1] / np.var(judge[:100], ddof=1)
     true = 0.45 - slope * 0.9 * (0.5 - 0.35)  # the power of nine unlabelled in ten
-    assert found.said == pytest.approx(0.35)
+    assert found.share == pytest.approx(0.35)
     assert found.corrected.value == pytest.approx(true, abs=0.02)
 
 
@@ -146,7 +146,7 @@ def test_the_corrected_share_holds_the_truth_that_the_judge_misses() -> None:
         judge = np.where(truth, rng.random(800) < 0.9, rng.random(800) < 0.2)
         people = np.full(800, np.nan)
         people[:100] = truth[:100]
-        found = JudgeQuality.of(judge, people, np.ones(800), np.arange(800)).corrected
+        found = JudgeQuality.from_answers(judge, people, np.ones(800), np.arange(800)).corrected
         held += found.low <= truth.mean() <= found.high
         naive += abs(judge.mean() - truth.mean()) < 0.05
     assert held / 200 > 0.92
@@ -155,10 +155,10 @@ def test_the_corrected_share_holds_the_truth_that_the_judge_misses() -> None:
 
 def test_a_corrected_share_is_that_of_the_labels_if_all_have_one_and_unknown_below_fifty() -> None:
     judge, people = np.arange(80) % 2 == 0, (np.arange(80) % 5 == 0).astype(float)
-    found = JudgeQuality.of(judge, people, np.ones(80), np.arange(80)).corrected
+    found = JudgeQuality.from_answers(judge, people, np.ones(80), np.arange(80)).corrected
     direct = stats.binomtest(16, 80).proportion_ci(0.95, method="exact")
     assert (found.value, found.low, found.high) == pytest.approx((0.2, direct.low, direct.high))
     for labels, is_known in ((50, True), (49, False)):
         some = np.where(np.arange(80) < labels, people, np.nan)
-        few = JudgeQuality.of(judge, some, np.ones(80), np.arange(80)).corrected
+        few = JudgeQuality.from_answers(judge, some, np.ones(80), np.arange(80)).corrected
         assert np.isnan(few.value) != is_known

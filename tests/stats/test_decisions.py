@@ -222,7 +222,12 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
     policy = make_policy(scheduler, Setup(6, 60, SHORT, task=task))
 
     (early, late) = simulate(
-        DrawnRatings.of(rows), policy, [12, 60], 9, rng, court=partial(DecisionCourt, task)
+        DrawnRatings.from_ratings(rows),
+        policy,
+        [12, 60],
+        9,
+        rng,
+        court=partial(DecisionCourt, task),
     )
 
     truth = [float(row.mean()) for row in rows]
@@ -251,7 +256,7 @@ def test_counts_what_is_wrong_in_simulated_runs_as_its_definition_has_it(
 
 def test_spends_no_call_of_a_simulated_run_after_everything_is_decided() -> None:
     task, _, _ = made("a>=2", [[]] * 5, error_rate=0.2)
-    ratings = DrawnRatings.of(
+    ratings = DrawnRatings.from_ratings(
         [np.array([4]), np.array([0]), np.array([4, 4, 3]), np.array([0, 1]), np.array([4])]
     )
     policy = make_policy("auto", Setup(5, 1000, SHORT, task=task))

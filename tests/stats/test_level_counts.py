@@ -59,7 +59,7 @@ def test_are_those_of_all_judgments_wherever_one_begins_to_count(
             row = replace(row, rating=None, status="unparsed", reason="missing")
         rows.append(replace(row, expected_rating=expected) if scoring == "logprobs" else row)
 
-    counted = LevelCounts.of(run_with(rows[:split], each_scale))
+    counted = LevelCounts.from_run(run_with(rows[:split], each_scale))
     for (arm, _, _), row in zip(answers[split:], rows[split:], strict=True):
         counted.add(arm, [] if row.value is None else [row.value])
 

@@ -170,7 +170,7 @@ def test_tells_how_far_people_and_judges_agree_among_themselves(tmp_path: Path) 
         for k in range(40)
     }
     given = GivenLabels("", {"style": {}, "stars": {}}, {"style": labels, "stars": {}})
-    found = agreements_among(run, *tables, given=given)
+    found = agreements_among(run, *tables, given_labels=given)
     assert list(found) == ["style · people", "style · judges", "stars · judges"]
     both = [[of[k] for k in range(30)] for of in people]
     assert found["style · people"][0].n == 30

@@ -27,7 +27,7 @@ _HEADERS = {
 }
 
 
-class _Said(msgspec.Struct):
+class PageRequest(msgspec.Struct):
     """A request from the page."""
 
     labeller: str = ""
@@ -107,7 +107,7 @@ class LabelPage:
         """Do the page's action: show, label, skip, undo or done; return what it shows next."""
         self._check(request)
         try:
-            said = msgspec.json.decode(await request.read(), type=_Said)
+            said = msgspec.json.decode(await request.read(), type=PageRequest)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise web.HTTPBadRequest from None
         labeller = one_line(self._labeller or said.labeller)[:_MOST_NAME].strip()
@@ -119,7 +119,7 @@ class LabelPage:
             {"labeller": labeller, **(self._labelling.shown(labeller) if labeller else {})}
         )
 
-    def _do(self, what: str, labeller: str, said: _Said) -> None:
+    def _do(self, what: str, labeller: str, request: PageRequest) -> None:
         if what == "done":
             self.done.set()
         elif what not in {"show", "label", "skip", "undo"}:
@@ -127,11 +127,13 @@ class LabelPage:
         elif what != "show" and not labeller:
             raise InputError("say first who labels")
         elif what == "label":
-            if said.value is None:
+            if request.value is None:
                 raise web.HTTPBadRequest
-            self._labelling.label(labeller, said.number, said.value, said.comment[:MOST_COMMENT])
+            self._labelling.label(
+                labeller, request.number, request.value, request.comment[:MOST_COMMENT]
+            )
         elif what == "skip":
-            self._labelling.skip(labeller, said.number, said.comment[:MOST_COMMENT])
+            self._labelling.skip(labeller, request.number, request.comment[:MOST_COMMENT])
         elif what == "undo":
             self._labelling.undo(labeller)
 

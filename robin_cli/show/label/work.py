@@ -69,7 +69,7 @@ class Labelling:
             raise InputError(
                 f"{run.name}: no pair has a score, so there is nothing to label; judge first"
             )
-        self.said: dict[str, dict[int, float]] = defaultdict(dict)
+        self.given_labels: dict[str, dict[int, float]] = defaultdict(dict)
         self._last: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         self._comments: dict[tuple[str, int], str] = {}
         self._skipped: dict[str, set[int]] = defaultdict(set)
@@ -78,7 +78,7 @@ class Labelling:
         for number, (pair, attribute) in enumerate(self.items):
             of_pair = labels.get(attributes[attribute], {}).get(run.pair_ids[pair], {})
             for labeller, label in of_pair.items():
-                self.said[labeller][number] = label.value
+                self.given_labels[labeller][number] = label.value
 
     @property
     def caution(self) -> str:
@@ -91,7 +91,7 @@ class Labelling:
 
     def shown(self, labeller: str) -> dict[str, Any]:
         """Return the page's next content for one person; ``item`` is None once all is labelled."""
-        said, skipped = self.said[labeller], self._skipped[labeller]
+        said, skipped = self.given_labels[labeller], self._skipped[labeller]
         left = (k for k in range(len(self.items)) if k not in said and k not in skipped)
         number = next(left, None)
         return {
@@ -108,7 +108,7 @@ class Labelling:
         if self._is_swapped(number, labeller):
             value = 1.0 - value
         row = self._write(labeller, number, value, comment)
-        self.said[labeller][number] = value
+        self.given_labels[labeller][number] = value
         self._last[labeller].append((number, row))
 
     def skip(self, labeller: str, number: int, comment: str) -> None:
@@ -130,11 +130,11 @@ class Labelling:
         if number in self._skipped[labeller]:
             self._skipped[labeller].discard(number)
         else:
-            self.said[labeller].pop(number, None)
+            self.given_labels[labeller].pop(number, None)
 
     def agreement(self) -> str:
         """Return the agreement of several people, in words; "" for one person, or if no pair has two labels."""
-        people = [said for said in self.said.values() if said]
+        people = [said for said in self.given_labels.values() if said]
         both = {
             number for one, other in combinations(people, 2) for number in one.keys() & other.keys()
         }

@@ -47,7 +47,7 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
         InputError: they have no pair and no prompt in common, or rate on different scales; or other
             responses by other judges.
     """
-    a, b = first.found.run, second.found.run
+    a, b = first.result.run, second.result.run
     scales, differing = shared_scales(a, b), differing_in(a.manifest, b.manifest)
     rows, notes = side_by_side(a, b), list[str]()
     of_pairs = len(rows) > 0
@@ -68,7 +68,7 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
         facts["About the comparison"] = pair_lines(a, rows, scales)
     names, costs, unfinished = [], [], []
     for letter, status in (("A", first), ("B", second)):
-        run = status.found.run
+        run = status.result.run
         names.append(f"{letter}: {run.name}, {judged_by(run.manifest)}")
         costs.append(f"{letter}: {status.cost_text}")
         facts[f"Run {letter}"] = status.lines
@@ -88,27 +88,27 @@ def comparison_of(first: Status, second: Status, *, show: Sequence[str] = ()) ->
 
 
 def _rows(
-    found: Compared,
+    comparison: Compared,
     rows: pa.Table,
     scales: Mapping[str, Scale],
     show: Sequence[str],
     *,
     of_pairs: bool,
 ) -> Rows:
-    a = found.runs[0]
+    a = comparison.runs[0]
     what, difference = rows["what"].to_numpy(), rows["difference"].to_numpy()
     scale = np.array([list(scales).index(name) for name in rows["attribute"].to_pylist()], np.intp)
     width = np.array([each.high - each.low for each in scales.values()])[scale]
     hidden = {"what"} if len(a.space.attributes) > 1 else {"what", "attribute"}
     values = {name: rows[name].to_numpy() for name in rows.column_names if name not in hidden}
     column = Column("prompt", "The prompt, with both answers.", "id")
-    names = [name_of(each) for each in found.who.prompts]
+    names = [name_of(each) for each in comparison.who.prompts]
     says, help_ = "", "The difference."
     if of_pairs:
         column, names = Column("pair_id", "The pair's id.", "id", "pair"), list(a.pair_ids)
         says = "the thick line is the interval, "
         help_ = "The difference and its interval; sorts by how wide that is."
-    table = SIDE_BY_SIDE.of(
+    table = SIDE_BY_SIDE.with_values(
         {column.name: [names[each] for each in what.tolist()], **values},
         column,
         beside=beside(a, what, show) if of_pairs else lambda _: {},
@@ -128,7 +128,7 @@ def _rows(
         "largest A − B": difference / width,
         "largest difference": np.abs(difference) / width,
     }
-    texts = lambda some: texts_of_two(found, what[some], of_pairs=of_pairs)  # noqa: E731
+    texts = lambda some: texts_of_two(comparison, what[some], of_pairs=of_pairs)  # noqa: E731
     words = WORDS[a.manifest.kind.name if of_pairs else "prompts"]
     return Rows(table, bar, orders, _VIEWS, texts, words)
 

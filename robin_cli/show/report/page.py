@@ -232,14 +232,14 @@ class PageColumn(NamedTuple):
         name: its header.
         kind: id, text, number, score, difference, range (low and high) or bar (a scale's number).
         says: its description.
-        of: its name in the table; "" for a column of the data.
+        column: its name in the table; "" for a column of the data.
     """
 
     name: str
     kind: str
     says: str
     values: Sequence[Any]
-    of: str = ""
+    column: str = ""
 
 
 def page_columns(table: Table, rows: IntArray, bar: Bar) -> list[PageColumn]:
@@ -252,7 +252,7 @@ def page_columns(table: Table, rows: IntArray, bar: Bar) -> list[PageColumn]:
         for name, texts in table.beside(rows).items()
     ]
     drawn = PageColumn(bar.heading, "bar", bar.help, np.asarray(bar.scale)[rows].tolist())
-    place = next(at for at, column in enumerate(columns) if column.of == bar.tick)
+    place = next(at for at, column in enumerate(columns) if column.column == bar.tick)
     return [columns[0], *beside, *columns[1:place], drawn, *columns[place:]]
 
 
@@ -330,7 +330,7 @@ def _data(
     """
     further = listed.further(rows)
     views = _views(listed, rows, columns, further)
-    number = {column.of: at for at, column in enumerate(columns) if column.of}
+    number = {column.column: at for at, column in enumerate(columns) if column.column}
     cells = zip(*(column.values for column in columns), strict=True)
     ranks = [np.argsort(_order(key, rows)) for key in listed.orders.values()]
     chosen = np.array(list(views.values()), dtype=np.bool_).reshape(len(views), len(rows))
@@ -379,7 +379,7 @@ def _views(
             mask = pc.fill_null(compare(data[column], value), fill_value=False).to_pylist()
             views |= {name: mask} if any(mask) else {}
     taken = {column.name for column in columns}
-    of_data = {column.name: column.values for column in columns if not column.of}
+    of_data = {column.name: column.values for column in columns if not column.column}
     of_data |= {_distinct(name, taken): values for name, values in further.items()}
     for name, values in of_data.items():
         known = sorted({str(value) for value in values if value not in {"", None}})

@@ -41,7 +41,7 @@ def page_of(runs: Sequence[RunReader], working: Sequence[bool], view: View | Non
     if len(runs) > 1:
         return comparison_of(*statuses, show=view.show)
     (status,) = statuses
-    found: Any = status.found
+    found: Any = status.result
     is_pairwise = found.run.manifest.is_pairwise
     of_kind: Any = preferences if is_pairwise else ratings
     charts = [*(preferences if is_pairwise else rating_charts).charts_of(found)]
@@ -72,7 +72,7 @@ def page_of(runs: Sequence[RunReader], working: Sequence[bool], view: View | Non
 
 
 def _warnings_of(status: Status) -> Iterator[str]:
-    judges, facts = status.found.run.space.judges, status.work
+    judges, facts = status.result.run.space.judges, status.work
     replays = [judge for judge in judges if judge.startswith(MODEL_PREFIX)]
     if replays and len(replays) == len(judges):
         yield (
@@ -98,10 +98,10 @@ def _warnings_of(status: Status) -> Iterator[str]:
         )
 
 
-def _labelled_in(found: Result) -> Labelled | None:
+def _labelled_in(result: Result) -> Labelled | None:
     """Return the part about people's labels; None if there are none."""
     try:
-        table = found.table("disagreements", View(n=_MOST_APART))
+        table = result.table("disagreements", View(n=_MOST_APART))
     except InputError:  # there is no label
         return None
     apart = []
@@ -111,11 +111,11 @@ def _labelled_in(found: Result) -> Labelled | None:
             for name in _TEXTS
             if row.get(name)
         }
-        of = f" · {row['attribute']}" * (len(found.run.manifest.attributes) > 1)
+        of = f" · {row['attribute']}" * (len(result.run.manifest.attributes) > 1)
         scale = " (1: A is better, 0: B is)" * ("Response A" in texts)
         says = f"judge {row['score']:.2f}, people {row['label']:.2f}{scale}"
         apart.append((f"{row['pair_id']}{of}", says, texts))
     try:
-        return Labelled([found.table("judge-quality", View())], "", apart)
+        return Labelled([result.table("judge-quality", View())], "", apart)
     except InputError as error:
         return Labelled([], str(error), apart)

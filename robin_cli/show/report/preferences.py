@@ -44,24 +44,24 @@ _VIEWS: dict[str, Test] = {
 }
 
 
-def title_of(found: Preferences) -> str:
+def title_of(result: Preferences) -> str:
     """Return what was compared."""
-    criteria, names = found.run.manifest.criteria, found.ranked.names
-    what = f"{len(names):,} systems" if names else number_of(len(found.matches), "comparison")
+    criteria, names = result.run.manifest.criteria, result.ranked.names
+    what = f"{len(names):,} systems" if names else number_of(len(result.matches), "comparison")
     if len(names) == 2:
         what = " against ".join(cut(name, _NAME) for name in names)
     by = f" by {criteria[0]}" if criteria else ""
-    return f"{what}{by}, {number_of(int(np.unique(found.matches.prompt).size), 'prompt')}"
+    return f"{what}{by}, {number_of(int(np.unique(result.matches.prompt).size), 'prompt')}"
 
 
-def sure_of(found: Preferences) -> Sequence[str]:
+def sure_of(result: Preferences) -> Sequence[str]:
     """Return how sure the answer is."""
-    return found.asides
+    return result.asides
 
 
-def warnings_of(found: Preferences) -> list[str]:
+def warnings_of(result: Preferences) -> list[str]:
     """Return warnings about the ranking, or the reason for its absence."""
-    ranked, warnings = found.ranked, []
+    ranked, warnings = result.ranked, []
     if ranked.parts:
         warnings.append(f"There is no ranking: {ranked.why}.")
     if circle := ranked.circle_text:
@@ -75,10 +75,10 @@ def warnings_of(found: Preferences) -> list[str]:
     return warnings
 
 
-def rows_of(found: Preferences, view: View) -> Rows:
+def rows_of(result: Preferences, view: View) -> Rows:
     """Return the comparisons; the page opens with the least certain ones."""
-    run, scores = found.run, found.scores
-    table, by_order = comparisons_of(found, scores, view=view), order_means(run).mean(axis=2)
+    run, scores = result.run, result.scores
+    table, by_order = comparisons_of(result, scores, view=view), order_means(run).mean(axis=2)
     first = {"a_first": by_order[:, 0], "b_first": by_order[:, 1]}
     names = {name: [cut(each, _NAME) for each in scores.columns[name]] for name in SYSTEM_COLUMNS}
     values = {name: table.data[name] for name in table.data.column_names}
@@ -88,13 +88,13 @@ def rows_of(found: Preferences, view: View) -> Rows:
         "least certain": np.where(np.isfinite(width), width, np.nan),
         "most swayed by the order": np.abs(by_order[:, 0] - by_order[:, 1]),
     }
-    if found.best is None or table.sort is None:
+    if result.best is None or table.sort is None:
         orders["order of the data"] = None
     else:
         orders = {"most uncertain prompt": table.sort.key(), **orders}
     thin = ", the thin one the guaranteed interval" * view.guaranteed
     return Rows(
-        table.of({**values, **names, **first}),
+        table.with_values({**values, **names, **first}),
         Bar(
             heading="B … A",
             help="Preference and interval from 0, B is better, to 1, A is. Sorts by how wide the "
@@ -114,14 +114,14 @@ def rows_of(found: Preferences, view: View) -> Rows:
     )
 
 
-def charts_of(found: Preferences) -> Iterator[Chart]:
+def charts_of(result: Preferences) -> Iterator[Chart]:
     """Yield the ranking, the matrix of win rates, and how clear preferences are."""
-    ranked = found.ranked
+    ranked = result.ranked
     if ranked.ranking is not None:
         yield from _ranking_charts(ranked.names, ranked.ranking, ranked.order)
-    if len(ranked.names) < _MANY and not np.isnan(found.scores.numbers("preference")).all():
-        yield _clearness(found)
-    yield from human_charts(found)
+    if len(ranked.names) < _MANY and not np.isnan(result.scores.numbers("preference")).all():
+        yield _clearness(result)
+    yield from human_charts(result)
 
 
 def _ranking_charts(
@@ -164,13 +164,13 @@ def _ranking_charts(
     )
 
 
-def _clearness(found: Preferences) -> Chart:
+def _clearness(result: Preferences) -> Chart:
     """Return the preferences: of two systems for the leader, else for the preferred response."""
-    preference, order = found.scores.numbers("preference"), found.ranked.order
+    preference, order = result.scores.numbers("preference"), result.ranked.order
     if len(order) == 2:
-        is_first = found.matches.system[:, 0] == order[0]
+        is_first = result.matches.system[:, 0] == order[0]
         values, start = np.where(is_first, preference, 1.0 - preference), 0.0
-        leader = cut(found.ranked.names[order[0]], _NAME)
+        leader = cut(result.ranked.names[order[0]], _NAME)
         says = f"How many comparisons prefer {leader}, and how clearly: at 1 always, at 0 never,"
         says += " both orders taken together."
     else:

@@ -22,18 +22,18 @@ from robin_cli.stats.run_agreement import Subject, subjects
 _EVEN = "Dashed: an even spread of as many ratings, projected from this run's ratings."
 
 
-def has_variances(found: Rated) -> bool:
+def has_variances(result: Rated) -> bool:
     """Return whether a pair has two ratings, so that they may vary."""
-    return bool(found.run.fold.arms.n.max(initial=0) >= 2)
+    return bool(result.run.fold.arms.n.max(initial=0) >= 2)
 
 
-def charts_of(found: Rated) -> Iterator[Chart]:
+def charts_of(result: Rated) -> Iterator[Chart]:
     """Yield the charts of a run of ratings."""
-    run, scores = found.run, found.scores
+    run, scores = result.run, result.scores
     by_attribute = dict(subjects(run, [scores]))
-    by_label = dict(subjects(run, [found.by_judge])) if found.is_panel else by_attribute
+    by_label = dict(subjects(run, [result.by_judge])) if result.is_panel else by_attribute
     if scores.decided is not None:
-        yield from _decisions_over_calls(found, scores.decided)
+        yield from _decisions_over_calls(result, scores.decided)
     spread = ", ".join(
         f"{np.nanstd(each.scores, ddof=1):.2f}{f' of {name}' * (len(by_attribute) > 1)}"
         for name, each in by_attribute.items()
@@ -41,18 +41,18 @@ def charts_of(found: Rated) -> Iterator[Chart]:
     )
     says = "How many pairs have which score." + f" Standard deviation {spread}." * bool(spread)
     yield _histograms("How do the scores spread?", says, by_attribute)
-    if has_variances(found):
-        yield _allocation(found, by_label)
+    if has_variances(result):
+        yield _allocation(result, by_label)
     if scores.decided is None:  # else calls are not spent to lower it
-        yield from _error_over_calls(found)
-    if found.is_panel:
+        yield from _error_over_calls(result)
+    if result.is_panel:
         says = "How many pairs have which score, by judge."
         yield _histograms("Is one judge harsher?", says, by_label)
-    yield from human_charts(found)
+    yield from human_charts(result)
 
 
-def _allocation(found: Rated, by_label: Mapping[str, Subject]) -> Chart:
-    evenly = found.run.fold.arms.n.sum() / max(1, len(found.run.space))
+def _allocation(result: Rated, by_label: Mapping[str, Subject]) -> Chart:
+    evenly = result.run.fold.arms.n.sum() / max(1, len(result.run.space))
     most = max(1.0, evenly, *(each.column("n").max(initial=0.0) for each in by_label.values()))
     widest: dict[Scale, float] = {}
     for each in by_label.values():
@@ -69,7 +69,7 @@ def _allocation(found: Rated, by_label: Mapping[str, Subject]) -> Chart:
             Axis("ratings", (0.0, 1.05 * most), rule=evenly),
         )
     each_got = f"{evenly:.1f}" if evenly >= 1 else f"{evenly:.2g}"
-    a_judge = " and a judge" * (len(found.run.space.judges) > 1)
+    a_judge = " and a judge" * (len(result.run.space.judges) > 1)
     says = f"Each mark is a pair{a_judge}. An even spread would have given each {each_got} ratings"
     return Chart("Where did the calls go?", f"{says} (dashed).", panels)
 
@@ -82,12 +82,12 @@ def _histograms(title: str, says: str, split: Mapping[str, Subject]) -> Chart:
     return Chart(title, says, panels)
 
 
-def _error_over_calls(found: Rated) -> Iterator[Chart]:
-    curve = error_curve(found.run)
+def _error_over_calls(result: Rated) -> Iterator[Chart]:
+    curve = error_curve(result.run)
     if len(curve.calls) < 2:
         return
-    single = " of single judges" if found.is_panel else ""
-    ran, even = (found.error_text(float(each[-1])) for each in (curve.run, curve.even))
+    single = " of single judges" if result.is_panel else ""
+    ran, even = (result.error_text(float(each[-1])) for each in (curve.run, curve.even))
     yield chart(
         "How sure is the least certain score?",
         f"The {WORST_ERROR}, over all scores{single}. {_EVEN} At the end {ran} against {even}.",
@@ -95,8 +95,8 @@ def _error_over_calls(found: Rated) -> Iterator[Chart]:
     )
 
 
-def _decisions_over_calls(found: Rated, decided: Decided) -> Iterator[Chart]:
-    curve = likely_wrong_curve(found.run, decided.task)
+def _decisions_over_calls(result: Rated, decided: Decided) -> Iterator[Chart]:
+    curve = likely_wrong_curve(result.run, decided.task)
     if len(curve.calls) < 2:
         return
     ran, even = (share_text(float(each[-1])) for each in (curve.run, curve.even))
@@ -110,10 +110,10 @@ def _decisions_over_calls(found: Rated, decided: Decided) -> Iterator[Chart]:
     )
 
 
-def human_charts(found: Result) -> Iterator[Chart]:
+def human_charts(result: Result) -> Iterator[Chart]:
     """Yield scores against human ratings, and human ratings by score."""
-    people, split = found.people, dict(subjects(found.run, found.all_scores, found.labels))
-    names = found.run.space.attributes
+    people, split = result.people, dict(subjects(result.run, result.all_scores, result.labels))
+    names = result.run.space.attributes
     compared = {name: each for name, each in split.items() if name in people.agreement}
     axes = ("human rating", "score")
     panels = {

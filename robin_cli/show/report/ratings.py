@@ -27,28 +27,28 @@ _VIEWS: dict[str, Test] = {
 }
 
 
-def title_of(found: Rated) -> str:
+def title_of(result: Rated) -> str:
     """Return what was rated."""
-    pairs = number_of(len(found.run.pair_ids), "pair")
-    return f"{', '.join(found.run.space.attributes)} of {pairs}"
+    pairs = number_of(len(result.run.pair_ids), "pair")
+    return f"{', '.join(result.run.space.attributes)} of {pairs}"
 
 
-def sure_of(found: Rated) -> list[str]:
+def sure_of(result: Rated) -> list[str]:
     """Return how sure the answer is."""
-    error = ": ".join(found.worst_text()[:2])
-    return [*found.asides, *([error] if found.scores.decided is None else [])]
+    error = ": ".join(result.worst_text()[:2])
+    return [*result.asides, *([error] if result.scores.decided is None else [])]
 
 
-def warnings_of(found: Rated) -> list[str]:
+def warnings_of(result: Rated) -> list[str]:
     """Return what is not drawn, and why."""
-    if has_variances(found):
+    if has_variances(result):
         return []
     return ["No pair has two ratings, so nothing is drawn of how they vary."]
 
 
-def rows_of(found: Rated, view: View) -> Rows:
+def rows_of(result: Rated, view: View) -> Rows:
     """Return the scores; the page opens with the most uncertain ones."""
-    run, scores = found.run, found.scores
+    run, scores = result.run, result.scores
     scales, pair = run.manifest.scales, run.space.pair[scores.arm]
     table = score_table(scores, run, view)
     along = f", {scales[0].low} to {scales[0].high}" if len(set(scales)) == 1 else ""

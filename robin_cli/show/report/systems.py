@@ -41,42 +41,42 @@ _NAME = 60
 _BINS = 48
 
 
-def systems_in(found: Result) -> tuple[Compared | None, list[str]]:
+def systems_in(result: Result) -> tuple[Compared | None, list[str]]:
     """Return a run's systems, if several answered the same prompts, and notes on omissions."""
-    run, left_out = found.run, list[str]()
+    run, left_out = result.run, list[str]()
     if SYSTEM_COLUMN not in run.column_names:
         return None, []
     try:
         return compared([run], left_out.append, as_they_are=True), left_out
     except InputError as error:
-        return None, [f"{error}."] if found.goal.systems else []
+        return None, [f"{error}."] if result.goal.systems else []
 
 
-def systems_table(found: Compared) -> Table:
+def systems_table(comparison: Compared) -> Table:
     """Return the differences of systems, with what their letters stand for."""
-    table = table_of(found)
-    return replace(table, notes=[_legend(found), *table.notes])
+    table = table_of(comparison)
+    return replace(table, notes=[_legend(comparison), *table.notes])
 
 
-def _legend(found: Compared) -> str:
-    letters = letters_of(found.systems).items()
+def _legend(comparison: Compared) -> str:
+    letters = letters_of(comparison.systems).items()
     return "; ".join(
         f"{letter} is {shown(abridged(name, _NAME), _NAME)}" for name, letter in letters
     )
 
 
-def _main(found: Compared, listed: Sequence[Difference]) -> Sequence[Difference]:
+def _main(comparison: Compared, listed: Sequence[Difference]) -> Sequence[Difference]:
     """Return all differences; of many the leading system's, the nearest first."""
-    return listed if len(listed) <= _MOST_DRAWN else of_leader(found, listed)[1][:_MOST_DRAWN]
+    return listed if len(listed) <= _MOST_DRAWN else of_leader(comparison, listed)[1][:_MOST_DRAWN]
 
 
-def differences_chart(found: Compared) -> Iterator[Chart]:
+def differences_chart(comparison: Compared) -> Iterator[Chart]:
     """Yield the differences of systems with their intervals."""
-    letters = letters_of(found.systems)
+    letters = letters_of(comparison.systems)
     panels, written_out = {}, dict[str, str]()
-    for name, listed in found.differences.items():
+    for name, listed in comparison.differences.items():
         all_known = [one for one in listed if not math.isnan(one.p)]
-        known = _main(found, all_known)
+        known = _main(comparison, all_known)
         if not known:
             continue
         label = "difference, in points"
@@ -88,17 +88,17 @@ def differences_chart(found: Compared) -> Iterator[Chart]:
         )
         names = []
         for one in known:
-            systems = [found.systems[system] for system in (one.a, one.b)]
+            systems = [comparison.systems[system] for system in (one.a, one.b)]
             names.append(" − ".join(letters[system] for system in systems))
             written_out[names[-1]] = "\n−\u00a0".join(map(one_line, systems))
         panels[name] = under_one_another(names, values, (low, high), label)
     if panels:
         says = "Right of 0 the first is better. The lines are 95 % intervals over prompts."
-        title = "Is A better than B?" if len(found.systems) == 2 else "Which system is better?"
+        title = "Is A better than B?" if len(comparison.systems) == 2 else "Which system is better?"
         # one or two differences need little room
         height = 1.2 + 0.4 * sum(len(panel.y.names) for panel in panels.values())
         size = (SIZE[0], min(SIZE[1], height))
-        legend = f"{says} {_legend(found)}."
+        legend = f"{says} {_legend(comparison)}."
         yield Chart(title, legend, panels, size=size, written_out=written_out)
 
 

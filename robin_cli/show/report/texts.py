@@ -171,13 +171,13 @@ def texts_of_pairs(run: RunReader, pair: NDArray[np.integer[Any]]) -> tuple[IntA
 
 
 def texts_of_two(
-    found: Compared, what: IntArray, *, of_pairs: bool
+    comparison: Compared, what: IntArray, *, of_pairs: bool
 ) -> tuple[IntArray, ReportTexts]:
     """Return that for ``what`` two runs have in common, with the responses and answers of both.
 
     ``what``: of each row the number of its pair in the first run, or of its prompt.
     """
-    a, b = found.runs
+    a, b = comparison.runs
     numbers, place = np.unique(what, return_inverse=True)
     if of_pairs:
         at_a, at_b = shared_pairs(a, b)
@@ -187,7 +187,8 @@ def texts_of_two(
         ]
     else:
         by_run = [
-            _pairs_of(prompt, numbers) for prompt in np.split(found.who.prompt, [len(a.pair_ids)])
+            _pairs_of(prompt, numbers)
+            for prompt in np.split(comparison.who.prompt, [len(a.pair_ids)])
         ]
         places = list(zip(*by_run, strict=True))
 
@@ -197,12 +198,12 @@ def texts_of_two(
             return first
         texts = [
             "\n\n".join(run.pairs[one].response for one in pairs)
-            for run, pairs in zip(found.runs, places[at], strict=True)
+            for run, pairs in zip(comparison.runs, places[at], strict=True)
         ]
         other = texts[1] if texts[0] != texts[1] else None
         return Pair("", first.prompt, texts[0], other=other)
 
-    return place, _answered(found.runs, pair, places)
+    return place, _answered(comparison.runs, pair, places)
 
 
 def _pairs_of(prompt: IntArray, numbers: IntArray) -> list[list[int]]:

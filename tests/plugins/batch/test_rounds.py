@@ -191,7 +191,7 @@ def session(
     endpoint = Endpoint(model="m", base_url="http://localhost:1/v1", api_key="none")
     scheduler = Planner(
         arms,
-        TwoPriors.of(Setup(PAIRS, budget, Scale(0, 4))),
+        TwoPriors.from_setup(Setup(PAIRS, budget, Scale(0, 4))),
         budget=budget,
         round_depth=first_depth(budget, PAIRS, number),
     )
