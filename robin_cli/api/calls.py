@@ -100,7 +100,7 @@ async def judge_async(
 ) -> Run:
     """Do as :func:`judge` in the running event loop, beside its other tasks.
 
-    Cancelled, it drops the calls under way and keeps everything received.
+    Cancelled, it lets calls under way finish, for 10 s at most; cancelled again, it drops them. Everything received is kept.
     """
     with _work_on(data, judge, config, {**settings}) as work:
         await work.run_here()

@@ -52,8 +52,20 @@ class Work:
     function: Function | None
 
     async def run_here(self) -> None:
-        """Work in the running event loop. Cancelled, it drops calls under way and keeps the rest."""
-        self._conclude(await self._work(Stop()))
+        """Work in the running event loop.
+
+        Raises:
+            CancelledError: after calls under way have finished, in 10 s at most; after a second one, at once.
+        """
+        stop, interrupted = Stop(), None
+        working = asyncio.ensure_future(self._work(stop))
+        while not working.done():
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                interrupted = asyncio.CancelledError
+                stop.request()
+        self._conclude(working.result(), interrupted)
 
     def run(self) -> None:
         """Work in a thread with its own event loop, because a notebook's is already running.
@@ -61,7 +73,7 @@ class Work:
         Raises:
             KeyboardInterrupt: after calls under way have finished; after a second one, at once.
         """
-        stop, session, is_interrupted = Stop(), None, False
+        stop, session, interrupted = Stop(), None, None
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         loop = runner.get_loop()
 
@@ -75,11 +87,11 @@ class Work:
                 try:
                     session = ended.result()
                 except KeyboardInterrupt:
-                    is_interrupted = True
+                    interrupted = KeyboardInterrupt
                     self.messages.note("stopping: calls under way may finish; once more stops now")
                     with suppress(RuntimeError):  # the loop is closed: the work has ended
                         loop.call_soon_threadsafe(stop.request)
-        self._conclude(session, is_interrupted=is_interrupted)
+        self._conclude(session, interrupted)
 
     async def _work(self, stop: Stop) -> Session:
         return await work(
@@ -91,14 +103,14 @@ class Work:
             function=self.function,
         )
 
-    def _conclude(self, session: Session, *, is_interrupted: bool = False) -> None:
-        """Print the end of the session, then the answer. EndpointError if no call gave a rating."""
+    def _conclude(self, session: Session, interrupted: type[BaseException] | None) -> None:
+        """Print the end of the session, then the answer, or raise ``interrupted``. EndpointError if no call gave a rating."""
         note, path = self.messages.note, self.store.path
         for line in conclusion(session) if session.worked else [nothing_sent(session, path)]:
             note(line)
-        if is_interrupted:
+        if interrupted is not None:
             note(f"everything received is kept; to go on: robin resume {typed(path)}")
-            raise KeyboardInterrupt
+            raise interrupted
         if session.worked:
             check_rated(session, path)
         results = goal_of_run(run := read_run(path)).result(run)

@@ -201,16 +201,20 @@ class Checked(Judge):
             )
             # Its causes may hold keys too.
             raise ours(self._shown(error, _MOST_OF_AN_ERROR)) from None
-        except SystemExit as error:  # loose in the loop, it would hang the run
-            raise EndpointError(
-                f"{self._options.model}: ended with SystemExit; mend the judge"
-            ) from error
         except TimeoutError:
             why = f"no answer within {self._options.timeout_s:g} s (--timeout)"
             return Failure("timeout", why, time.monotonic() - started)
         except Exception as error:  # noqa: BLE001  # code by others may raise anything
             why = self._shown(f"{type(error).__name__}: {error}")
             return Failure("judge_error", why, time.monotonic() - started)
+        except asyncio.CancelledError:
+            raise
+        except (
+            BaseException
+        ) as error:  # such as SystemExit: loose in the loop, it would hang the run
+            raise EndpointError(
+                f"{self._options.model}: ended with {type(error).__name__}; mend the judge"
+            ) from error
 
     async def aclose(self) -> None:
         """Close the judge. EndpointError, which names it, if that fails."""

@@ -113,8 +113,8 @@ class Engine(Carrier):
 
     async def _begin_calls(self) -> None:
         """Choose and begin calls, as soon as possible. Only here a run waits until it may ask."""
-        changed = self._ledger.changed
-        while not self._is_over:
+        changed, budget = self._ledger.changed, self._ledger.planner.budget
+        while not self._is_over and not budget.exhausted:
             call: Call | Idle = Idle.WAIT
             if not self._must_wait():
                 is_alone = len(self._judges) == 1
@@ -131,7 +131,8 @@ class Engine(Carrier):
     def _must_wait(self) -> bool:
         unwritten = self._ledger.unwritten
         return (
-            unwritten > self._most_unwritten
+            not self._ledger.planner.budget.available
+            or unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
             or len({*self._held}) == len(self._judges)
             or (self._is_in_turn and bool(self._calls or unwritten or self._thinking))

@@ -28,6 +28,7 @@ slope, for strengths whose sum is 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -53,8 +54,8 @@ _MOST_OF = 1.0 - 1e-9
 
 _SPREADS = 0.05 * 2.0 ** (0.5 * np.arange(15))
 """τ: each √2 times the one before."""
-_CLOSE = 1e-6
-"""Precision of a mode."""
+_CLOSE, _NEAR = 1e-6, 0.1
+"""Precision of a mode, and the step from which on the rest is short."""
 _LEAST_WEIGHT = 1e-4
 _LEAST_CURVATURE = 0.01
 """Over the precision of the normal distribution with the prior's slope: in its tails the prior bends the other way."""
@@ -197,7 +198,7 @@ def _mode(
     """Return the likeliest strengths with the prior by Newton's method; ``start`` if they grow without end."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    values = start
+    values, length = start, math.inf
 
     def height(at: FloatArray) -> float:
         return likelihood.height(at) + dispersion * _log_prior(at, spread)
@@ -205,17 +206,17 @@ def _mode(
     for _ in range(_STEPS):
         slope = likelihood.slope(values) - dispersion * _precision(values, spread) * values
         known, reached = likelihood.information(values), height(values)
+        # Near the mode the prior's own curvature takes few steps; further away it may lead to another mode.
+        least = -1.0 if length < _NEAR else _LEAST_CURVATURE
         try:
-            bends = np.diag(_curvature(values, spread, least=-1.0))
-            factor = cho_factor(known + dispersion * bends)
+            factor = cho_factor(known + dispersion * np.diag(_curvature(values, spread, least)))
         except LinAlgError:  # the prior bends upwards more than the votes bend downwards
-            bends = np.diag(_curvature(values, spread))
-            factor = cho_factor(known + dispersion * bends)
+            factor = cho_factor(known + dispersion * np.diag(_curvature(values, spread)))
         step = cho_solve(factor, slope)
         while height(values + step) < reached - 1e-14 * abs(reached):
             step = 0.5 * step
-        values = values + step
-        if np.abs(step).max() < _CLOSE:
+        values, length = values + step, np.abs(step).max()
+        if length < _CLOSE:
             return values
         if np.abs(values).max() > ENDLESS:
             break
