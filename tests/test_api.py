@@ -127,10 +127,14 @@ def test_works_beside_other_tasks_and_keeps_everything_when_it_is_cancelled(tmp_
         }
         first = asyncio.ensure_future(judge_async(TWO, budget=20, concurrency=1, **given))
         await cancelled.wait()
-        first.cancel()
+        first.cancel()  # the call under way may finish
+        await asyncio.sleep(0)
+        first.cancel()  # it is dropped
         with pytest.raises(asyncio.CancelledError):
             await first
         assert len(open_run(tmp_path / "r").judgments()) == 14
+        assert open_run(tmp_path / "r").status()["in_flight_at_stop"] == 1
+        assert len(asyncio.all_tasks()) == 1
         return await judge_async(TWO, budget=20, concurrency=1, **given)
 
     cancelled = asyncio.Event()

@@ -268,13 +268,16 @@ def test_keeps_what_a_judge_answered_whatever_it_says_beside_it(
     assert not (rows["cost_usd"] < 0).any()
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
 @pytest.mark.parametrize("later", [False, True])
-def test_ends_where_a_judge_ends_programs(later: bool, tmp_path: Path) -> None:
+def test_ends_where_a_judge_ends_programs(
+    later: bool, error: type[BaseException], tmp_path: Path
+) -> None:
     def ends(_messages: Messages) -> str:
-        raise SystemExit
+        raise error
 
     async def ends_later(_messages: Messages) -> str:
-        raise SystemExit
+        raise error
 
     asked: dict[str, Any] = {
         "attribute": "helpfulness",
