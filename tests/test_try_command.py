@@ -111,7 +111,21 @@ def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, w
     assert list(rows)[-1] == ("gpt-bad", "")
     assert {row["n_pairs"] for row in rows.values()} == {"75"}
     assert "right" not in next(iter(rows.values())) or not next(iter(rows.values()))["right"]
-    has(done.stderr, "with the judges of other families", "for a second opinion take")
+    to = f"robin judge pairs.jsonl --attribute helpfulness --base-url {wire.url} --budget N"
+    has(done.stderr, "with the judges of other families", "for a second opinion take", to)
+    has(done.stderr, f"--model claude-good@{wire.url}")
+
+
+def test_without_labels_two_judges_cannot_be_ranked(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 25, 0)
+    done = robin(*command(wire, "gpt-bad", "claude-good"), cwd=tmp_path, exits=0)
+    has(
+        done.stderr,
+        "gpt-bad and claude-good agree with each other (",
+        "or a judge of a third family",
+    )
+    assert "take gpt-bad:" not in done.stderr
+    assert "take claude-good:" not in done.stderr
 
 
 def test_wordings_are_tried_with_every_judge(tmp_path: Path, wire: Wire) -> None:

@@ -84,9 +84,10 @@ def results(call: Invocation) -> None:
     """List what robin export --what can write of a run."""
     from robin_cli.goals.registry import results_of
     from robin_cli.show.messages import messages_for
+    from robin_cli.show.methods import methods_row
     from robin_cli.show.tool_scores import tools_of
 
     output = output_of(call)
     (run,) = call.scored_runs()
-    table = results_of(run, TABLES, tools_of(run))
+    table = results_of(run, TABLES, [*methods_row(run), *tools_of(run)])
     show(table, output, messages_for().note, for_people=True, run=run)

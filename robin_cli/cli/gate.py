@@ -38,7 +38,8 @@ def gate(call: Invocation) -> None:
     rows = {"-o" if output.output else "--format": output.output or "-"} if has_rows else {}
     (run,) = call.scored_runs()
     pages = {"--junit": flags.junit, "--summary": flags.summary}
-    check_outputs({**pages, **rows}, files_read_by(run))
+    json = {"--json": "-" if flags.json else None}
+    check_outputs({**pages, **rows, **json}, files_read_by(run))
     verdicts = check_requirements(
         run, flags.require, margin=flags.margin, error_rate=flags.error_rate, by=flags.by
     )

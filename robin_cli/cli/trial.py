@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from robin_cli.cli.checks import check_first
 from robin_cli.cli.options import Invocation, command
 from robin_cli.cli.output import output_of, show
-from robin_cli.model.errors import InputError
+from robin_cli.model.errors import InputError, typed
 
 if TYPE_CHECKING:
     from robin_cli.data.pairs import Dataset
@@ -67,8 +67,16 @@ def trial(call: Invocation) -> None:
         check_first(wording)
     results = _run_trial(wordings, messages)
     show(results.table(), output, messages.note)
-    for line in results.suggestion():
+    for line in results.suggestion(_judge_command(settings)):
         messages.note(line)
+
+
+def _judge_command(settings: Settings) -> str:
+    """Return the beginning of a command that judges the same data, with a budget to fill in."""
+    words = ["robin judge", *map(typed, settings.data)]
+    for name in ("attribute", "base_url"):
+        words += [f"--{name.replace('_', '-')} {typed(value)}" for value in getattr(settings, name)]
+    return " ".join([*words, "--budget N"])
 
 
 def _wordings(settings: Settings, templates: Sequence[str]) -> Iterator[Settings]:
@@ -104,9 +112,9 @@ def _run_trial(wordings: Sequence[Settings], messages: Messages) -> Trial:
     dataset = checked_data(dataset, settings, prompts, messages.note)
     truth = truth_of(dataset.pairs, settings.labels, prompts.attributes[0], prompts.scales[0])
     configurations = [
-        Configuration(judge.name, wording.template or "", "".join(wording.rubric))
+        Configuration(judge.name, wording.template or "", "".join(wording.rubric), model)
         for wording in wordings
-        for judge in judges_of(wording)
+        for judge, model in zip(judges_of(wording), wording.model, strict=True)
     ]
     if truth is None and len({each.family for each in configurations}) < 2:
         raise InputError(

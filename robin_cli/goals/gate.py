@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from robin_cli.model.errors import InputError, did_you_mean, shown
-from robin_cli.model.records import SYSTEM_COLUMN
+from robin_cli.goals.registry import goal_of
+from robin_cli.model.errors import InputError, did_you_mean, shown, typed
+from robin_cli.model.records import SYSTEM_COLUMN, number_of
 from robin_cli.run.manifest import FILE
 from robin_cli.run.reader import RunReader, read_run
 from robin_cli.stats.gate import State, Verdict, judged, measured, measured_difference, together
@@ -67,7 +68,7 @@ def check_requirements(
         RunError, StorageError: the run cannot be read.
     """
     run = read_run(path)
-    manifest, scores, notes = run.manifest, score(run), list[str]()
+    manifest, scores, notes = run.manifest, score(run), _cautions(run)
     verdicts = []
     for text in dict.fromkeys(required):
         each = requirement_of(text, manifest.attributes, manifest.known_ends, margin=margin)
@@ -87,6 +88,17 @@ def check_requirements(
         notes,
         has_judge=run.name == str(path),
     )
+
+
+def _cautions(run: RunReader) -> list[str]:
+    """Return a line that the run is not finished; none for a file of scores."""
+    manifest, spent = run.manifest, run.fold.arms.spent
+    if manifest.file_of_scores or manifest.is_spent(spent):
+        return []
+    if goal_of(run).result(run).is_finished:
+        return []
+    calls = f"{spent:,} of {number_of(manifest.budget, 'call')}"
+    return [f"{run.name} is not finished: {calls} spent; to go on: robin resume {typed(run.name)}"]
 
 
 def _two_systems(

@@ -12,6 +12,7 @@ import numpy as np
 
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray
+from robin_cli.model.errors import typed
 from robin_cli.model.records import Scale, number_of
 from robin_cli.run.reader import read_run
 from robin_cli.show.columns import TRIAL
@@ -33,14 +34,18 @@ _FAMILY_OF = {word: family for family, words in _FAMILIES.items() for word in wo
 
 
 class Configuration(NamedTuple):
-    """A judge with a wording; ``template`` and ``rubric`` are as the user named them, "" for the default."""
+    """A judge with a wording; ``template`` and ``rubric`` are as the user named them, "" for the default.
+
+    ``model`` is the judge as --model names it, perhaps with its address.
+    """
 
     judge: str
     template: str = ""
     rubric: str = ""
+    model: str = ""
 
     def __str__(self) -> str:
-        wording = " and ".join(Path(name).stem for name in self[1:] if name)
+        wording = " and ".join(Path(name).stem for name in (self.template, self.rubric) if name)
         return f"{self.judge} with {wording}" if wording else self.judge
 
     @property
@@ -134,14 +139,18 @@ class Trial:
         if self.truth is not None:
             values["right"] = choosing.share_right(self._first, self.truth, self._prompt)
         rows = [self.configurations[at] for at in now.order]
-        names = {name: [getattr(row, name) for row in rows] for name in Configuration._fields}
+        shown = ("judge", "template", "rubric")
+        names = {name: [getattr(row, name) for row in rows] for name in shown}
         names = {name: texts for name, texts in names.items() if any(texts)}
         return TRIAL.with_values(
             {**names, **{name: value[now.order] for name, value in values.items()}}
         )
 
-    def suggestion(self) -> list[str]:
-        """Return which judge to take, and which two for a second opinion, in a line each."""
+    def suggestion(self, command: str) -> list[str]:
+        """Return which judge to take, and which two for a second opinion, in a line each.
+
+        ``command`` judges the data with the user's other settings.
+        """
         now, chosen = self.agreement, self.configurations
         whom, more = "people", "more labelled prompts"
         if self.truth is None:
@@ -161,14 +170,23 @@ class Trial:
                 f"{best} agrees most with {whom} ({over}), but {number_of(len(close), 'other')} may be as good: "
                 f"{about} {more} would tell it from {chosen[close[0]]}"
             )
-        other = next((chosen[at] for at in rest if chosen[at].family != best.family), None)
+        if self.truth is None and len(chosen) == 2:  # equal, as each is held against the other
+            line = (
+                f"{chosen[0]} and {chosen[1]} agree with each other ({over}); to choose one, give people's --labels, "
+                "or a judge of a third family"
+            )
+        others = [chosen[at] for at in rest if now.value[at] > now.reach * now.error[at]]
+        other = next((each for each in others if each.family != best.family), None)
         if other is None:
-            return [line, "for a second opinion, add a judge of another family"]
-        judges = f"--model {best.judge} --model {other.judge}"
-        return [
-            line,
-            f"for a second opinion take {best} and {other}: robin judge --decide best {judges}",
-        ]
+            return [
+                line,
+                f"for a second opinion, add a judge of another family that agrees with {whom}",
+            ]
+        flags = [f"--model {typed(each.model)}" for each in (best, other)]
+        wording = {"template": best.template, "rubric": best.rubric}
+        flags += [f"--{name} {typed(value)}" for name, value in wording.items() if value]
+        pair = f"for a second opinion take {best} and {other}"
+        return [line, f"{pair}: {command} --decide best {' '.join(flags)}"]
 
 
 def _places(pairs: PairTable) -> Mapping[str, int]:

@@ -120,11 +120,8 @@ def _token_counts(seen: Capabilities) -> str:
 
 
 def _consequences(seen: Capabilities) -> list[str]:
-    will = ["ask for one rating a request"]
-    if seen.choices_of_4 > 1:
-        will[0] += (
-            f", or with --samples-per-request for several ({seen.choices_of_4} are known to come)"
-        )
+    several = f"ask for several ratings a request (one for 4 brought {seen.choices_of_4}); --samples-per-request 1 asks for one"
+    will = [several if seen.choices_of_4 > 1 else "ask for one rating a request"]
     if seen.reason is not None:
         remedy = "raise --max-tokens" if seen.reason == "truncated" else "look at the answer above"
         will.append(

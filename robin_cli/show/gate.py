@@ -233,7 +233,8 @@ def markdown_of(gate: GateResult) -> str:
         mark, words = f"{_MARKS[verdict.state]} {verdict.state}", _markdown(why(gate, verdict))
         lines.append(f"| {mark} | {name} | {words} |")
     run = f"Run <code>{_markdown(gate.run)}</code>, {number_of(gate.spent, 'call')}."
-    return "\n".join([*lines, "", f"{INTERVALS}. {run}", ""])
+    notes = [f"\n{_markdown(note)}" for note in gate.notes]
+    return "\n".join([*lines, *notes, "", f"{INTERVALS}. {run}", ""])
 
 
 def _markdown(value: object) -> str:

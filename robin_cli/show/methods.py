@@ -26,6 +26,7 @@ from robin_cli.show.status import READ, Status, standing
 from robin_cli.show.text import one_line, plain
 
 _ASKED = ("answers", "temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body", "seed")
+_OF_THE_PAPER = ("robin", "robin-hood")
 _COMBINED = ("panel", "second opinion")
 _CALLS = ("without a rating", "without a verdict", "failed calls", "cost")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
@@ -79,6 +80,12 @@ def methods_page(path: Path, *, labels: LabelsFile = None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def methods_row(path: Path) -> list[tuple[str, int, str, str]]:
+    """Return the row of ``robin results`` for the page; none for a file of scores."""
+    row = ("methods", 1, "What a paper needs to say about the run", "page")
+    return [row] if prompt_of(read_run(path)) else []
+
+
 def _escaped(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", one_line(text))
 
@@ -93,9 +100,14 @@ def _allocation(run: RunReader, words: Mapping[str, str]) -> dict[str, str]:
     asked = {**run.manifest.settings, **run.manifest.last_session}
     scheduler, decide = asked["scheduler"], asked.get("decide")
     spent = {"goal": f"--decide {decide}"} if decide else {}
-    for name in ("margin", "target_wrong", "target_error", "error_rate"):
-        if asked.get(name) is not None:
-            spent[f"--{name.replace('_', '-')}"] = f"{asked[name]:g}"
+    names = ["margin", "target_wrong", "target_error", "error_rate"]
+    if scheduler in _OF_THE_PAPER:
+        names += ["mode", "delta", "concurrency", "samples_per_request"]
+    for name in names:
+        if (value := asked.get(name)) is not None:
+            spent[f"--{name.replace('_', '-')}"] = (
+                f"{value:g}" if isinstance(value, float) else str(value)
+            )
     of_goal = "ranking" if not decide else decide if decide in words else "thresholds"
     rule = words.get(of_goal if scheduler == DEFAULT else scheduler)
     return {**spent, f"scheduler {scheduler}": rule or "A policy of another package."}

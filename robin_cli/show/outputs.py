@@ -60,11 +60,20 @@ def check_output(
 
 
 def check_outputs(outputs: Mapping[str, str | None], reads: Sequence[str]) -> None:
-    """Refuse ``outputs``, files by flag, that are one of the files ``reads`` or cannot be written, as InputError."""
+    """Refuse ``outputs``, files by flag, as InputError: read, not to be written, or named twice."""
+    flags: dict[str, str] = {}
     for flag, name in outputs.items():
-        if name not in {None, "-"}:
-            check_not_read(flag, str(name), reads)
-            check_writable(flag, str(name))
+        if name is None:
+            continue
+        place = os.path.realpath(name)
+        if place in flags:
+            raise InputError(
+                f"{flags[place]} and {flag}: would both be written to {name}; give one of them another file"
+            )
+        flags[place] = flag
+        if name != "-":
+            check_not_read(flag, name, reads)
+            check_writable(flag, name)
 
 
 def check_writable(flag: str, name: str) -> None:
