@@ -189,6 +189,13 @@ def test_refuses_pairs_that_are_not_told_apart(tmp_path: Path) -> None:
     refuses(RobinError, "not a run directory", open_run, tmp_path)
 
 
+def test_says_how_to_write_a_pair_where_data_holds_dicts(tmp_path: Path) -> None:
+    row: Any = {"prompt": "p", "response": "r"}
+    says = r"a dict; write robin_cli\.Pair\(pair_id=…, prompt=…, response=…\), or pass a file or a frame"
+    given = settings("http://127.0.0.1:9/v1", tmp_path / "r")
+    refuses(RobinError, says, judge, [row], budget=20, **given)
+
+
 def test_takes_numbers_of_numpy(tmp_path: Path, replay_url: str) -> None:
     pairs = [Pair("a", "p", "r"), Pair("b", "p", "s")]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.conftest import REPLAY_MODEL, ROOT, judging, write_pairs
@@ -52,29 +55,34 @@ class Greedy(Estimating):
 PLACE = '    BASELINE: "uniform:Uniform",\n'
 
 GOAL = """from __future__ import annotations
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 import numpy as np
+from robin_cli.goals.base import Words
 from robin_cli.goals.facts import Fact
 from robin_cli.goals.rated import Rated
 from robin_cli.goals.scores import RatingGoal
 from robin_cli.model.arms import FloatArray
 from robin_cli.run.inquiry import Inquiry
+from robin_cli.show.words import finite
 from robin_cli.stats.court import Snapshot
 
-class Shares(Rated):
-    goal: Share
+class SharesAbove(Rated):
+    goal: ShareAbove
 
     def headline(self) -> Sequence[Fact]:
-        share = float((self.scores.numbers("score") > self.goal.above).mean())
-        text = f"{100 * share:.0f} % of the scores are above {self.goal.above:g}"
-        return [Fact("share_above", share, text)]
+        share = float(share_above(self.scores.numbers("score"), self.goal.above))
+        percent = "–" if math.isnan(share) else f"{100 * share:.0f} %"
+        text = f"{percent} of the scores are above {self.goal.above:g}"
+        return [Fact("share_above", finite(share), text)]
 
 @dataclass(frozen=True)
-class Share(RatingGoal):
-    result_class = Shares
+class ShareAbove(RatingGoal):
+    result_class = SharesAbove
     flag = "--above"
+    figures: ClassVar[Mapping[str, str]] = {"share_off": "share_mean"}
     above: float
 
     @classmethod
@@ -82,9 +90,17 @@ class Share(RatingGoal):
         above = source.run_settings.get("above")
         return None if above is None else cls(source.space, above)
 
-    def loss(self, found: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
-        shares = [np.nanmean(means > self.above, axis=1) for means in (found.estimates, truth)]
-        return {**super().loss(found, truth), "share": np.abs(shares[0] - shares[1])}
+    def loss(self, snapshot: Snapshot, truth: FloatArray) -> dict[str, FloatArray]:
+        shares = [share_above(means, self.above) for means in (snapshot.estimates, truth)]
+        return {**super().loss(snapshot, truth), "share": np.abs(shares[0] - shares[1])}
+
+    def known_then(self, row: Mapping[str, Any], words: Words) -> str:
+        return f"the share is off by about {row['share_off']:g}"
+
+def share_above(means: FloatArray, above: float) -> FloatArray:
+    with np.errstate(invalid="ignore"):
+        # nan counts on neither side
+        return np.asarray((means > above).sum(axis=-1) / (~np.isnan(means)).sum(axis=-1))
 """
 
 
@@ -106,7 +122,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert registry.count(PLACE) == 1
     registry = registry.replace(PLACE, f'{PLACE}    "very-greedy": "very_greedy:Greedy",\n')
     (policies / "registry.py").write_text(registry, encoding="utf-8")
-    (folder / "robin_cli" / "goals" / "share.py").write_text(GOAL, encoding="utf-8")
+    (folder / "robin_cli" / "goals" / "share_above.py").write_text(GOAL, encoding="utf-8")
     return folder
 
 
@@ -126,11 +142,18 @@ def test_a_new_goal_is_one_file_and_a_new_policy_has_one_more_entry_as_a_new_set
 
 
 def test_a_new_goal_passes_strict_mypy(tmp_path: Path) -> None:
-    (tmp_path / "share.py").write_text(GOAL, encoding="utf-8")
+    (tmp_path / "share_above.py").write_text(GOAL, encoding="utf-8")
     config = ["--config-file", str(ROOT / "pyproject.toml"), "--no-warn-unused-configs"]
-    command = [sys.executable, "-m", "mypy", "--strict", *config, str(tmp_path / "share.py")]
+    command = [sys.executable, "-m", "mypy", "--strict", *config, str(tmp_path / "share_above.py")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_share_of_the_new_goal_leaves_out_what_has_no_score(tmp_path: Path) -> None:
+    (tmp_path / "share_above.py").write_text(GOAL, encoding="utf-8")
+    share_above = runpy.run_path(str(tmp_path / "share_above.py"))["share_above"]
+    means = np.array([[1.0, 3.0, np.nan, np.nan], [np.nan] * 4])
+    np.testing.assert_array_equal(share_above(means, 2.0), [0.5, np.nan])
 
 
 Robin = Callable[..., subprocess.CompletedProcess[str]]
@@ -160,8 +183,17 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
         True,
     ), both.stderr
     assert not (folder / "both").exists()
-    planned = robin("plan", *asked[1:])
+    planned = robin("plan", *asked[1:], "--details")
     assert planned.returncode == 0, planned.stderr
+    forecast = list(csv.DictReader(io.StringIO(robin("plan", *asked[1:], "-o", "-").stdout)))
+    off = [row["share_off"] for row in forecast]
+    then = f"the share is off by about {off[1]}"
+    assert f"Then {then} (in " in " ".join(planned.stdout.split())
+    assert re.search("share off +evenly: share off", planned.stdout)
+    for row in forecast:
+        shown = rf"^ *{row['budget']} .* {row['share_off']} +{row['even_share_off']}$"
+        assert re.search(shown, planned.stdout, re.MULTILINE), planned.stdout
+    assert (off[0] > off[2], forecast[1]["known_then"]) == (True, then)
     done = robin(*asked, "--run", "r", "--patience", "3")
     assert done.returncode == 0, done.stderr
     # at its default a run is one from before there was the setting
@@ -181,8 +213,10 @@ def check_goal(robin: Robin, folder: Path, url: str) -> None:
     assert answer.strip() in (folder / "r" / "report.html").read_text(encoding="utf-8")
     simulated = robin("simulate", "r", "--budget", "9", "--runs", "1")
     assert simulated.returncode == 0, simulated.stderr
-    resumed = robin("resume", "r", "--budget", "15")
-    assert "of the scores are above 1.5\nnext: " in resumed.stderr, resumed.stderr
+    resumed = robin("resume", "r", "--budget", "15", "--target-error", "3.9")
+    ending = "of the scores are above 1.5\nthe target error of 3.9 is reached ("
+    assert ending in resumed.stderr, resumed.stderr
+    assert json.loads(robin("status", "r", "--json").stdout)["target_reached"] is True
 
 
 def check_setting(robin: Robin, folder: Path, url: str) -> None:

@@ -110,7 +110,7 @@ class Intake:
         """Return the judgments of a call; none if it may be asked again."""
         if isinstance(outcome, Failure) and outcome.parameter in self._refused:
             return []
-        judge, question = self._judges[call.judge], self._ledger.ask(call.ticket)
+        judge, question = self._judges[call.judge], self._ledger.desk.question(call.ticket)
         try:
             read = judge.read(question, _body_sent(judge, question, outcome), outcome, 0.0)
         except EndpointError as error:  # every call would fail so, but the other lines are paid for

@@ -213,7 +213,7 @@ class Rounds(Carrier):
             lines: list[bytes] = []
             size = 0
             while left and len(of_batch) < self._sender.most_requests:
-                body = self._judges[judge].body(self.ledger.ask(left[-1].ticket))
+                body = self._judges[judge].body(self.ledger.desk.question(left[-1].ticket))
                 line = line_of(self.batches.custom_id(number, len(of_batch)), body)
                 size += len(line)
                 if of_batch and size > MOST_BYTES:

@@ -144,7 +144,8 @@ def _in_memory(pairs: Iterable[Any]) -> Dataset:
     for pair in pairs:
         if not isinstance(pair, Pair):
             raise InputError(
-                f"judge: data holds a {type(pair).__name__}, not a Pair; load_pairs makes them"
+                f"judge: data holds a {type(pair).__name__}; write robin_cli.Pair(pair_id=…, prompt=…, "
+                "response=…), or pass a file or a frame"
             )
         if pair.pair_id in kept:
             raise InputError(

@@ -40,9 +40,10 @@ def in_lines(facts: Iterable[Fact]) -> dict[str, str]:
     return {fact.label: fact.sentence for fact in facts if fact.label and fact.sentence}
 
 
-def in_answer(facts: Iterable[Fact]) -> list[str]:
-    """Return the sentences of an answer, which has at most three."""
-    return in_sentences(facts)[:MOST_LINES]
+def in_answer(facts: Iterable[Fact], last: Iterable[Fact]) -> list[str]:
+    """Return the sentences of an answer, at most three; those of ``last`` are never left out."""
+    ending = in_sentences(last)
+    return [*in_sentences(facts)[: MOST_LINES - len(ending)], *ending]
 
 
 def in_sentences(facts: Iterable[Fact]) -> list[str]:

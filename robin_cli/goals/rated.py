@@ -86,11 +86,13 @@ class Rated(Result):
         return self.aim is not None and not self.aim.reached
 
     def headline(self) -> Sequence[Fact]:
-        others = []
-        if self.aim is not None:
-            others.append(Fact("target_reached", self.aim.reached, aim_text(self.aim)))
-        means = self.mean_lines(MOST_LINES - len(others))
-        return [*(line("", mean) for mean in means), *others]
+        means = self.mean_lines(MOST_LINES - len(self.on_target))
+        return [line("", mean) for mean in means]
+
+    @property
+    def on_target(self) -> Sequence[Fact]:
+        aim = self.aim
+        return () if aim is None else [Fact("target_reached", aim.reached, aim_text(aim))]
 
     @property
     def asides(self) -> list[str]:

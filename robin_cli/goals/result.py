@@ -144,6 +144,11 @@ class Result(ABC):
     def headline(self) -> Sequence[Fact]:
         """Return the answer to the goal: at most three facts with sentences, the most important first."""
 
+    @property
+    def on_target(self) -> Sequence[Fact]:
+        """Whether the target of the last session is reached: the last line of every answer; empty without a target."""
+        return ()
+
     @abstractmethod
     def details(self) -> Sequence[Fact]:
         """Return all other facts, in the order of JSON and of the lines of the status."""
@@ -188,10 +193,10 @@ class Result(ABC):
     @property
     def answer(self) -> list[str]:
         """The answer in at most three lines: for the end of a session, the status and the report."""
-        return in_answer(self._headline)
+        return in_answer(self._headline, self.on_target)
 
     def facts(self) -> dict[str, Any]:
-        return in_json((*self._details, *self._headline))
+        return in_json((*self._details, *self._headline, *self.on_target))
 
     def lines(self) -> dict[str, str]:
         """Return the results in words, by name, beside the answer."""

@@ -112,7 +112,9 @@ class Retrying:
                     pass
                 elif not outcome.transient or self._clock() >= until:
                     break
-                elif not outcome.throttled:  # the limiter holds calls that are
+                elif outcome.throttled:
+                    pass  # limiter.acquire() below waits
+                else:
                     again = f"trying again, {number_of(self._max_retries, 'time')} at most for each"
                     line = f"{outcome.detail}; {again} call (--max-retries)"
                     self.notices.once(line, key=outcome.reason)

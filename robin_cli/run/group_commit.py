@@ -31,7 +31,7 @@ class GroupCommit:
         write: hands judgments to the operating system or raises; called on the event loop.
         sync: waits until all that was written is on disk or raises; called by one thread, one call at a time. After DiskFull,
             the next call writes what is missing.
-        alone: returns whether no other answer can arrive before this many are committed: then waiting is of no use.
+        alone: returns whether no other answer can arrive before those that wait are committed: then waiting is of no use.
         stop: ends the attempts to write to a full disk.
         notify: gets a line when the disk is full, and one when there is room again.
     """
@@ -41,7 +41,7 @@ class GroupCommit:
         write: Callable[[Sequence[Judgment]], None],
         sync: Callable[[], None],
         *,
-        alone: Callable[[int], bool],
+        alone: Callable[[], bool],
         stop: asyncio.Event,
         notify: Callable[[str], None],
     ) -> None:
@@ -78,7 +78,7 @@ class GroupCommit:
         try:
             while self._waiting:
                 wait_s = self._last + _MIN_INTERVAL_S - time.monotonic()
-                if wait_s > 0 and not self._alone(len(self._waiting)):
+                if wait_s > 0 and not self._alone():
                     await asyncio.sleep(wait_s)
                 group, self._waiting, failed = self._waiting, [], None
                 try:

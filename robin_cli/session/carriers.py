@@ -1,7 +1,8 @@
 """Carriers make the calls of a session: in this process, by workers elsewhere, or in rounds at a batch service.
 
-A package adds one by an entry point of the group ``robin.carriers`` that leads to a :class:`Carries`, a module or another
-object. ``--ray`` uses the one named ``ray``, ``--batch`` the one named ``batch``; robin's own are in ``plugins``.
+A carrier is an entry point of the group ``robin.carriers`` that leads to a :class:`Carries`, a module or another object.
+robin looks for two names alone: ``ray`` with ``--ray``, ``batch`` with ``--batch``. Its two carriers, in ``plugins``, have
+them; a name that two packages have is refused.
 """
 
 from __future__ import annotations

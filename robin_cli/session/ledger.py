@@ -82,7 +82,6 @@ class Ledger:
     Attributes:
         judges: by number, as the desk has them; a carrier sets them.
         keeps_questions: whether a call keeps its question, because it is made soon.
-        ask: makes the question of a request of one ticket or several.
         along: returns the arms that a request for an arm may ask too, itself included.
         asked: the number of calls made and not answered yet.
         unwritten: the number of calls whose answers are on their way to the disk.
@@ -107,7 +106,6 @@ class Ledger:
         self.stats = Stats()
         self.judges: Sequence[Judge] = ()
         self.keeps_questions = True
-        self.ask: Callable[..., Question] = desk.question
         self.along: Callable[[int], Sequence[int]] = lambda arm: (arm,)
         self.asked = self.unwritten = self._may_be_lost = 0
         self.changed, self.ended = asyncio.Event(), asyncio.Event()
@@ -116,7 +114,7 @@ class Ledger:
         self._commit = GroupCommit(
             desk.write,
             desk.sync,
-            alone=lambda _: not self.asked,
+            alone=lambda: not self.asked,
             stop=stop.requested,
             notify=notify,
         )
@@ -169,7 +167,7 @@ class Ledger:
         ]
         has_limit = self.money.limit is not None
         if self.keeps_questions or has_limit:
-            question = self.ask(*call.tickets)
+            question = self.desk.question(*call.tickets)
             if has_limit:
                 most = judge.most_cost(question)
                 question = replace(question, most_usd=most)
@@ -195,7 +193,7 @@ class Ledger:
         calls = [Call([ticket], self.desk.judge_of(ticket.arm)) for ticket in tickets]
         for call in calls:
             if self.money.limit is not None:
-                call.money = self.judges[call.judge].most_cost(self.ask(call.ticket))
+                call.money = self.judges[call.judge].most_cost(self.desk.question(call.ticket))
             self.money.hold(call.money, call.judge)
         return calls
 

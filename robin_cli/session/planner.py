@@ -69,8 +69,8 @@ class Planner:
         may_end_early: whether the money may end the run before its budget is spent, so that no arm may be far ahead of others.
         first_visit: calls of the first visit of an arm.
         round_depth: calls of each arm in the first round, if calls go out in rounds; None if answers come meanwhile.
-        together: number of consecutive arms that are asked equally often. None is asked again before all of them have as many
-            calls, or after one was given up.
+        together: number of consecutive arms that form a set. All are asked equally often; once one is given up, none of them is
+            asked.
         looked: calls spent at the look with which the decisions begin; 0 if they begin without one.
         first_fit: ratings at which a pooled policy is fitted first; None for the number of arms.
 
@@ -143,7 +143,7 @@ class Planner:
         self._is_warmed_up = not self._warm_up
         self._share = self._warm_up  # calls of an arm in its warm-up that the budget allows
         self._even = self.budget.total // max(1, count)  # calls of an arm in an even spread
-        self._room = asking.NO_END  # calls left for arms past their warm-up
+        self._spare_calls = asking.NO_END  # calls left for arms past their warm-up
 
         self._rated = int(arms.columns.n.sum())
         self._fits = fits_from(count if first_fit is None else first_fit)
@@ -197,7 +197,7 @@ class Planner:
             other: Ticket | None = ticket
             if arm != ticket.arm:
                 is_wanted = self._urgency.item(arm) > NEVER or self._is_near(arm)
-                has_room = self._room > 0 or self._arms.n[arm] < self._warm_up
+                has_room = self._spare_calls > 0 or self._arms.n[arm] < self._warm_up
                 may_ask = is_wanted and has_room and self.budget.available and self._is_open(arm)
                 other = self._ticket(arm, ticket.calls) if may_ask else None
             if other is not None:
@@ -273,8 +273,8 @@ class Planner:
     def _pop(self, held: Collection[int]) -> int | None:
         """Return the next arm of the judge with the fewest calls.
 
-        While a judge is held, or all of its arms wait for answers, no other gets more than one call for each arm, or a
-        quarter more calls, or an even share of the budget: a quick judge must not spend the calls of a slow one.
+        A judge that is held, or waits for answers, keeps its share of the budget: others may lead it by at most one call per
+        arm or a quarter, whichever is more. A quick judge must not spend the calls of a slow one.
         """
         queues, most = len(self._ahead), self.budget.total
         for turn in (0,) if queues == 1 else sorted(range(queues), key=self._calls.__getitem__):
@@ -328,12 +328,12 @@ class Planner:
             calls = max(1, min(calls, self._limits.at_once(arm, made)))
             self._limits.count(arm, made, calls)
         self.warming_up = n < self._warm_up
-        if self._room < asking.NO_END and not self.warming_up:
-            calls = min(calls, self._room)
+        if self._spare_calls < asking.NO_END and not self.warming_up:
+            calls = min(calls, self._spare_calls)
             if calls < 1:
                 self._drop_block()
                 return None
-            self._room -= calls
+            self._spare_calls -= calls
         ticket = Ticket(arm, arms.next_draw[arm], calls)
         self._reserve(ticket)
         self._visits += 1
@@ -407,7 +407,7 @@ class Planner:
         if len(self._ahead) > 1:
             turns = range(len(self._ahead))
             queues = [np.where(self._turn == turn, urgency, NEVER) for turn in turns]
-        chosen = [self._first_or_later(most_urgent(column, count)) for column in queues]
+        chosen = [self._warm_ups_first(most_urgent(column, count)) for column in queues]
         if seen is not None and not (self._urgency[chosen[0][:1]] > IN_WARM_UP).any():
             near = most_urgent(nearness[0], count)
             return [asking.by_turns(chosen[0], near, self._visits, seen.part.item(), count)]
@@ -418,7 +418,7 @@ class Planner:
             return [of_sets[self._urgency[of_sets] > NEVER][:count]]
         return chosen
 
-    def _first_or_later(self, chosen: IntArray) -> IntArray:
+    def _warm_ups_first(self, chosen: IntArray) -> IntArray:
         """Return the arms in their warm-up alone, if there are any: their last answers may change the others."""
         is_first = self._urgency[chosen] > IN_WARM_UP
         return chosen[is_first] if is_first.any() else chosen
@@ -431,7 +431,7 @@ class Planner:
         """
         n, budget = self.arms.n, self.budget
         made, is_kept = n + self.arms.pending, self.arms.streak < RETIRE_AFTER
-        before, self._share, self._room = self._share, self._warm_up, asking.NO_END
+        before, self._share, self._spare_calls = self._share, self._warm_up, asking.NO_END
         if budget.is_limited:
             kept = max(1, int(is_kept.sum()))
             self._even, rest = divmod(budget.available + int(made[is_kept].sum()), kept)
@@ -441,7 +441,7 @@ class Planner:
         if budget.is_limited and budget.reserved and not self._is_warmed_up:
             wanted = self._share if self._in_rounds else max(self._share, self._even)
             needed = int(np.maximum(0, wanted - made[is_first]).sum())
-            self._room = max(0, budget.available - needed)
+            self._spare_calls = max(0, budget.available - needed)
         return self._share != before
 
     def _in_parts(self, arms: IntArray) -> Iterator[IntArray]:
@@ -474,7 +474,7 @@ class Planner:
                 else np.where(is_known, by_policy[is_arm], worth)
             )
             if not (is_finite := np.isfinite(worth)).all():
-                self._check(policy, some[~is_finite], worth[~is_finite])
+                self._refuse_infinite(policy, some[~is_finite], worth[~is_finite])
         if self._in_rounds:
             limits = (n, streak, self._warm_up, self._share)
             most = asking.most_in_a_round(*limits, decides=self._decides)
@@ -506,7 +506,7 @@ class Planner:
         seen = None if self._verdicts is None else self._verdicts.seen
         return asking.urgency_by(policy, seen, Columns(n, pending, total, total_sq, arm))
 
-    def _check(self, policy: Policy, some: IntArray, priorities: FloatArray) -> None:
+    def _refuse_infinite(self, policy: Policy, some: IntArray, priorities: FloatArray) -> None:
         """Raise InputError if a priority is not finite: going on would leave arms out, or never end."""
         for arm, priority in zip(some.tolist(), priorities.tolist(), strict=True):
             near = (

@@ -26,6 +26,7 @@ _HEADERS = {
     "wrong": "wrong %",
     "likely_wrong": "likely wrong %",
 }
+_ERRORS, _SHARES = {"worst_error", "mean_error"}, {"wrong", "likely_wrong"}
 _EXPECTED = {"logprobs", "decisions"}
 _PAPER_RATED = ("helpfulness", "correctness", "complexity", "verbosity")
 
@@ -99,15 +100,17 @@ def print_plan(plan: Plan, facts: Mapping[str, Any], *, details: bool) -> None:
 
 def plan_table(plan: Plan, rows: list[dict[str, Any]], *, details: bool = False) -> Table:
     """Return the ``rows`` of the budgets; people see an even spread with ``details``."""
-    names = [name for name in _HEADERS if name in rows[0]]
+    undeclared = [name for name in plan.goal.figures if name not in PLANNED.columns]
+    headers = _HEADERS | {name: name.replace("_", " ") for name in undeclared}
+    names = [name for name in headers if name in rows[0]]
     even = names if details and plan.scheduler != BASELINE else []
     texts = {
         "calls": [f"{row['budget']:,}" for row in rows],
         "money": [_money(row) if details else _short(row["cost_usd_about"]) for row in rows],
         "time": [duration(row["seconds"]) for row in rows],
-        **{_HEADERS[name]: [_figure(plan, name, row[name]) for row in rows] for name in names},
+        **{headers[name]: [_figure(plan, name, row[name]) for row in rows] for name in names},
         **{
-            f"evenly: {_HEADERS[name]}": [_figure(plan, name, row[f"even_{name}"]) for row in rows]
+            f"evenly: {headers[name]}": [_figure(plan, name, row[f"even_{name}"]) for row in rows]
             for name in even
         },
     }
@@ -115,15 +118,20 @@ def plan_table(plan: Plan, rows: list[dict[str, Any]], *, details: bool = False)
         Column(f"{label} for people", form="word", label=label, hide="empty", for_people=True)
         for label in texts
     ]
+    columns += [
+        Column(f"{prefix}{name}", form="number") for name in undeclared for prefix in ("", "even_")
+    ]
     values = {name: [row[name] for row in rows] for name in rows[0]}
-    people = {column.name: texts[column.label] for column in columns}
+    people = {column.name: texts[column.label] for column in columns if column.for_people}
     return PLANNED.with_values({**values, **people}, *columns, terminal=list(people))
 
 
 def _figure(plan: Plan, name: str, value: float) -> str:
-    if name.endswith("error"):
+    if name in _ERRORS:
         return error_text(value, as_share=plan.space.has_several_scales)
-    return f"{value:,.0f}" if name == "calls" else significant(100 * value, 2)
+    if name == "calls":
+        return f"{value:,.0f}"
+    return significant(100 * value if name in _SHARES else value, 2)
 
 
 def _goal_line(plan: Plan) -> list[str]:

@@ -50,8 +50,8 @@ class Certainty(ABC):
 
     Attributes:
         error_rate: δ: at most this share of what is certified is wrong, on average.
-        log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. What is below that, and
-            certifies nothing, may be too large.
+        log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. Values
+            below ln 1/δ are upper bounds only, or −inf where none was computed.
         stuck: decisions that hang on an arm that was given up; shape as ``log``.
         closed: stuck ones with too little evidence, which are asked no more.
         contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
@@ -153,7 +153,7 @@ class Evidence(Certainty):
 
     @property
     def of_contests(self) -> FloatArray:
-        """That of each threshold of a pair, at least that of the pair; or of each group, inf of groups of one."""
+        """The log-evidence of each threshold, not below its pair's; or of each group, inf for groups of one."""
         found, task = super().of_contests, self.task
         if task.group is None:
             of_pair = found[:, task.space.pair[task.contests[:, 0, 0]]]
@@ -162,7 +162,7 @@ class Evidence(Certainty):
         return np.pad(found, ((0, 0), (0, alone)), constant_values=np.inf)
 
     def _update_pairs(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
-        """Each threshold, and the pairs that these are of, by what is known of their other thresholds by then."""
+        """Update the evidence of each threshold, then of its pair."""
         task, space = self.task, self.task.space
         arm = task.contests[contest][:, 0, 0]
         for each in task.decision.criteria:
@@ -245,7 +245,7 @@ class Evidence(Certainty):
     ) -> FloatArray:
         """ln of the evidence that leaders are above rivals, or below them by less than the margin; arms of both.
 
-        Below what the one rival that there is at least would need, it may be too large.
+        Below ``needed`` it is an upper bound.
         """
         found, space, share = np.empty(len(run)), self.task.space, 1.0 / lead.shape[1]
         attribute = space.attribute[lead[:, 0]]

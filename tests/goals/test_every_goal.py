@@ -27,12 +27,20 @@ PROMPTS, SYSTEMS = 5, {"ash": 2, "beech": 1, "cedar": 0}  # three, and so as man
 BUDGET, KILLED_AT = 60, 38
 
 
+FORMS: dict[str, Callable[..., Any]] = {
+    "tsv": partial(pd.read_csv, sep="\t"),
+    "jsonl": partial(pd.read_json, lines=True),
+    "parquet": pd.read_parquet,
+    "xlsx": partial(pd.read_excel, engine="openpyxl"),
+}
+
+
 @dataclass(frozen=True)
 class Case:
     """A goal as a user asks for it.
 
     ``tables`` are what ``robin export --what`` has of it beside scores and judgments; ``finds`` what a simulation counts;
-    ``planned`` what its plan says first; ``form`` is that of a file of its scores.
+    ``planned`` what its plan says first; ``form``, one of ``FORMS``, is that of a file of its scores.
     """
 
     flags: tuple[str, ...]
@@ -42,6 +50,9 @@ class Case:
     finds: str = ""
     planned: str = f"{BUDGET} calls take about "
     form: str = "tsv"
+
+    def __post_init__(self) -> None:
+        assert self.form in FORMS, f"form {self.form!r}: must be one of {', '.join(FORMS)}"
 
 
 PREFERENCES = "--pairwise"
@@ -184,12 +195,7 @@ def test_is_planned_shown_in_every_form_simulated_and_resumed_after_a_kill(
     assert facts["spent"] == len(whole) <= BUDGET
     assert len(found) == PROMPTS * 3
     robin("export", "r", "-o", f"scores.{case.form}", cwd=tmp_path, exits=0)
-    read: dict[str, Callable[..., Any]] = {
-        "tsv": partial(pd.read_csv, sep="\t"),
-        "jsonl": partial(pd.read_json, lines=True),
-    }
-    read |= {"parquet": pd.read_parquet, "xlsx": partial(pd.read_excel, engine="openpyxl")}
-    assert len(read[case.form](tmp_path / f"scores.{case.form}")) == len(found)
+    assert len(FORMS[case.form](tmp_path / f"scores.{case.form}")) == len(found)
     assert "ash" in robin("export", "r", "--format", "table", cwd=tmp_path, exits=0).stdout
     for table in case.tables:
         assert len(rows(tmp_path, "r", "--what", table))

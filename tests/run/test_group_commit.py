@@ -50,7 +50,7 @@ def played(disk: Disk, first: Sequence[int], meanwhile: Sequence[int]) -> list[s
         group = GroupCommit(
             disk.write,
             disk.sync,
-            alone=lambda _: True,
+            alone=lambda: True,
             stop=asyncio.Event(),
             notify=disk.events.append,
         )
@@ -93,7 +93,7 @@ def test_groups_that_follow_soon_are_synced_soon() -> None:
 
     async def scene() -> None:
         group = GroupCommit(
-            disk.write, disk.sync, alone=lambda _: False, stop=asyncio.Event(), notify=print
+            disk.write, disk.sync, alone=lambda: False, stop=asyncio.Event(), notify=print
         )
         for number in (1, 2, 3):
             told = asyncio.Event()
@@ -128,7 +128,7 @@ def test_waits_for_room_on_a_full_disk_and_gives_up_when_it_is_asked_to_stop(
             first.set()
 
         group = GroupCommit(
-            lambda _: None, sync, alone=lambda _: True, stop=stop, notify=events.append
+            lambda _: None, sync, alone=lambda: True, stop=stop, notify=events.append
         )
         group.commit([judgment(1)], told)
         await first.wait()
