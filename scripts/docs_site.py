@@ -125,7 +125,8 @@ def settings() -> str:
         rows.append((f"`{name}`", default, _cell(help_in_file(each) + must)))
     says = (
         "A setting is a flag (`--max-cost`), a variable (`ROBIN_MAX_COST`), or a line of robin.toml (`max_cost = 5`), which "
-        "`robin init` writes. The flag comes first, then the variable, then the file."
+        "`robin init` writes. The flag comes first, then the variable, then the file. Variables count in `judge`, `resume`, "
+        "`plan`, `check`, `try` and `render`."
     )
     table = _table(("setting", "default", "what it is"), *rows)
     return f"{GENERATED.format('settings')}\n# Settings\n\n{says}\n\n{table}"

@@ -20,7 +20,7 @@ class Flags:
 
     # fmt: off
     run: str | None = _argument("A run directory, or a file of scores. (default: the newest run)", metavar="RUN")
-    runs: tuple[str, ...] = _argument("Run directories or files of scores, two to compare. (default: the newest run)",
+    runs: tuple[str, ...] = _argument("Run directories or files of scores: several to compare. (default: the newest run)",
         (), metavar="RUN")
     folder: str = _argument("The folder that holds them.", "runs", metavar="FOLDER")
     pool: str | None = _argument("Recorded ratings: a table pair_id, rating[, attribute, group], or a run.", metavar="POOL")

@@ -150,7 +150,8 @@ def parsed(setting: Setting, value: Any, place: str) -> Any:
         try:
             value = [read(text) for text in value] if setting.several else read(str(value))
         except (ValueError, KeyError):
-            raise InputError(f'{place} "{shown(value, _LONGEST_QUOTE)}": is {wrong}') from None
+            quoted = shown(", ".join(map(str, _several(value))), _LONGEST_QUOTE)
+            raise InputError(f'{place} "{quoted}": is {wrong}') from None
     return _typed(setting, value, place)
 
 
@@ -183,7 +184,9 @@ def _typed(setting: Setting, value: Any, place: str) -> Any:
     if setting.several and not isinstance(value, list | tuple):
         value = [value]
     wanted = setting.check[1] if setting.check else _either(setting.choices)
-    quoted = "" if setting.secret else shown(", ".join(map(str, _several(value))), _LONGEST_QUOTE)
+    quoted = (
+        "" if setting.secret else shown(", ".join(map(_plain, _several(value))), _LONGEST_QUOTE)
+    )
     try:
         value = msgspec.convert(value, setting.type, strict=not setting.by_commas)
         orjson.dumps(value)
@@ -199,6 +202,11 @@ def _typed(setting: Setting, value: Any, place: str) -> Any:
     if setting.check and not setting.check[0](value):
         raise InputError(f"{place}{' ' * bool(quoted)}{quoted}: must be {wanted}")
     return setting.tidy(value, place) if setting.tidy else value
+
+
+def _plain(value: Any) -> str:
+    """Return a value as people type it: 0, not 0.0."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _several(value: Any) -> list[Any] | tuple[Any, ...]:

@@ -111,11 +111,11 @@ def _settling(gate: GateResult, verdict: Verdict) -> str:
     if needed.calls is None:
         why = "the estimate is too near what is required; require a little more or less"
         if requirement.kind == "all":
-            why = "some of these pairs can be rated no more"
+            why = "some of these pairs get no more calls"
         elif math.isinf(verdict.low):
             why = "scores that are all alike have no interval without a scale; give it by "
             why += "--scale LOW-HIGH"
-        return f"nothing that can be named would settle it: {why}"
+        return f"it cannot be said what would settle it: {why}"
     calls = about(needed.calls)
     if not gate.has_judge:
         scores = number_of(calls, "more score")
