@@ -30,13 +30,14 @@ from pathlib import Path
 PAIRS = 200
 BUDGET = 20_000
 CALLS = (1, 2, 4, 16, 64, 256)
+ALONE = ["--samples-per-request", "1"]
 SAMPLES = ["--samples-per-request", "5"]
 LOGPROBS = ["--answers", "logprobs", "--temperature", "1", "--top-p", "1"]
 SHAPES = {
-    "one judge": [],
+    "one judge": ALONE,
     "a panel": None,
     "five a request": SAMPLES,
-    "log probabilities": LOGPROBS,
+    "log probabilities": [*ALONE, *LOGPROBS],
     "all of these": None,
 }
 ID = re.compile(rb'"id":"([^"]+)"')
@@ -119,11 +120,8 @@ def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, in
         "".join(json.dumps(each) + "\n" for each in pairs), encoding="utf-8"
     )
     panel = ["--model", f"other@{url}"]
-    more = (
-        {"a panel": panel, "all of these": [*panel, *SAMPLES, *LOGPROBS]}.get(shape)
-        or SHAPES[shape]
-        or []
-    )
+    of_panel = {"a panel": [*panel, *ALONE], "all of these": [*panel, *SAMPLES, *LOGPROBS]}
+    more = of_panel.get(shape) or SHAPES[shape] or []
     words = [
         "judge",
         "pairs.jsonl",
@@ -160,7 +158,7 @@ def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, in
     kept: Counter[str] = Counter()
     for table in read_judgments(folder / "run", columns=["request_id"]):
         kept.update(table["request_id"].to_pylist())
-    wanted = 5 if "--samples-per-request" in more else 1
+    wanted = 5 if SAMPLES[1] in more else 1
     names = returned.read_text().split()
     twice = [name for name, count in kept.items() if count > wanted]
     assert not twice, f"an answer is there twice: {twice}"  # noqa: S101  # what this is to find
