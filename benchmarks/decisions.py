@@ -136,8 +136,8 @@ def second_opinions(pools: list[Pool]) -> None:
             stated = [
                 f"{100 * two.figure(f'{name}_mean'):.1f}" for name in ("wrong", "likely_wrong")
             ]
-            couple = f"{first.name} → {second.name}"
-            print(couple, calls, *cells, gain, *stated, sep="  ", flush=True)
+            matchup = f"{first.name} → {second.name}"
+            print(matchup, calls, *cells, gain, *stated, sep="  ", flush=True)
 
 
 def stated_and_true(pools: list[Pool], what: str, policy: str) -> None:

@@ -28,7 +28,7 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 class World:
     """A tournament: strengths of its systems, how responses differ from prompt to prompt, and which comparisons are asked.
 
-    ``per_prompt``: how many couples of systems each prompt is asked of, in turns; None for all.
+    ``per_prompt``: how many matchups of systems each prompt is asked of, in turns; None for all.
     ``ties``: of the votes that the quality decides, the share that becomes a tie. ``effect``: of the order.
     """
 
@@ -52,15 +52,15 @@ class World:
     def drawn(self, rng: np.random.Generator) -> tuple[FloatArray, IntArray, IntArray]:
         """Points of A in both orders, shape (C, 2); systems; prompts."""
         m = len(self.strength)
-        couples = np.array([(i, j) for i in range(m) for j in range(i)])
-        each = self.per_prompt or len(couples)
+        matchups = np.array([(i, j) for i in range(m) for j in range(i)])
+        each = self.per_prompt or len(matchups)
         wanted = self.prompts * each
         turns = np.concatenate(
-            [rng.permutation(len(couples)) for _ in range(wanted // len(couples) + 1)]
+            [rng.permutation(len(matchups)) for _ in range(wanted // len(matchups) + 1)]
         )[:wanted]
         prompt, system = (
             np.repeat(np.arange(self.prompts), each),
-            rng.permuted(couples[turns], axis=1),
+            rng.permuted(matchups[turns], axis=1),
         )
         quality = self.strength + rng.normal(0.0, self.differs, (self.prompts, m))
         p = chance(quality[prompt, system[:, 0]] - quality[prompt, system[:, 1]])[:, None]
@@ -81,7 +81,7 @@ WORLDS = (
     World("2 equal systems", np.zeros(2), 50),
     World("3 systems", even(3, 0.6), 10),
     World("3 systems, far apart", even(3, 2.5), 20, ties=0.0, differs=0.0),
-    World("4 equal systems, a couple a prompt", np.zeros(4), 20, 1),
+    World("4 equal systems, a matchup a prompt", np.zeros(4), 20, 1),
     World("4 systems", even(4, 0.6), 200),
     World("4 systems, order +0.3", even(4, 0.8), 50, effect=0.3),
     World(
@@ -91,15 +91,15 @@ WORLDS = (
     World("8 systems, far apart", even(8, 2.0), 20, 8),
     World("20 equal systems, sparse", np.zeros(20), 50, 4),
     World("20 systems, sparse", even(20, 1.0), 50, 4),
-    World("20 systems, a couple a prompt", even(20, 1.0), 200, 1),
+    World("20 systems, a matchup a prompt", even(20, 1.0), 200, 1),
     World("12 systems", even(12, 1.0), 200, 10),
 )
 
 
 def of_rankings(runs: int) -> None:
-    """Coverage of what a ranking says, means over systems and couples."""
+    """Coverage of what a ranking says, means over systems and matchups."""
     print(
-        "Coverage of 95 %: strengths, their differences, win rates, rates of couples, ranks (all of a range); half a"
+        "Coverage of 95 %: strengths, their differences, win rates, rates of matchups, ranks (all of a range); half a"
     )
     print(
         "difference's interval; width of ranges of ranks; error of a strength over its standard deviation; not bounded\n"
@@ -146,7 +146,7 @@ def of_rankings(runs: int) -> None:
         told = "  ".join(
             f"{name} {each:.3f}"
             for name, each in zip(
-                ("str", "diff", "win", "couple", "rank"), np.mean(held, 0), strict=False
+                ("str", "diff", "win", "matchup", "rank"), np.mean(held, 0), strict=False
             )
         )
         half, wide = np.mean(held, axis=0)[5:]

@@ -12,9 +12,9 @@ normal approximation: where that is near 1, no choice of the next comparison cou
 
 ``--truth``: whether strengths and ranks hold the truth as well as after an even spread; --spread 0,0.3,1 is where that is hard.
 
-``--circles``: couples have effects of their own in log odds, beside the strengths. How often that is found by then (without
-effects: falsely, over all looks), whether the three named systems are in a circle in truth, and wrong couples by an even
-spread, by the tournament, and by one that does not look. Strengths in truth are those of all couples, each counted once.
+``--circles``: matchups have effects of their own in log odds, beside the strengths. How often that is found by then (without
+effects: falsely, over all looks), whether the three named systems are in a circle in truth, and wrong matchups by an even
+spread, by the tournament, and by one that does not look. Strengths in truth are those of all matchups, each counted once.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class World:
     circles: float = 0.0
 
     def effects(self, seed: int) -> FloatArray:
-        """Of each couple of systems, weaker first, beside their strengths; shape (systems, systems)."""
+        """Of each matchup of systems, weaker first, beside their strengths; shape (systems, systems)."""
         drawn = np.random.default_rng([seed, 17]).normal(
             0.0, self.circles, (self.systems, self.systems)
         )
@@ -112,15 +112,15 @@ def matches_in(systems: int, prompts: int, seed: int) -> Matches:
     """Every two systems compared on each prompt, A by chance."""
     rng = np.random.default_rng(seed)
     a, b = np.triu_indices(systems, 1)
-    couples = np.tile(np.stack([a, b], axis=1), (prompts, 1))
-    couples = rng.permuted(couples, axis=1)
+    matchups = np.tile(np.stack([a, b], axis=1), (prompts, 1))
+    matchups = rng.permuted(matchups, axis=1)
     names = [f"s{each:02}" for each in range(systems)]
     space = ArmSpace(
-        [str(each) for each in range(len(couples))], (PREFERENCE,), ("judge",), (VOTES,), ORDERS
+        [str(each) for each in range(len(matchups))], (PREFERENCE,), ("judge",), (VOTES,), ORDERS
     )
-    system, named = numbered(names[place] for place in couples.ravel().tolist())
+    system, named = numbered(names[place] for place in matchups.ravel().tolist())
     prompt = np.repeat(np.arange(prompts), len(a))
-    return matches_of(space, prompt, couples, system.reshape(-1, 2), named, seed)
+    return matches_of(space, prompt, matchups, system.reshape(-1, 2), named, seed)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def strengths(matches: Matches, preference: FloatArray) -> FloatArray:
     return fit(wins).values
 
 
-def wrong_couples(found: FloatArray, strength: FloatArray) -> float:
+def wrong_matchups(found: FloatArray, strength: FloatArray) -> float:
     """The share of every two systems in the wrong order; equal ones are half wrong."""
     i, j = np.triu_indices(len(strength), 1)
     agree = np.sign(found[i] - found[j]) * np.sign(strength[i] - strength[j])
@@ -184,7 +184,7 @@ def wrong_couples(found: FloatArray, strength: FloatArray) -> float:
 
 
 def possible(world: World, dispersion: float, comparisons: float) -> float:
-    """The smallest ratio of wrong couples that fixed shares of calls could come to, by the normal approximation."""
+    """The smallest ratio of wrong matchups that fixed shares of calls could come to, by the normal approximation."""
     i, j = np.triu_indices(world.systems, 1)
     strength = world.strength
     # What votes by the place and ties leave of it: a smaller difference in log odds.
@@ -214,12 +214,12 @@ def _expected(
     strength: FloatArray,
     p: FloatArray,
     n: FloatArray,
-    couple: tuple[IntArray, IntArray],
+    matchup: tuple[IntArray, IntArray],
     dispersion: float,
 ) -> tuple[float, FloatArray]:
     m = len(strength)
     votes = np.zeros((m, m))
-    votes[couple] = n
+    votes[matchup] = n
     inverse = np.linalg.inv(information(votes + votes.T, p) + 1.0 / m) - 1.0 / m
     own = np.diag(inverse)
     variance = dispersion * (own[:, None] + own - 2.0 * inverse) + np.eye(m)
@@ -229,8 +229,8 @@ def _expected(
     spread = inverse @ (np.diag(slope.sum(axis=1)) - slope) @ inverse
     own = np.diag(spread)
     gain = p * p.T * (own[:, None] + own - 2.0 * spread)
-    error = np.mean([0.5 * math.erfc(each / math.sqrt(2.0)) for each in z[couple]])
-    return float(error), np.maximum(gain[couple], 0.0)
+    error = np.mean([0.5 * math.erfc(each / math.sqrt(2.0)) for each in z[matchup]])
+    return float(error), np.maximum(gain[matchup], 0.0)
 
 
 def compare(world: World, calls: list[float], runs: int) -> None:
@@ -247,7 +247,7 @@ def compare(world: World, calls: list[float], runs: int) -> None:
             matches = matches_in(world.systems, world.prompts, (seed + 1) % 4)
             of_runs.append(
                 [
-                    wrong_couples(strengths(matches, each.preference), each.strength)
+                    wrong_matchups(strengths(matches, each.preference), each.strength)
                     for each in every
                 ]
             )
@@ -337,7 +337,7 @@ def check_circles(world: World, calls: list[float], runs: int) -> None:
                 found = circle(run.preference, matches.system, m)
                 ever = ever or found is not None
                 if budget in marks:
-                    wrong[way, seed - 1, marks[budget]] = wrong_couples(
+                    wrong[way, seed - 1, marks[budget]] = wrong_matchups(
                         strengths(matches, run.preference), truth
                     )
                     named = () if found is None else found.systems

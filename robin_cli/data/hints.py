@@ -139,20 +139,20 @@ def _name_fields(missing: list[Field], names: list[str], fields: Fields) -> str:
         if not any(name == path or name.startswith(f"{path}.") for path in taken)
     ]
     columns: dict[str, list[str]] = {}
-    flags, doubt = [], ""
+    flags, rest = [], ""
     for field in missing:
         is_group = field is fields.group
         near = _nearest(field, usable if is_group else free)
         if near is None and field is fields.response and not field.mapped:
             near = _side_by_side_in(free)
         if near is None:
-            doubt = ", NAME being the field that holds it"
+            rest = ", NAME being the field that holds it"
         elif ASIDE in near:
-            doubt = ", if these columns hold the responses of a system each"
+            rest = ", if these columns hold the responses of a system each"
         elif near.lower() == "instruction" and (
             more := {"input", "context"} & {*free}
         ):  # Alpaca, Dolly
-            doubt = f'; a prompt is one field, so join "{min(more)}" to it first'
+            rest = f'; a prompt is one field, so join "{min(more)}" to it first'
         if is_group:
             flags.append(option("--group", near or "NAME"))
         else:
@@ -161,7 +161,7 @@ def _name_fields(missing: list[Field], names: list[str], fields: Fields) -> str:
     if columns:
         named = ",".join(f"{name}={ASIDE.join(paths)}" for name, paths in columns.items())
         flags.insert(0, f"--columns {shlex.quote(named)}")
-    return f"Use {' and '.join(flags)}{doubt}."
+    return f"Use {' and '.join(flags)}{rest}."
 
 
 def _side_by_side_in(names: list[str]) -> str | None:

@@ -19,7 +19,7 @@ WORDS = {
     "filtered": "filtered by the endpoint",
     "connection": "without a connection",
     "timeout": "timed out",
-    "rate_limited": "told to wait for too long",
+    "rate_limited": "kept waiting by a rate limit",
     "malformed": "answered with no completion",
     "judge_error": "failed in the judge",
     "unanswered": "without an answer from their batch",
@@ -150,7 +150,7 @@ class Scale:
     def usual_variance(self) -> float:
         """About the variance of a judge's ratings before any repeats: a ninth of the width, squared; more on few levels.
 
-        On two levels a judge that doubts says either: ¼.
+        On two levels an unsure judge says either: ¼.
         """
         width = float(self.high - self.low)
         return max(width**2 / 81.0, 1.0 / (4.0 * width))

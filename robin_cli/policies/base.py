@@ -93,7 +93,7 @@ class Seen(NamedTuple):
     """The state of the decisions at a look, for policies that ask about those nearest to certain.
 
     Attributes:
-        log: ln of the evidence for each contest's leaning, shape (…, contests); −inf or too large if it is not known.
+        log: ln of the evidence for each contest's leader, shape (…, contests); −inf or too large if it is not known.
         n: ratings of each arm at that time, shape (…, K).
         level: ln of the evidence that each decision is to reach, shape (…, 1); −inf if no call goes by it.
         part: share of the calls for the decisions nearest to it, in 128ths, shape (…, 1); above 0 and below 1.

@@ -1,16 +1,16 @@
 """Tests for a circle of systems: preferences between them that a strength of each cannot explain.
 
-Beside the strengths β, each couple of systems may have an effect of its own, u ~ N(0, σ²), in log odds. Let y be the mean
-of the n comparisons of a couple, p its expectation by the fitted strengths, and v = n p (1 − p). Then
+Beside the strengths β, each matchup of systems may have an effect of its own, u ~ N(0, σ²), in log odds. Let y be the mean
+of the n comparisons of a matchup, p its expectation by the fitted strengths, and v = n p (1 − p). Then
 r = (y − p) / (p (1 − p)) is about normal with mean (β_i − β_j) + u less the fitted
 difference, and with variance φ/v. If β is normal too, with standard deviation _WIDE,
     e = mean over σ of N(r; 0, φ/v + σ² + _WIDE² D Dᵀ) / N(r; 0, φ/v + _WIDE² D Dᵀ),
-where D maps strengths to the couples' differences. This is a ratio of likelihoods. Without such effects it is 1 on average,
+where D maps strengths to the matchups' differences. This is a ratio of likelihoods. Without such effects it is 1 on average,
 whatever was asked and whenever you look. So it reaches 1/ALARM in at most a share of ALARM of all runs (Ville's inequality;
 Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference", Statistical Science 38, 2023).
 As p and φ are estimated, this holds approximately: benchmarks/tournaments.py --circles measures it.
 
-φ is the scatter of preferences within couples over that of single votes. It contains no effects of couples.
+φ is the scatter of preferences within matchups over that of single votes. It contains no effects of matchups.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.bradley_terry import PRIOR, chance, fit, wins_of
 
 ALARM = 0.02
-"""The share of runs without effects of couples in which some are found, however often you look."""
+"""The share of runs without effects of matchups in which some are found, however often you look."""
 
 _EFFECTS = (0.25, 0.5, 1.0)
 _WIDE = 4.0
@@ -60,43 +60,43 @@ def circle(
     is_counted = ~np.isnan(preference) & (system[:, 0] != system[:, 1])
     y, system = preference[is_counted], system[is_counted]
     wins = wins_of(y, system, systems)
-    couple = np.nonzero(np.triu(wins + wins.T))
-    if len(couple[0]) < systems:
+    matchup = np.nonzero(np.triu(wins + wins.T))
+    if len(matchup[0]) < systems:
         return None
-    n = (wins + wins.T)[couple]
+    n = (wins + wins.T)[matchup]
     if strength is None:
         strength = fit(wins + 0.5 * PRIOR).values
-    expected = chance(strength[couple[0]] - strength[couple[1]])
+    expected = chance(strength[matchup[0]] - strength[matchup[1]])
     single = expected * (1.0 - expected)
-    rate = wins[couple] / n
+    rate = wins[matchup] / n
     low, high = np.sort(system, axis=1).T
     of_low = np.where(low == system[:, 0], y, 1.0 - y)
     rates = np.full((systems, systems), np.nan)
-    rates[couple] = rate
+    rates[matchup] = rate
     scatter = float(((of_low - rates[low, high]) ** 2).sum())
     few = 0.25 * _PRIOR_COMPARISONS
     dispersion = (scatter + few) / (float(((n - 1.0) * single).sum()) + few)
     variance, residual = dispersion / (n * single), (rate - expected) / single
-    without = _log_likelihood(couple, residual, variance, systems)
+    without = _log_likelihood(matchup, residual, variance, systems)
     log_ratios = [
-        _log_likelihood(couple, residual, variance + effect**2, systems) - without
+        _log_likelihood(matchup, residual, variance + effect**2, systems) - without
         for effect in _EFFECTS
     ]
     evidence = float(np.exp(np.minimum(log_ratios, _MOST_LOG)).mean())
     if evidence < 1.0 / ALARM:
         return None
-    rates[couple[::-1]] = 1.0 - rate
+    rates[matchup[::-1]] = 1.0 - rate
     return Circle(*_clearest(rates, wins + wins.T, strength), evidence)
 
 
 def _log_likelihood(
-    couple: tuple[IntArray, ...], residual: FloatArray, variance: FloatArray, systems: int
+    matchup: tuple[IntArray, ...], residual: FloatArray, variance: FloatArray, systems: int
 ) -> float:
     """Return ln N(residual; 0, variance + _WIDE² D Dᵀ), less a constant, from the normal equations of the strengths."""
     weight = np.zeros((systems, systems))
-    weight[couple] = 1.0 / variance
+    weight[matchup] = 1.0 / variance
     slope = np.zeros_like(weight)
-    slope[couple] = residual / variance
+    slope[matchup] = residual / variance
     weight, slope = weight + weight.T, (slope - slope.T).sum(axis=1)
     precision = np.diag(weight.sum(axis=1) + _WIDE**-2) - weight
     explained = slope @ np.linalg.solve(precision, slope)

@@ -54,21 +54,21 @@ class Matches:
 
     @cached_property
     def opponents(self) -> tuple[IntArray, IntArray]:
-        """Every two systems that are compared, the lower number first, shape (couples, 2), and each comparison's couple."""
+        """Every two systems that are compared, the lower number first, shape (matchups, 2), and each comparison's matchup."""
         both = np.sort(self.system, axis=1)
-        couples, which = np.unique(both, axis=0, return_inverse=True)
-        return couples, which.reshape(-1)
+        matchups, which = np.unique(both, axis=0, return_inverse=True)
+        return matchups, which.reshape(-1)
 
     @cached_property
     def by_opponents(self) -> tuple[IntArray, IntArray]:
-        """The comparisons grouped by couple, in random order within it, and where each couple begins."""
-        couple = self.opponents[1]
-        order = np.lexsort((self.rank, couple))
-        return order, np.searchsorted(couple[order], np.arange(len(self.opponents[0])))
+        """The comparisons grouped by matchup, in random order within it, and where each matchup begins."""
+        matchup = self.opponents[1]
+        order = np.lexsort((self.rank, matchup))
+        return order, np.searchsorted(matchup[order], np.arange(len(self.opponents[0])))
 
     @cached_property
     def place(self) -> IntArray:
-        """Place of each comparison among those of its couple, in random order, shape (comparisons,)."""
+        """Place of each comparison among those of its matchup, in random order, shape (comparisons,)."""
         order, starts = self.by_opponents
         place = np.empty(len(self), dtype=np.int64)
         place[order] = np.arange(len(self)) - starts[self.opponents[1][order]]
@@ -78,7 +78,7 @@ class Matches:
     def turn(self) -> IntArray:
         """Place of each arm in the order of the first calls, shape (K,).
 
-        Couples take turns. Comparisons are drawn at random, each in both orders and by all judges before the next.
+        Matchups take turns. Comparisons are drawn at random, each in both orders and by all judges before the next.
         """
         order = np.lexsort((self.rank, self.place))
         arms = self.space.by_pair(np.arange(len(self.space)))

@@ -5,7 +5,7 @@ with variance V_j/n_j. The pooled score Σ w_j (x̄_j − offset_j) / Σ w_j has
 random-effects meta-analysis (DerSimonian and Laird, "Meta-analysis in clinical trials", 1986). The first judge is the one that
 is trusted most: it has .35 of D, the variance of the difference of the two judges' true means.
 
-D and the offsets come from a random sample that all judges rate; pairs that were asked for their doubt would bias both.
+D and the offsets come from a random sample that all judges rate. Pairs chosen as uncertain would bias both.
 """
 
 from __future__ import annotations

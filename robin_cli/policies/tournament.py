@@ -42,11 +42,11 @@ class Tournament(Policy):
     The chance of a wrong order falls like a normal tail, but this h only as a power of |Δ|/s: a system that is unlucky at
     first is still asked about. benchmarks/tournaments.py compares other choices.
 
-    While no strengths explain the preferences (:mod:`robin_cli.policies.circles`), they depend on which couples were asked
-    most, and the couple with the fewest comparisons is next.
+    While no strengths explain the preferences (:mod:`robin_cli.policies.circles`), they depend on which matchups were asked
+    most, and the matchup with the fewest comparisons is next.
 
     Between two fits the t-th further comparison of k and l has the share 1 / (1 + t p (1 − p) s²/φ)² of the gain, the rest
-    after the t before it. So couples are filled up evenly, in a random order of the prompts. Repeats come when the prompts are
+    after the t before it. So matchups are filled up evenly, in a random order of the prompts. Repeats come when the prompts are
     used up: of the variance φ p (1 − p) of a preference, they lower only the chance part within each order, V/2.
 
     Source: Chen, Bennett, Collins-Thompson and Horvitz, "Pairwise ranking aggregation in a crowdsourced setting", WSDM 2013,
@@ -91,27 +91,27 @@ def _gains(
     matches: Matches, n: FloatArray, total: FloatArray, total_sq: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return ``fresh`` and ``again`` of all arms, shape (K,) each."""
-    space, (couples, couple) = matches.space, matches.opponents
+    space, (matchups, matchup) = matches.space, matches.opponents
     scale = space.scales[0]
     width, arms_of_one = float(scale.high - scale.low), space.arms_per_pair
     rated = space.by_pair(n > 0)
     points = (space.by_pair(np.where(n > 0, total / np.maximum(n, 1.0), 0.0)) - scale.low) / width
     is_whole, is_begun = np.asarray(rated.all(axis=1)), np.asarray(rated.any(axis=1))
     preference = points.mean(axis=1)[is_whole]
-    gain, falls, chance, dispersion = _of_couples(matches, preference, matches.system[is_whole])
+    gain, falls, chance, dispersion = _of_matchups(matches, preference, matches.system[is_whole])
     # V/2 of a preference
     freedom, squares = np.maximum(n - 1.0, 0.0), squares_within(n, total, total_sq)
     within = pooled_variance(freedom, squares, scale.even_variance) / width**2 / arms_of_one
-    i, j = couples.T
-    noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[couple]
-    gain, falls = gain[i, j][couple], falls[i, j][couple]
-    # Before each comparison of a couple come this many of its comparisons without, and with, a preference.
+    i, j = matchups.T
+    noise = np.minimum(within / (dispersion * chance[i, j] * chance[j, i]), 1.0)[matchup]
+    gain, falls = gain[i, j][matchup], falls[i, j][matchup]
+    # Before each comparison of a matchup come this many of its comparisons without, and with, a preference.
     order, starts = matches.by_opponents
     left, done = np.empty(len(matches)), np.empty(len(matches))
     for into, counted in ((left, ~is_whole), (done, is_whole)):
         before: FloatArray = np.cumsum(counted[order], dtype=np.float64) - counted[order]
-        into[order] = before - before[starts][couple[order]]
-    all_left = np.bincount(couple, ~is_whole, len(couples))[couple]
+        into[order] = before - before[starts][matchup[order]]
+    all_left = np.bincount(matchup, ~is_whole, len(matchups))[matchup]
     fresh = gain / (1.0 + falls * left) ** 2
     again = gain * noise / (1.0 + falls * (all_left + noise * done)) ** 2
     # half a comparison has no preference
@@ -120,7 +120,7 @@ def _gains(
     return np.repeat(fresh, arms_of_one) * in_turn, np.repeat(again, arms_of_one) * in_turn
 
 
-def _of_couples(
+def _of_matchups(
     matches: Matches, preference: FloatArray, system: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Return the gain of a further comparison of every two systems, its fall, the chance of one against the other, and φ."""

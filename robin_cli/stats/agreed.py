@@ -62,8 +62,8 @@ def agreed(stances: Stances, promise: float, confidence: float = CONFIDENCE) -> 
 
     if labelled < FEWEST:
         return none(f"{number_of(labelled, 'decision')} with a label, {FEWEST} are needed")
-    order = np.argsort(stances.doubt, kind="stable")  # nan comes last
-    order = order[: len(known) - int(np.isnan(stances.doubt).sum())]
+    order = np.argsort(stances.likely_wrong, kind="stable")  # nan comes last
+    order = order[: len(known) - int(np.isnan(stances.likely_wrong).sum())]
     effect = design_effect(stances.agrees[known] > 0.5, np.ones(labelled), stances.prompt[known])
     against = np.where(known, 1.0 - np.nan_to_num(stances.agrees, nan=1.0), 0.0)
     ends = np.ceil(len(order) * np.arange(1, _PARTS + 1) / _PARTS).astype(np.int64)

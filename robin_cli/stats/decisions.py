@@ -52,8 +52,8 @@ class Certainty(ABC):
         error_rate: δ: at most this share of what is certified is wrong, on average.
         log: ln of the evidence for each decision, shape (runs, decisions); comparable with ln 1/δ. Values
             below ln 1/δ are upper bounds only, or −inf where none was computed.
-        stuck: decisions that hang on an arm that was given up; shape as ``log``.
-        closed: stuck ones with too little evidence, which are asked no more.
+        blocked: decisions that hang on an arm that was given up; shape as ``log``.
+        closed: blocked ones with too little evidence, which are asked no more.
         contest: which contest each arm is in: those whose ratings are looked at together, shape (K,).
         members: the arms that each decision hangs on, shape (decisions, most); −1 where one has fewer.
         seen: what the last look is to the policy, see :meth:`~robin_cli.policies.base.Policy.sight`.
@@ -70,11 +70,11 @@ class Certainty(ABC):
         self._decision[members[there]] = np.nonzero(there)[0]
         self.log = np.full((runs, len(members)), -np.inf)
         self.seen: Seen | None = None
-        self.stuck, self.closed = np.zeros((2, *self.log.shape), dtype=np.bool_)
+        self.blocked, self.closed = np.zeros((2, *self.log.shape), dtype=np.bool_)
 
     @property
     def of_contests(self) -> FloatArray:
-        """ln of the evidence for what each contest leans to, shape (runs, contests); inf where no call can help."""
+        """ln of the evidence for the current leader of each contest, shape (runs, contests); inf where no call can help."""
         return np.where(self.closed, np.inf, self.log)
 
     def look(self, policy: Policy, sums: Sums, spent: FloatArray) -> None:
@@ -112,9 +112,9 @@ class Certainty(ABC):
             part = slice(start, start + AT_ONCE)
             self._update(run[part], contest[part], ratings)
         self.log, self.closed = rounded(self.log), np.zeros_like(self.closed)
-        more = self.stuck
+        more = self.blocked
         while more.any():  # each one that is closed leaves less room for the others
-            more = self.stuck & ~self.closed & (self.log < self.needed_by_all)
+            more = self.blocked & ~self.closed & (self.log < self.needed_by_all)
             self.closed |= more
 
     @abstractmethod
@@ -186,7 +186,7 @@ class Evidence(Certainty):
         self.log[run, pair], self.side[run, pair] = np.maximum(keep, drop), keep >= drop
         self.other[run, pair] = np.minimum(keep, drop)
         arms = space.by_pair(task.contests[:, 0])[pair]
-        self.stuck[run, pair] = (ratings.given_up[run[:, None], arms] & (arms >= 0)).any(axis=1)
+        self.blocked[run, pair] = (ratings.given_up[run[:, None], arms] & (arms >= 0)).any(axis=1)
 
     def _update_best(self, run: IntArray, contest: IntArray, ratings: Ratings) -> None:
         """Test the leader of each group against its rivals; a response that could not be rated is none."""
@@ -215,7 +215,7 @@ class Evidence(Certainty):
             log = self._over(run[rows], leaders, rivals, ratings.counts_at)
             return np.asarray(log - log_rivals[rows])
 
-        is_stuck = is_gone[every, lead] | is_gone[every, nearest] | ~has_rivals
+        is_blocked = is_gone[every, lead] | is_gone[every, nearest] | ~has_rivals
         log = np.full(len(contest), -np.inf)
         near = np.flatnonzero((ahead.min(axis=1) >= _CLEAR) & has_rivals)
         log[near] = over(near, nearest[near])
@@ -223,7 +223,7 @@ class Evidence(Certainty):
         row, rival = np.nonzero(rivals[sure] & (np.arange(arms.shape[1]) != nearest[sure, None]))
         np.minimum.at(log, sure[row], over(sure[row], rival))
         self.side[run, contest], self.log[run, contest] = lead, log
-        self.stuck[run, contest] = is_stuck
+        self.blocked[run, contest] = is_blocked
 
     def _responses(
         self, run: IntArray, arms: IntArray, sums: Sums
@@ -315,7 +315,7 @@ class RunVerdicts:
 
 
 def all_decided(evidence: Certainty) -> NDArray[np.bool_]:
-    """Whether all decisions of each run hold at once, but for those that are stuck; shape (runs,)."""
+    """Whether all decisions of each run hold at once, but for those that are blocked; shape (runs,)."""
     return np.asarray(
         ((evidence.log >= evidence.needed_by_all + _ROUNDING) | evidence.closed).all(axis=1)
     )

@@ -152,11 +152,11 @@ class DuelEvidence(Certainty):
         log, log_count = np.full(len(contest), np.inf), np.log(np.maximum(count, 1))
         np.minimum.at(log, row, found)
         log -= np.where(count > 2, log_count, 0.0)
-        stuck = rivals.missing[contest, leader] > 0
-        log[stuck] = -np.inf
+        blocked = rivals.missing[contest, leader] > 0
+        log[blocked] = -np.inf
         is_gone = np.asarray(matches.space.by_pair(given_up).any(axis=1))[comparison]
-        np.logical_or.at(stuck, row, is_gone)
-        self.log[run, contest], self.stuck[run, contest] = log, stuck
+        np.logical_or.at(blocked, row, is_gone)
+        self.log[run, contest], self.blocked[run, contest] = log, blocked
 
     def _evidence(
         self, comparison: IntArray, is_b: NDArray[np.bool_], counts_at: CountsAt

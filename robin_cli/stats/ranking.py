@@ -184,11 +184,11 @@ def _win_rates(votes: Votes, among: Sequence[int]) -> WinRates:
     rate, low, high = np.full((3, k, k), np.nan)
     n, prompts = np.zeros((2, k, k), dtype=np.int64)
     y = np.where(a > b, 1.0 - votes.y[both], votes.y[both])
-    couple = np.minimum(a, b) * k + np.maximum(a, b)
-    order = np.argsort(couple, kind="stable")
-    couples, starts = np.unique(couple[order], return_index=True)
+    matchup = np.minimum(a, b) * k + np.maximum(a, b)
+    order = np.argsort(matchup, kind="stable")
+    matchups, starts = np.unique(matchup[order], return_index=True)
     for (i, j), rows in zip(
-        np.stack(np.divmod(couples, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True
+        np.stack(np.divmod(matchups, k), axis=1).tolist(), np.split(order, starts[1:]), strict=True
     ):
         clusters = clusters_of(y[rows], prompt[rows])
         rate[i, j], count = clusters.mean, int(clusters.times.sum())

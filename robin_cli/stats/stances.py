@@ -24,13 +24,13 @@ class Stances:
     """The decisions of a run, and people's; shape (decisions,) each.
 
     Attributes:
-        doubt: the estimated probability that the run's own decision is wrong, 0 to 1; nan without one.
+        likely_wrong: the estimated probability that the run's own decision is wrong, 0 to 1; nan without one.
         agrees: 1 if people decide the same, 0 if they do not, nan without a label.
         prompt: number of its prompt.
         one_side: the decision of all labels, if they agree and some of the run's decisions differ; else "".
     """
 
-    doubt: FloatArray
+    likely_wrong: FloatArray
     agrees: FloatArray
     prompt: IntArray
     one_side: str = ""
@@ -38,7 +38,7 @@ class Stances:
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Whether each decision has a rating and a label."""
-        return ~np.isnan(self.agrees) & ~np.isnan(self.doubt)
+        return ~np.isnan(self.agrees) & ~np.isnan(self.likely_wrong)
 
 
 def stances_of(run: RunReader, decided: Decided, given_labels: GivenLabels | None) -> Stances:
@@ -84,8 +84,8 @@ def stances_of_best(run: RunReader, best: Best, given_labels: GivenLabels | None
     with np.errstate(invalid="ignore"):  # nan stays, and is no error
         np.minimum.at(agrees, of[mine], said[mine])
     missing = best.leader < 0
-    doubt = np.where(missing, np.nan, best.likely_wrong)
-    return Stances(doubt, np.where(missing, np.nan, agrees), best.prompt)
+    likely_wrong = np.where(missing, np.nan, best.likely_wrong)
+    return Stances(likely_wrong, np.where(missing, np.nan, agrees), best.prompt)
 
 
 def _by_name(

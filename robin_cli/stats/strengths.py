@@ -339,7 +339,7 @@ def _freedom(parts: FloatArray, squares: FloatArray) -> FloatArray:
 
 
 def _add_fourth_powers(into: FloatArray, weight: FloatArray, z: FloatArray) -> None:
-    """Add the same for prompts that compare one couple: Σ w² (z_i − z_j)⁴, multiplied out; w: (prompts,), z: (prompts, m)."""
+    """Add the same for prompts that compare one matchup: Σ w² (z_i − z_j)⁴, multiplied out; w: (prompts,), z: (prompts, m)."""
     squares = z * z
     weighed = weight[:, None] ** 2 * squares
     even, odd = weighed.T @ squares, (weighed * z).T @ z

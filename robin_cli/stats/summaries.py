@@ -9,7 +9,7 @@ them, while others are corrected. With one system that errs to 0 in a tenth of i
 two-priors was off by 0.08 points at 3 and at 5 calls per pair, and a 95 % interval held in no run of 500 prompts (simulated).
 The first ratings of each pair, as many as nearly all have, have no such bias. A run that decides asks some pairs twice and
 others often; its mean takes each pair's first two ratings. With a second opinion it takes the first judge's first one, because
-a doubt decides who is asked next.
+uncertainty decides which pair is asked next.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PairMeans:
 
 
 def first_ratings(run: RunReader) -> int:
-    """Return how many ratings of each pair, by the first judge, are in a mean of a run that decides: no doubt led to them."""
+    """Return how many first ratings of each pair count in the mean of a run that decides: none was asked because of others."""
     return 2 if len(run.space.judges) == 1 else 1
 
 
@@ -78,7 +78,7 @@ def pair_means(
     count = first_ratings(run) if is_final else None if of_all else _even_ratings(run)
     if count is None:
         return PairMeans.of_scores(scores, mine)
-    # The other judges of a decision are asked where it is in doubt.
+    # The other judges of a decision are asked where it is uncertain.
     arms = space.by_rater(np.arange(len(space)))[:, : 1 if is_final else None]
     of_rows = row_scores(space, None, _sums_of_first(run, count), arms=arms)
     means, errors = of_rows.score[mine], of_rows.error[mine]

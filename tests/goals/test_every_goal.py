@@ -76,7 +76,7 @@ GOALS = {
         PREFERENCES,
         "--pairwise --schedulers uniform",
         ("ranking",),
-        "couples",
+        "matchups",
         form="xlsx",
     ),
     "preferred": Case(
@@ -87,7 +87,7 @@ GOALS = {
         "prompts",
         form="jsonl",
     ),
-    "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "couples", form="parquet"),
+    "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "matchups", form="parquet"),
 }
 JUDGES = {"one": ("maple",), "two": ("maple", "oak")}
 

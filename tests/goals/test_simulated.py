@@ -46,7 +46,7 @@ def after(estimates: FloatArray) -> Snapshot:
     )
 
 
-def test_counts_couples_of_systems_in_the_wrong_order() -> None:
+def test_counts_matchups_of_systems_in_the_wrong_order() -> None:
     found = matches(tournament(3, 5))
     first, second, third = found.names
     truth, other = preferring(found, first, second, third), preferring(found, second, first, third)

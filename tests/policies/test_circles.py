@@ -11,13 +11,13 @@ from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.policies.bradley_terry import PRIOR, fit, wins_of
 from robin_cli.policies.circles import ALARM, circle
 
-COUPLES = np.array([(i, j) for i in range(4) for j in range(i + 1, 4)])
+MATCHUPS = np.array([(i, j) for i in range(4) for j in range(i + 1, 4)])
 
 
 def votes(chances: list[float], times: int, seed: int) -> tuple[FloatArray, IntArray]:
-    """Preferences of the four systems' couples for the first, and for which."""
+    """Preferences of the four systems' matchups for the first, and for which."""
     rng = np.random.default_rng(seed)
-    system, p = np.tile(COUPLES, (times, 1)), np.tile(chances, times)
+    system, p = np.tile(MATCHUPS, (times, 1)), np.tile(chances, times)
     y, swap = rng.binomial(2, p) / 2, rng.random(len(p)) < 0.5
     return np.where(swap, 1 - y, y), np.where(swap[:, None], system[:, ::-1], system)
 
@@ -27,13 +27,13 @@ def test_finds_three_systems_that_go_in_a_circle_by_the_ratio_of_two_normal_dist
     y, system = votes([0.7, 0.3, 0.9, 0.7, 0.9, 0.9], 40, 0)
     wins = wins_of(y, system, 4)
     strength = fit(wins + 0.5 * PRIOR * (1 - np.eye(4))).values
-    rows = np.eye(4)[COUPLES[:, 0]] - np.eye(4)[COUPLES[:, 1]]
+    rows = np.eye(4)[MATCHUPS[:, 0]] - np.eye(4)[MATCHUPS[:, 1]]
     p = expit(rows @ strength)
-    rate = np.array([wins[i, j] / (wins[i, j] + wins[j, i]) for i, j in COUPLES])
-    alike = np.sort(system, axis=1)[:, None] == COUPLES
-    couple = alike.all(axis=2).argmax(axis=1)
+    rate = np.array([wins[i, j] / (wins[i, j] + wins[j, i]) for i, j in MATCHUPS])
+    alike = np.sort(system, axis=1)[:, None] == MATCHUPS
+    matchup = alike.all(axis=2).argmax(axis=1)
     for_low = np.where(system[:, 0] < system[:, 1], y, 1 - y)
-    phi = (((for_low - rate[couple]) ** 2).sum() + 4) / ((39 * p * (1 - p)).sum() + 4)
+    phi = (((for_low - rate[matchup]) ** 2).sum() + 4) / ((39 * p * (1 - p)).sum() + 4)
     variance, residual = phi / (40 * p * (1 - p)), (rate - p) / (p * (1 - p))
 
     def density(effect: float) -> float:
@@ -56,7 +56,7 @@ def test_finds_three_systems_that_go_in_a_circle_by_the_ratio_of_two_normal_dist
 @pytest.mark.parametrize("top", [0.0, 2.0])
 def test_finds_nothing_where_strengths_explain_the_verdicts(top: float) -> None:
     strength = np.linspace(top, -top, 4)
-    chances = expit(strength[COUPLES[:, 0]] - strength[COUPLES[:, 1]]).tolist()
+    chances = expit(strength[MATCHUPS[:, 0]] - strength[MATCHUPS[:, 1]]).tolist()
     assert [seed for seed in range(40) if circle(*votes(chances, 30, seed), 4) is not None] == []
 
 
@@ -67,6 +67,6 @@ def test_names_no_circle_where_strengths_fail_without_one() -> None:
     assert (sure.systems, sure.rates) == ((), ())
 
 
-def test_needs_more_couples_than_strengths() -> None:
+def test_needs_more_matchups_than_strengths() -> None:
     system = np.array([[0, 1], [1, 2], [2, 3]] * 50)
     assert circle(np.tile([1.0, 1.0, 0.0], 50), system, 4) is None

@@ -57,9 +57,9 @@ def test_asks_every_two_systems_as_often_and_each_comparison_in_both_orders_befo
     assert sorted(order) == list(range(len(found.space)))
     by_comparison = found.space.pair[order].reshape(-1, 2 * judges)
     assert (by_comparison == by_comparison[:, :1]).all()
-    couples = found.opponents[1][by_comparison[:, 0]]
-    for done in range(1, len(couples) + 1):
-        times = np.bincount(couples[:done], minlength=len(found.opponents[0]))
+    matchups = found.opponents[1][by_comparison[:, 0]]
+    for done in range(1, len(matchups) + 1):
+        times = np.bincount(matchups[:done], minlength=len(found.opponents[0]))
         assert times.max() - times.min() <= 1
 
 
@@ -70,10 +70,10 @@ def test_asks_in_an_order_that_neither_the_order_of_the_data_nor_its_size_change
     assert asked_in_turn(matches(mixed)) == asked_in_turn(matches(pairs))
     assert asked_in_turn(matches(pairs, seed=2)) != asked_in_turn(matches(pairs))
     few = [pair for pair in pairs if int(pair.pair_id.split(":")[0]) < 10]
-    of_couple = [
+    of_matchup = [
         each for each in asked_in_turn(matches(pairs)) if each in {pair.pair_id for pair in few}
     ]
-    first = [each for each in of_couple if each.endswith("s0:s1")]
+    first = [each for each in of_matchup if each.endswith("s0:s1")]
     assert first == [each for each in asked_in_turn(matches(few)) if each.endswith("s0:s1")]
 
 
@@ -81,8 +81,8 @@ def test_knows_who_is_compared_whichever_of_them_is_a() -> None:
     pairs = [comparison(0, "x", "y"), comparison(1, "y", "x"), comparison(1, "y", "z")]
     found = matches(pairs)
     assert found.names == ["x", "y", "z"]
-    couples, of_comparison = found.opponents
-    assert couples.tolist() == [[0, 1], [1, 2]]
+    matchups, of_comparison = found.opponents
+    assert matchups.tolist() == [[0, 1], [1, 2]]
     assert of_comparison.tolist() == [0, 0, 1]
     assert sorted(found.place[:2].tolist()) == [0, 1]
     assert found.place[2] == 0

@@ -176,14 +176,14 @@ def test_asks_a_tournament_by_what_a_comparison_tells_of_every_two_systems(seed:
             )
 
 
-def test_asks_the_couples_of_a_tournament_evenly_where_systems_go_in_a_circle() -> None:
+def test_asks_the_matchups_of_a_tournament_evenly_where_systems_go_in_a_circle() -> None:
     found = matches(tournament(4, 60))
     beats = {("s0", "s1"), ("s1", "s2"), ("s2", "s0"), ("s0", "s3"), ("s1", "s3"), ("s2", "s3")}
-    couples, couple = found.opponents
-    asked_of = np.array([10 + 5 * place for place in range(len(couples))])
+    matchups, matchup = found.opponents
+    asked_of = np.array([10 + 5 * place for place in range(len(matchups))])
     ratings: list[list[float]] = [[] for _ in range(len(found.space))]
     for pair in range(len(found)):
-        if found.place[pair] < asked_of[couple[pair]]:
+        if found.place[pair] < asked_of[matchup[pair]]:
             a, b = (found.names[system] for system in found.system[pair])
             for arm in found.space.arms_of_pair(pair):
                 ratings[arm] = [2.0 if (a, b) in beats else 0.0]
@@ -191,8 +191,8 @@ def test_asks_the_couples_of_a_tournament_evenly_where_systems_go_in_a_circle() 
     fresh = Tournament.from_setup(setup).fitted(*sums(ratings)).fresh
     whole = np.array([bool(each) for each in ratings])
     first = np.argsort(-np.where(whole, -np.inf, fresh), kind="stable")[: 2 * 15]
-    order = couple[found.space.pair[first]][::2]
-    # the couple with the fewest comparisons is filled up to the next, and then they take turns
+    order = matchup[found.space.pair[first]][::2]
+    # the matchup with the fewest comparisons is filled up to the next, and then they take turns
     assert order[:5].tolist() == [0] * 5
     assert sorted(order[5:7].tolist()) == [0, 1]
     assert np.bincount(order, minlength=2)[:2].tolist() == [10, 5]

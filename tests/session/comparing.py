@@ -27,9 +27,9 @@ def comparisons(
     systems: int, prompts: int, judges: int = 1, *, wants_best: bool = False, named: bool = True
 ) -> Matches:
     """Every two systems on every prompt; the lower is A on even prompts."""
-    couples = [(i, j) for i in range(systems) for j in range(i)]
+    matchups = [(i, j) for i in range(systems) for j in range(i)]
     rows = [
-        (prompt, pair[:: 1 if prompt % 2 else -1]) for prompt in range(prompts) for pair in couples
+        (prompt, pair[:: 1 if prompt % 2 else -1]) for prompt in range(prompts) for pair in matchups
     ]
     ids = [f"c{number}" for number in range(len(rows))]
     space = ArmSpace(ids, (PREFERENCE,), [f"j{each}" for each in range(judges)], (VOTES,), ORDERS)

@@ -63,8 +63,8 @@ def test_asks_a_tournament_where_the_order_of_systems_is_least_sure() -> None:
     arms = played(matches, "auto", by_strength(matches, [0, 3, 3.3, 6, 9], 1), 300)
     asked = dict.fromkeys(itertools.combinations(range(5), 2), 0)
     whole = np.asarray(matches.space.by_pair(arms.columns.n > 0).all(axis=1))
-    for couple, is_whole in zip(system_numbers(matches), whole.tolist(), strict=True):
-        asked[min(couple), max(couple)] += int(is_whole)
+    for matchup, is_whole in zip(system_numbers(matches), whole.tolist(), strict=True):
+        asked[min(matchup), max(matchup)] += int(is_whole)
     assert min(asked.values()) >= 1, "no two systems are left out"
     assert asked[1, 2] == 40, "all prompts, before any others have half of them"
     assert asked[0, 4] < 15

@@ -94,8 +94,8 @@ def certified(found: Agreed) -> int:
 def test_labels_of_one_prompt_count_for_less() -> None:
     rng = np.random.default_rng(3)
     given, _ = stances(rng, 400, 0.3)
-    by_fours = Stances(given.doubt, np.repeat(given.agrees[::4], 4), np.arange(_N) // 4)
-    apart = Stances(given.doubt, by_fours.agrees, np.arange(_N))
+    by_fours = Stances(given.likely_wrong, np.repeat(given.agrees[::4], 4), np.arange(_N) // 4)
+    apart = Stances(given.likely_wrong, by_fours.agrees, np.arange(_N))
     assert certified(agreed(by_fours, 0.9)) < certified(agreed(apart, 0.9))
 
 

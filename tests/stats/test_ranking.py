@@ -23,12 +23,12 @@ def tournament(
     per_prompt: int | None = None,
     votes: int = 2,
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Preferences of responses whose quality differs by prompt, of all couples or ``per_prompt`` drawn ones."""
+    """Preferences of responses whose quality differs by prompt, of all matchups or ``per_prompt`` drawn ones."""
     m = len(strength)
-    couples = np.array([(i, j) for i in range(m) for j in range(i)])
-    chosen = [rng.permutation(len(couples))[:per_prompt] for _ in range(prompts)]
+    matchups = np.array([(i, j) for i in range(m) for j in range(i)])
+    chosen = [rng.permutation(len(matchups))[:per_prompt] for _ in range(prompts)]
     prompt = np.repeat(np.arange(prompts), [len(each) for each in chosen])
-    system = rng.permuted(couples[np.concatenate(chosen)], axis=1)
+    system = rng.permuted(matchups[np.concatenate(chosen)], axis=1)
     quality = strength + rng.normal(0.0, 0.7, (prompts, m))
     p = expit(quality[prompt, system[:, 0]] - quality[prompt, system[:, 1]])
     return rng.binomial(votes, p) / votes, system, prompt
@@ -120,13 +120,13 @@ def test_draws_strengths_together_where_verdicts_chose_who_was_compared_as_optim
     assert error == pytest.approx(np.sqrt(share @ (at - middle) ** 2 / share.sum()), rel=0.2)
 
 
-@pytest.mark.parametrize("couples", [12, 1])
+@pytest.mark.parametrize("matchups", [12, 1])
 def test_takes_as_errors_what_leaving_out_each_prompt_changes_by_all_equations_at_once(
-    couples: int,
+    matchups: int,
 ) -> None:
-    rng, prompts = np.random.default_rng(5), 60 if couples > 1 else 300
-    y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), prompts, rng, per_prompt=couples)
-    if couples > 1:  # of some prompts one or two
+    rng, prompts = np.random.default_rng(5), 60 if matchups > 1 else 300
+    y, system, prompt = tournament(np.linspace(0.5, -0.5, 7), prompts, rng, per_prompt=matchups)
+    if matchups > 1:  # of some prompts one or two
         kept = rng.random(len(y)) < np.array([1.0, 0.3, 0.1])[prompt % 3]
         y, system, prompt = y[kept], system[kept], prompt[kept]
     found = ranking(y, system, prompt, 7)
@@ -181,8 +181,8 @@ def test_needs_memory_for_every_two_systems_and_not_for_every_three() -> None:
 def test_is_not_certain_that_systems_are_equal_because_the_judge_goes_by_the_order_alone(
     systems: int,
 ) -> None:
-    couples = np.array([(i, j) for i in range(systems) for j in range(i)])
-    system, prompt = np.tile(couples, (30, 1)), np.repeat(np.arange(30), len(couples))
+    matchups = np.array([(i, j) for i in range(systems) for j in range(i)])
+    system, prompt = np.tile(matchups, (30, 1)), np.repeat(np.arange(30), len(matchups))
     found = ranking(np.full(len(system), 0.5), system, prompt, systems)
     assert found.strength == pytest.approx(np.zeros(systems), abs=1e-9)
     assert (found.ci_high - found.ci_low > 0.1).all()
@@ -226,7 +226,7 @@ def test_gives_systems_that_are_equal_the_better_rank() -> None:
     assert found.rank.tolist() == [1, 1, 3]
 
 
-def test_counts_win_rates_by_couple_and_bounds_them_as_means_by_prompt() -> None:
+def test_counts_win_rates_by_matchup_and_bounds_them_as_means_by_prompt() -> None:
     rng = np.random.default_rng(4)
     y, system, prompt = tournament(np.array([0.5, 0.0, -0.5]), 25, rng)
     found = ranking(y, system, prompt, 3)
