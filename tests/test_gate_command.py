@@ -190,7 +190,7 @@ def test_writes_junit_that_ci_systems_read_and_a_summary(work: Path) -> None:
         ),
         (
             ["r", "--require", "all(score>=3)", "--error-rate", "1"],
-            "--error-rate 1.0: must be between 0 and 1",
+            "--error-rate 1: must be between 0 and 1",
         ),
         (["r"], "--require is missing"),
         (["none", "--require", "mean(style)>=4"], "none"),

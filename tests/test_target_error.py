@@ -281,7 +281,7 @@ def test_stops_a_panel_when_the_scores_of_every_judge_are_good_enough(tmp_path: 
             {"target_error": 4.0},
             "--target-error 4: is in points of the scale 0-4, so above 0 and below 4",
         ),
-        ({"target_error": 0.0}, "--target-error 0.0: must be an error above 0"),
+        ({"target_error": 0.0}, "--target-error 0: must be an error above 0"),
         ({"target_error": float("nan")}, "must be an error above 0"),
     ],
 )
