@@ -28,7 +28,7 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 class World:
     """A tournament: strengths of its systems, how responses differ from prompt to prompt, and which comparisons are asked.
 
-    ``per_prompt``: how many matchups of systems each prompt is asked of, in turns; None for all.
+    ``per_prompt``: how many pairs of systems each prompt is asked of, in turns; None for all.
     ``ties``: of the votes that the quality decides, the share that becomes a tie. ``effect``: of the order.
     """
 

@@ -369,7 +369,7 @@ def test_compares_rankings_with_those_of_an_even_spread(verdicts: Path) -> None:
     assert list(zip(table["scheduler"], table["budget"], strict=True)) == [
         (name, budget) for name in ("uniform", "auto") for budget in (200, 400)
     ]
-    assert set(table["what"]) == {"matchups of systems"}
+    assert set(table["what"]) == {"pairs of systems"}
     assert table["asked_mean"].round(2).tolist()[:2] == [0.17, 0.33]
     assert (table["wrong_mean"] < 0.1).all()
     assert " · auto at 200: " in said

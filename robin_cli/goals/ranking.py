@@ -131,7 +131,7 @@ class PreferencesGoal(PairwiseGoal):
 class RankingGoal(PairwiseGoal):
     """The order of the systems, if three or more are compared."""
 
-    what = "matchups of systems"
+    what = "pairs of systems"
     asks_each = False
 
     @classmethod

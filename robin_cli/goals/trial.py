@@ -13,7 +13,7 @@ import numpy as np
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray
 from robin_cli.model.errors import typed
-from robin_cli.model.records import Scale, number_of
+from robin_cli.model.records import MODEL_PREFIX, Scale, number_of
 from robin_cli.run.reader import read_run
 from robin_cli.show.columns import TRIAL
 from robin_cli.show.tables import Table
@@ -51,7 +51,10 @@ class Configuration(NamedTuple):
     @property
     def family(self) -> str:
         """The model's family by its name: gpt for openai/gpt-5.4-mini, claude for claude-haiku-4-5."""
-        words = re.findall("[a-z]+", self.judge.lower().rpartition("/")[2])
+        name = self.judge.lower()
+        if name.startswith(MODEL_PREFIX):  # a replayed pool: its judge, and what it rated
+            name = name.removeprefix(MODEL_PREFIX).partition("/")[0]
+        words = re.findall("[a-z]+", name.rpartition("/")[2])
         return next(filter(None, map(_FAMILY_OF.get, words)), "".join(words[:1]))
 
 

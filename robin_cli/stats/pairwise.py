@@ -112,7 +112,7 @@ class Ranked:
             what = "the systems' strengths do not explain the preferences between them"
         evenly = "; every two systems are asked equally often as long as this shows"
         evenly = evenly if self.were_chosen else ""
-        return f"{what}. No ranking is right about all matchups, and strengths depend on which were asked{evenly}"
+        return f"{what}. No ranking is right about all pairs of systems, and strengths depend on which were asked{evenly}"
 
 
 def ranked_systems(run: RunReader) -> Ranked:
