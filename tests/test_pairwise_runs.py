@@ -384,9 +384,7 @@ def test_agrees_with_the_verdicts_of_people(tmp_path: Path) -> None:
         f"the same preferred {found['same']:.2f}",
         "corrected by 40 labels of 40 prompts",
     )
-    assert "with fewer than 50 labelled prompts rare errors may be in none of them" in said_in(
-        status
-    )
+    assert "with fewer than 50 labelled prompts the labels may miss rare errors" in said_in(status)
     wanted.loc[3, "label"] = "C"
     refuses(
         RobinError,

@@ -81,7 +81,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-CAUTION = "with fewer than 50 labelled prompts rare errors may be in none of them; label more\n"
+CAUTION = "with fewer than 50 labelled prompts the labels may miss rare errors; label more\n"
 
 
 def table(work: Path, *args: str, said: str | None = "") -> pd.DataFrame:

@@ -135,7 +135,7 @@ def _notify_of(
         even = pair_means(run, scores, attribute)
         if not even.is_final and even.first is not None:
             notify(
-                f"{one_line(attribute)}: means of all ratings are a little biased if a pair's own decide its calls; "
+                f"{one_line(attribute)}: this mean is a little biased, as a pair's ratings decide how often it is asked; "
                 f"by the first {even.first} of each, which robin compare and robin gate use, the mean of all pairs is "
                 f"{np.nanmean(even.scores):.3f}"
             )

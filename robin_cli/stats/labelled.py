@@ -96,7 +96,7 @@ class Corrected:
             cautions.append(f"{width}; four times as many labels halve it")
         if not self.why and self.n_prompts < ENOUGH_LABELLED:
             cautions.append(
-                f"with fewer than {ENOUGH_LABELLED} labelled prompts rare errors may be in none of them"
+                f"with fewer than {ENOUGH_LABELLED} labelled prompts the labels may miss rare errors"
             )
         return "; ".join([*cautions, "label more"]) if cautions else ""
 
