@@ -76,7 +76,7 @@ GOALS = {
         PREFERENCES,
         "--pairwise --schedulers uniform",
         ("ranking",),
-        "matchups",
+        "pairs of systems",
         form="xlsx",
     ),
     "preferred": Case(
@@ -87,7 +87,7 @@ GOALS = {
         "prompts",
         form="jsonl",
     ),
-    "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "matchups", form="parquet"),
+    "rank": Case((), PREFERENCES, "--pairwise", ("ranking",), "pairs of systems", form="parquet"),
 }
 JUDGES = {"one": ("maple",), "two": ("maple", "oak")}
 
