@@ -7,7 +7,7 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from robin_cli.goals.trial import Configuration
 from tests.conftest import has, robin
-from tests.judges.wire import Answer, Wire, completion, serving
+from tests.judges.wire import KEY, Answer, Wire, completion, serving
 
 ERRORS = {"gpt-good": 0.4, "gpt-bad": 3.0, "claude-good": 0.7, "llama-constant": 0.0}
 """The judges, and the standard deviations of their errors."""
@@ -56,6 +56,12 @@ def write_data(folder: Path, prompts: int, labelled: int) -> None:
     (folder / "labels.csv").write_text("\n".join(["pair_id,label", *last]) + "\n")
 
 
+def quality_in(folder: Path) -> Callable[[str], int]:
+    rows = map(json.loads, (folder / "pairs.jsonl").read_text().splitlines())
+    qualities = {row["id"]: int(row["response"][-1]) for row in rows}
+    return qualities.__getitem__
+
+
 def command(wire: Wire, *models: str) -> list[str]:
     return [
         *("try", "pairs.jsonl", "-a", "helpfulness", "--base-url", wire.url),
@@ -84,9 +90,9 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
     good, bad = (rows[name, ""] for name in ("gpt-good", "gpt-bad"))
     assert (good["n_pairs"], bad["n_pairs"]) == ("150", "90")
     assert float(good["agreement"]) > 0.9 > float(bad["agreement"]) + 0.3
-    assert float(bad["difference_high"]) < 0 == float(good["difference"])
+    low, difference, high = (float(bad[f"difference{end}"]) for end in ("_low", "", "_high"))
+    assert low < difference < high < 0 == float(good["difference"])
     assert float(good["agreement_low"]) < float(good["agreement"]) < float(good["agreement_high"])
-    assert float(good["right"]) > float(bad["right"])
     assert 0.2 < float(good["noise"]) < 0.8
     assert float(good["usd_per_1000"]) > 0
     has(
@@ -110,15 +116,40 @@ def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, w
     rows = rows_of(done.stdout)
     assert list(rows)[-1] == ("gpt-bad", "")
     assert {row["n_pairs"] for row in rows.values()} == {"75"}
-    assert "right" not in next(iter(rows.values())) or not next(iter(rows.values()))["right"]
-    to = f"robin judge pairs.jsonl --attribute helpfulness --base-url {wire.url} --budget N"
+    to = f"robin judge pairs.jsonl --attribute helpfulness --base-url {wire.url} --model "
     has(done.stderr, "with the judges of other families", "for a second opinion take", to)
-    has(done.stderr, f"--model claude-good@{wire.url}")
+    has(done.stderr, f"--model claude-good@{wire.url}", "--decide best --budget N")
+
+
+def test_each_judge_has_its_own_key_and_price(tmp_path: Path, wire: Wire) -> None:
+    """A judge at an address of its own gets no key that nobody named for it, although it is asked alone."""
+    write_data(tmp_path, 4, 4)
+    before = len(wire.headers)
+    with serving(lambda _, body: completion("Rating: 2")) as other:
+        done = robin(
+            *command(wire, "gpt-good", f"claude-good@{other.url}"),
+            *("--labels", "labels.csv"),
+            *("--price-in", "1", "--price-in", "3", "--price-out", "0"),
+            cwd=tmp_path,
+            exits=0,
+            OPENAI_API_KEY=KEY,
+        )
+    keys = [
+        {headers["Authorization"] for headers in served}
+        for served in (wire.headers[before:], other.headers)
+    ]
+    assert keys == [{f"Bearer {KEY}"}, {"Bearer none"}]
+    prices = {judge: row["usd_per_1000"] for (judge, _), row in rows_of(done.stdout).items()}
+    assert {judge: float(price) for judge, price in prices.items()} == {
+        "gpt-good": pytest.approx(0.1),  # 100 tokens at a dollar a million, and a thousand calls
+        "claude-good": pytest.approx(0.3),
+    }
 
 
 def test_without_labels_two_judges_cannot_be_ranked(tmp_path: Path, wire: Wire) -> None:
-    write_data(tmp_path, 25, 0)
+    write_data(tmp_path, 55, 0)
     done = robin(*command(wire, "gpt-bad", "claude-good"), cwd=tmp_path, exits=0)
+    assert {row["n_pairs"] for row in rows_of(done.stdout).values()} == {"150"}  # of 50 prompts
     has(
         done.stderr,
         "gpt-bad and claude-good agree with each other (",
@@ -166,6 +197,33 @@ def test_drops_a_judge_whose_ratings_do_not_vary(tmp_path: Path, wire: Wire) -> 
     done = robin(*asked, cwd=tmp_path, exits=0)
     has(done.stderr, "dropped: llama-constant has ratings that do not vary as people's do")
     has(done.stderr, "take gpt-good: it agrees best with people")
+
+
+def test_people_may_name_the_best_response_of_each_prompt(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 12, 0)
+    best = [
+        max((f"p{number}-{at}" for at in range(3)), key=quality_in(tmp_path))
+        for number in range(12)
+    ]
+    lines = [f"question {number},{pair_id}" for number, pair_id in enumerate(best)]
+    (tmp_path / "best.csv").write_text("\n".join(["group,best", *lines]) + "\n")
+    asked = (*command(wire, "gpt-good", "gpt-bad"), "--labels", "best.csv")
+    done = robin(*asked, cwd=tmp_path, exits=0)
+    assert "dropped" not in done.stderr  # 12 prompts are too few
+    rows = rows_of(done.stdout)
+    good, bad = (float(rows[name, ""]["agreement"]) for name in ("gpt-good", "gpt-bad"))
+    assert good > 0.35 > bad + 0.2
+
+
+def test_says_how_many_answers_have_no_rating(tmp_path: Path) -> None:
+    write_data(tmp_path, 8, 8)
+    texts = {"gpt": "I cannot say.", "claude": "Rating: 2"}
+    with serving(lambda _, body: completion(texts[body["model"]])) as wire:
+        done = robin(
+            *command(wire, "gpt", "claude"), "--labels", "labels.csv", cwd=tmp_path, exits=0
+        )
+    rows = rows_of(done.stdout)
+    assert [float(rows[judge, ""]["unparsed"]) for judge in ("gpt", "claude")] == [1, 0]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ RobinError            1
 ├── RunError          2  a run directory that cannot be used in this way
 │   └── StorageError  1  the disk refuses to write or read
 ├── EndpointError     3  the endpoint cannot be used: key refused, model unknown, every call failing
-│   └── ClusterLost   3  the machines that make the calls are out of reach
+│   ├── ClusterLost   3  the machines that make the calls are out of reach
+│   └── Unrated       3  the judge answers, without a rating
 └── LimitReached      4  a limit other than the budget stopped the run
 """
 
@@ -58,6 +59,10 @@ class ReadAs(UserWarning):
 
 class EndpointError(RobinError):
     exit_code = 3
+
+
+class Unrated(EndpointError):
+    """No call was answered with a rating."""
 
 
 class ClusterLost(EndpointError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robin_cli.judges.metering import batch_share
-from robin_cli.model.errors import EndpointError, StorageError, typed
+from robin_cli.model.errors import StorageError, Unrated, typed
 from robin_cli.model.records import counted, number_of
 from robin_cli.run.batches import has_open_batches
 from robin_cli.run.manifest import REACHED
@@ -161,7 +161,7 @@ async def _close(judges: Iterable[Closing], notify: Callable[[str], None]) -> No
 
 
 def check_rated(session: Session, run: Path) -> None:
-    """Raise EndpointError if a session brought no rating although its run has none yet, or is not finished."""
+    """Raise Unrated if a session brought no rating although its run has none yet, or is not finished."""
     if not session.stats.ratings and not (session.finished and session.arms.n.any()):
         noun, stats = session.noun, session.stats
         reason = (
@@ -169,6 +169,6 @@ def check_rated(session: Session, run: Path) -> None:
             or counted(stats.unparsed, noun)
             or f"given up: {counted(session.retired, noun)}"
         )
-        raise EndpointError(
+        raise Unrated(
             f"no call was answered with a {noun} ({reason}); robin export {typed(run)} --what judgments lists all answers"
         )

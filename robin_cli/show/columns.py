@@ -293,21 +293,19 @@ REQUIREMENTS = declared("gate", "What a run was required to meet: `robin gate`",
 
 TRIAL = declared("try", "Judges and wordings: `robin try`", "judge, template and rubric, the best first", (
     Column("judge", "The judge.", "name"),
-    Column("template", "Its template, if several were tried.", "name"),
-    Column("rubric", "Its rubric, if several were tried.", "name"),
+    Column("template", "Its template, if it was named.", "name", hide="empty"),
+    Column("rubric", "Its rubric, if it was named.", "name", hide="empty"),
     Column("n_pairs", "Pairs that it rated; fewer if it was dropped as worse.", "count", "pairs"),
-    Column("agreement", "Correlation with people's ratings, or with judges of other families; within prompts of several "
-           "responses.", "number"),
+    Column("agreement", "Correlation with people's ratings, or with judges of other families.", "number"),
     *_interval("agreement", "95 % interval, over prompts.", "number"),
     Column("difference", "Its difference from the best, on the same prompts.", "signed", rank=1),
     *_interval("difference", "95 % interval of the difference.", "signed", rank=1),
-    Column("right", "Share of prompts whose best response by people is the judge's.", "number", hide="empty"),
     Column("noise", "Standard deviation of its ratings of one pair.", "number", rank=4),
     Column("unparsed", "Share of its answers without a rating.", "number", rank=3),
     Column("usd_per_1000", "US dollars for 1,000 pairs, one call each.", "number", "$ / 1,000", rank=2, hide="empty"),
     Column("seconds_per_1000", "Seconds for 1,000 pairs, one call after another.", "count", "s / 1,000", rank=5),
-), terminal=("judge", "template", "rubric", "n_pairs", "agreement", "agreement_low", "difference", "difference_low", "right",
-             "noise", "unparsed", "usd_per_1000", "seconds_per_1000"))
+), terminal=("judge", "template", "rubric", "n_pairs", "agreement", "agreement_low", "difference", "difference_low", "noise",
+             "unparsed", "usd_per_1000", "seconds_per_1000"))
 
 RUNS = declared("runs", "The runs in a folder: `robin runs`", "run, the oldest first", (
     Column("run", "Its folder."),

@@ -1,21 +1,23 @@
 """Which judge to take: how well its ratings agree with people, or with judges of other families.
 
-The agreement of a judge is the correlation of its ratings with people's, within prompts where these
-have several responses. Prompts are the sample: errors are standard deviations over bootstrap samples
-of whole prompts, the same samples for all judges, and intervals are Student's t.
+The agreement of a judge is the correlation of its ratings with people's. Prompts are the sample:
+standard errors are from the influence of each prompt (Efron, "The jackknife, the bootstrap and other
+resampling plans", 1982, chapter 6), and intervals are Student's t.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, nan
-from typing import Any
+from math import inf
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from robin_cli.model.arms import FloatArray, IntArray
+from robin_cli.stats.clustered import student_factor
+from robin_cli.stats.intervals import ALPHA
 
 FEWEST_PROMPTS = 30
 """Prompts with labels before a judge may be dropped."""
@@ -23,81 +25,67 @@ FEWEST_PROMPTS = 30
 WORSE = 1.5
 """Standard errors of the difference from the best judge at which a judge is dropped."""
 
-_SAMPLES = 1_000
-
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
     """How well judges agree with people, or with one another, shape (judges,); nan where either does not vary.
 
     Attributes:
-        value: correlations, with standard errors ``error``.
-        difference: from the judge ``best``, with standard errors ``difference_error``.
-        reach: standard errors to each end of a 95 % interval.
+        value: correlations; their 95 % intervals reach ``margin`` to both sides.
+        difference: from the judge ``best``, likewise with ``difference_margin``.
+        is_worse: whether the difference is below 0 by WORSE standard errors, or there is no value.
         prompts: the number of prompts.
     """
 
     value: FloatArray
-    error: FloatArray
+    margin: FloatArray
     difference: FloatArray
-    difference_error: FloatArray
+    difference_margin: FloatArray
     best: int
-    reach: float
+    is_worse: NDArray[np.bool_]
     prompts: int
 
     @property
     def order(self) -> list[int]:
         """The judges, the best first; those without a value last."""
-        order: list[int] = np.argsort(-np.nan_to_num(self.value, nan=-inf), kind="stable").tolist()
-        return order
-
-    @property
-    def is_worse(self) -> NDArray[np.bool_]:
-        """Whether each judge is worse than the best by WORSE standard errors, or has no value."""
-        return np.isnan(self.value) | (self.difference < -WORSE * self.difference_error)
+        return list(map(int, np.argsort(-np.nan_to_num(self.value, nan=-inf), kind="stable")))
 
     def more_prompts(self, judge: int) -> float:
         """Return how many more prompts would separate ``judge`` from the best; 0: it is worse for sure."""
-        gap, reach = -self.difference[judge], self.reach * self.difference_error[judge]
-        return self.prompts * max(0.0, (reach / gap) ** 2 - 1.0) if gap > 0 else inf
+        gap, margin = -self.difference[judge], self.difference_margin[judge]
+        is_known = gap > 0 and self.prompts > 1
+        return self.prompts * max(0.0, (margin / gap) ** 2 - 1.0) if is_known else inf
 
 
 def agreement(
-    ratings: FloatArray,
-    truth: FloatArray,
-    prompt: IntArray,
-    may_be_best: NDArray[np.bool_] | None = None,
+    ratings: FloatArray, truth: FloatArray, prompt: IntArray, may_be_best: NDArray[np.bool_]
 ) -> JudgeAgreement:
     """Return how well judges agree with ``truth``.
 
+    The influence of a pair on r = Σab / √(Σa² Σb²), of a judge's deviations a from its mean rating
+    and those of the truth b, is ab / √(Σa² Σb²) − r/2 (a² / Σa² + b² / Σb²).
+
     Args:
         ratings: shape (judges, pairs); nan for an answer without a rating, which agrees with nothing.
-        truth: shape (pairs,), or (judges, pairs) if it differs between judges; nan where it is
-            unknown, or where a judge was not asked.
+        truth: shape (judges, pairs); nan where it is unknown, or where a judge was not asked.
         prompt: the number of each pair's prompt, shape (pairs,).
-        may_be_best: the judges that differences may be from, shape (judges,); None for all.
+        may_be_best: the judges that differences may be from, shape (judges,).
     """
-    truth = np.broadcast_to(truth, ratings.shape)
     is_known = ~np.isnan(truth).all(axis=0)
     _, prompt = np.unique(prompt[is_known], return_inverse=True)
-    a, b = (_centred(values[:, is_known], prompt) for values in (ratings, truth))
-    count = max(1, int(prompt.max(initial=-1)) + 1)
-    sums = np.array([_sums_by(prompt, values, count) for values in (a * a, b * b, a * b)])
-    drawn = np.random.default_rng(1).multinomial(count, np.full(count, 1 / count), _SAMPLES)
-    value, samples = _correlations(sums.sum(axis=-1)), _correlations(sums @ drawn.T)
-    is_candidate = np.isfinite(value) & (True if may_be_best is None else may_be_best)
-    best = int(np.argmax(np.where(is_candidate, value, -inf)))
-    from scipy.special import stdtrit  # slow to import, and few commands need it
-
-    return JudgeAgreement(
-        value,
-        _spread(samples, value),
-        value - value[best],
-        _spread(samples - samples[best], value - value[best]),
-        best,
-        float(stdtrit(max(1, count - 1), 0.975)),
-        int(is_known.any()) * count,
-    )
+    a, b = (_deviations(values[:, is_known]) for values in (ratings, truth))
+    aa, bb, ab = ((x * y).sum(axis=1, keepdims=True) for x, y in ((a, a), (b, b), (a, b)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # all ratings of a judge may be the same
+        scale = np.sqrt(aa * bb)
+        by_pair = a * b / scale - ab / scale / 2 * (a * a / aa + b * b / bb)
+        influence = np.array([np.bincount(prompt, row) for row in by_pair])
+        value, prompts = (ab / scale)[:, 0], influence.shape[1]
+        best = int(np.argmax(np.where(np.isnan(value) | ~may_be_best, -inf, value)))
+        squares = np.array([influence, influence - influence[best]]) ** 2
+        errors = np.sqrt(squares.sum(axis=2) * np.divide(prompts, prompts - 1))
+    difference, (margin, apart) = value - value[best], student_factor(prompts, ALPHA) * errors
+    is_worse = np.isnan(value) | (difference < -WORSE * errors[1])
+    return JudgeAgreement(value, margin, difference, apart, best, is_worse, prompts)
 
 
 def consensus_of_others(
@@ -105,68 +93,25 @@ def consensus_of_others(
 ) -> FloatArray:
     """Return the mean rating of each pair by other families, each counting once, shape (judges, pairs).
 
-    Ratings are centred within prompts and scaled to a variance of 1; nan without another family.
+    Ratings are centred, within prompts if these have several responses, and scaled to a variance of 1.
+    There are two families at least.
     """
-    centred = _centred(ratings, prompt)
-    scaled = centred / np.maximum(centred.std(axis=1, keepdims=True), 1e-9)
-    family = np.array(families)
-    names = list(dict.fromkeys(families))
-    means = np.array([scaled[family == name].mean(axis=0) for name in names])
-    if len(names) == 1:
-        return np.full(ratings.shape, nan)
-    return np.array([means[[name != own for name in names]].mean(axis=0) for own in families])
-
-
-def share_right(ratings: FloatArray, truth: FloatArray, prompt: IntArray) -> FloatArray:
-    """Return the share of prompts whose best response by people is the judge's, shape (judges,).
-
-    Ties count in part, and prompts whose responses people rate alike not at all; nan without any.
-    """
-    shares = [np.full(len(ratings), nan)]
-    for number in np.unique(prompt[~np.isnan(truth)]):
-        of_prompt = (prompt == number) & ~np.isnan(truth)
-        best = truth[of_prompt] == truth[of_prompt].max()
-        if not best.all():
-            rated = np.nan_to_num(ratings[:, of_prompt], nan=-inf)
-            first = rated == rated.max(axis=1, keepdims=True)
-            share = (first & best).sum(axis=1) / first.sum(axis=1)
-            shares.append(np.where(np.isinf(rated).all(axis=1), nan, share))
-    return _mean_of_known(np.array(shares).T)
+    by_pair = pd.DataFrame(ratings.T)
+    alike = prompt if len(np.unique(prompt)) < len(prompt) else np.zeros_like(prompt)
+    centred = by_pair - by_pair.groupby(alike).transform("mean")
+    scaled = (centred / centred.std()).fillna(0.0).to_numpy().T
+    _, family, sizes = np.unique(families, return_inverse=True, return_counts=True)
+    weight = (family[:, None] != family) / sizes[family]
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True) @ scaled)
 
 
 def noise_of(first: FloatArray, second: FloatArray) -> FloatArray:
     """Return the standard deviation of one rating, from two of the same pairs, shape (judges,)."""
-    return np.asarray(np.sqrt(_mean_of_known((first - second) ** 2 / 2.0)))
+    squares = np.ma.masked_invalid(first - second) ** 2
+    return np.asarray(np.sqrt(squares.mean(axis=1).filled(np.nan) / 2))
 
 
-def _mean_of_known(values: FloatArray) -> FloatArray:
-    """Return the mean of each row without nan; nan for a row of them."""
-    known = ~np.isnan(values)
-    counts = np.where(known.any(axis=1), known.sum(axis=1), nan)
-    return np.asarray(np.where(known, values, 0.0).sum(axis=1) / counts)
-
-
-def _centred(values: FloatArray, prompt: IntArray) -> FloatArray:
-    """Return ``values`` less their means, within prompts if these have several; 0 in place of nan."""
-    _, number = np.unique(prompt, return_inverse=True)
-    if number.max(initial=-1) + 1 == len(number):
-        number = np.zeros_like(number)
-    known, filled = ~np.isnan(values), np.nan_to_num(values)
-    counts, totals = _sums_by(number, known), _sums_by(number, filled * known)
-    return np.asarray((filled - (totals / np.maximum(1, counts))[:, number]) * known)
-
-
-def _sums_by(number: IntArray, values: NDArray[Any], count: int = 0) -> FloatArray:
-    """Return the sums of each row of ``values`` by ``number``, shape (rows, numbers)."""
-    return np.array([np.bincount(number, row, count) for row in values])
-
-
-def _correlations(sums: FloatArray) -> FloatArray:
-    aa, bb, ab = sums
-    scale = np.sqrt(aa * bb)
-    return np.asarray(np.divide(ab, scale, out=np.full(ab.shape, nan), where=scale > 0))
-
-
-def _spread(samples: FloatArray, value: FloatArray) -> FloatArray:
-    """Return the standard deviation of samples; those in which nothing varies count as the value."""
-    return np.asarray(np.where(np.isnan(samples), value[:, None], samples).std(axis=-1))
+def _deviations(values: FloatArray) -> FloatArray:
+    """Return what each of ``values`` differs from the mean of its row; 0 in place of nan."""
+    known = np.ma.masked_invalid(values)
+    return np.asarray((known - known.mean(axis=1, keepdims=True)).filled(0.0))

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robin_cli.stats.choosing import agreement, consensus_of_others, noise_of, share_right
+from robin_cli.stats.choosing import (
+    JudgeAgreement,
+    agreement,
+    consensus_of_others,
+    noise_of,
+)
 
 nan = np.nan
 
@@ -22,25 +27,57 @@ def judges(prompts: int, responses: int, errors: list[float]) -> tuple[np.ndarra
     )
 
 
-def test_is_pearsons_correlation_where_each_prompt_has_one_response() -> None:
-    ratings, truth, prompt = judges(40, 1, [0.5, 2.0])
-    found = agreement(ratings, truth, prompt)
+def held_against(
+    truth: np.ndarray, ratings: np.ndarray, prompt: np.ndarray, kept: np.ndarray | None = None
+) -> JudgeAgreement:
+    everyone = np.ones(len(ratings), dtype=bool)
+    people = np.broadcast_to(truth, ratings.shape)
+    return agreement(ratings, people, prompt, everyone if kept is None else kept)
+
+
+def test_is_pearsons_correlation() -> None:
+    ratings, truth, prompt = judges(40, 2, [0.5, 2.0])
+    found = held_against(truth, ratings, prompt)
     expected = [np.corrcoef(row, truth)[0, 1] for row in ratings]
     np.testing.assert_allclose(found.value, expected, rtol=1e-12)
     np.testing.assert_allclose(found.difference, [0.0, expected[1] - expected[0]])
     assert (found.order, found.prompts) == ([0, 1], 40)
 
 
-def test_is_the_correlation_of_deviations_within_prompts_of_several_responses() -> None:
-    ratings, truth, prompt = judges(30, 4, [1.0])
-    row, people = ratings[0].reshape(30, 4), truth.reshape(30, 4)
-    inner = [each - each.mean(axis=1, keepdims=True) for each in (row, people)]
-    expected = np.corrcoef(inner[0].ravel(), inner[1].ravel())[0, 1]
-    assert agreement(ratings, truth, prompt).value[0] == pytest.approx(expected, rel=1e-12)
+def test_the_interval_of_alike_prompts_is_that_of_fishers_z() -> None:
+    """For normal values, the standard error of r is (1 − r²)/√n (Fisher, 1915)."""
+    rng = np.random.default_rng(3)
+    truth = rng.normal(size=4000)
+    ratings = (truth + rng.normal(size=4000))[None]
+    found = held_against(truth, ratings, np.arange(4000))
+    error = (1 - found.value[0] ** 2) / np.sqrt(4000)
+    assert found.margin[0] == pytest.approx(1.9605 * error, rel=0.05)
+    # twice the same pairs tell no more than once
+    doubled = held_against(np.tile(truth, 2), np.tile(ratings, 2), np.tile(np.arange(4000), 2))
+    assert doubled.margin[0] == pytest.approx(found.margin[0], rel=1e-9)
+
+
+def test_an_error_is_from_the_slope_of_the_correlation_by_each_prompts_weight() -> None:
+    """The definition of the infinitesimal jackknife, by numerical differences."""
+    ratings, truth, prompt = judges(9, 3, [0.8, 1.1])
+
+    def correlations(heavier: int, by: float) -> np.ndarray:
+        weight = 1.0 + by * (prompt == heavier)
+        covariances = [np.cov(row, truth, aweights=weight) for row in ratings]
+        return np.array([c[0, 1] / np.sqrt(c[0, 0] * c[1, 1]) for c in covariances])
+
+    slopes = [(correlations(at, 1e-5) - correlations(at, -1e-5)) / 2e-5 for at in range(9)]
+    found = held_against(truth, ratings, prompt)
+    reach = 2.306  # Student's t with 8 degrees of freedom
+    errors = np.sqrt(np.square(slopes).sum(axis=0) * 9 / 8)
+    np.testing.assert_allclose(found.margin, reach * errors, rtol=1e-4)
+    apart = np.subtract(*np.transpose(slopes))
+    error = np.sqrt(np.square(apart).sum() * 9 / 8)
+    assert max(found.difference_margin) == pytest.approx(reach * error, rel=1e-4)
 
 
 def test_errors_are_those_of_repeated_draws_of_prompts() -> None:
-    """The bootstrap's standard errors agree with the spread over fresh samples of as many prompts."""
+    """Standard errors agree with the spread over fresh samples of as many prompts."""
     fresh = []
     for seed in range(300):
         rng = np.random.default_rng(seed)
@@ -49,44 +86,45 @@ def test_errors_are_those_of_repeated_draws_of_prompts() -> None:
         fresh.append([np.corrcoef(row, truth)[0, 1] for row in rated])
     spread = np.std(fresh, axis=0), np.std(np.subtract(*np.transpose(fresh)))
     found = [
-        agreement(
-            np.array([truth + sd * rng.normal(size=60) for sd in (0.7, 0.9)]), truth, np.arange(60)
+        held_against(
+            truth, np.array([truth + sd * rng.normal(size=60) for sd in (0.7, 0.9)]), np.arange(60)
         )
         for rng in map(np.random.default_rng, range(1000, 1030))
         for truth in [rng.normal(size=60)]
     ]
-    np.testing.assert_allclose(
-        np.mean([each.error for each in found], axis=0), spread[0], rtol=0.12
-    )
-    apart = np.mean([max(each.difference_error) for each in found])
+    reach = 2.001  # Student's t with 59 degrees of freedom
+    errors = np.mean([each.margin / reach for each in found], axis=0)
+    np.testing.assert_allclose(errors, spread[0], rtol=0.12)
+    apart = np.mean([max(each.difference_margin) / reach for each in found])
     assert apart == pytest.approx(spread[1], rel=0.12)
-    assert found[0].reach == pytest.approx(
-        2.001, abs=1e-3
-    )  # Student's t with 59 degrees of freedom
 
 
 def test_a_judge_is_worse_from_one_and_a_half_standard_errors_on() -> None:
-    ratings, truth, prompt = judges(60, 2, [0.3, 0.32, 4.0])
-    found = agreement(ratings, truth, prompt)
-    assert found.is_worse.tolist() == [False, False, True]
-    assert (found.difference[2] < -1.5 * found.difference_error[2]).all()
+    ratings, truth, prompt = judges(60, 2, [0.3, 0.36, 0.9, 4.0])
+    found = held_against(truth, ratings, prompt)
+    errors = found.difference_margin / 2.001  # Student's t with 59 degrees of freedom
+    assert 1.5 < -found.difference[1] / errors[1] < 2.5
+    expected = found.difference < -1.5 * errors
+    assert found.is_worse.tolist() == expected.tolist() == [False, True, True, True]
     # dropped after its first pairs, it keeps their agreement, and is no longer the best there may be
-    of_each = np.tile(truth, (3, 1))
-    of_each[2, 40:], ratings[2, 40:] = np.nan, np.nan
-    both = agreement(ratings, of_each, prompt, np.array([True, True, False]))
-    first = agreement(ratings[:, :40], truth[:40], prompt[:40])
-    assert both.value.tolist() == pytest.approx([*found.value[:2], first.value[2]])
-    assert agreement(ratings, of_each, prompt, np.array([False, False, True])).best == 2
+    of_each = np.tile(truth, (4, 1))
+    of_each[3, 40:], ratings[3, 40:] = np.nan, np.nan
+    both = held_against(of_each, ratings, prompt, np.array([True, True, True, False]))
+    first = held_against(truth[:40], ratings[:, :40], prompt[:40])
+    assert both.value.tolist() == pytest.approx([*found.value[:3], first.value[3]])
+    only = np.array([False, False, False, True])
+    assert held_against(of_each, ratings, prompt, only).best == 3
 
 
 def test_says_how_many_more_prompts_would_tell_two_judges_apart() -> None:
     ratings, truth, prompt = judges(50, 1, [0.5, 0.6, 3.0])
-    found = agreement(ratings, truth, prompt)
-    gap = -found.difference[1]
-    needed = 50 * ((found.reach * found.difference_error[1] / gap) ** 2 - 1)
+    found = held_against(truth, ratings, prompt)
+    needed = 50 * ((found.difference_margin[1] / found.difference[1]) ** 2 - 1)
     assert found.more_prompts(1) == pytest.approx(needed)
     assert found.more_prompts(2) == 0
     assert found.more_prompts(0) == np.inf
+    one_prompt = held_against(truth[:4], ratings[:, :4], np.zeros(4, dtype=int))
+    assert one_prompt.more_prompts(one_prompt.order[-1]) == np.inf
 
 
 def test_pairs_without_labels_say_nothing_and_a_judge_that_never_varies_has_no_agreement() -> None:
@@ -94,33 +132,36 @@ def test_pairs_without_labels_say_nothing_and_a_judge_that_never_varies_has_no_a
     ratings[1] = 3.0
     partly = truth.copy()
     partly[20:] = nan
-    found = agreement(ratings, partly, prompt)
-    only = agreement(ratings[:, :20], truth[:20], prompt[:20])
+    found = held_against(partly, ratings, prompt)
+    only = held_against(truth[:20], ratings[:, :20], prompt[:20])
     assert found.value[0] == pytest.approx(only.value[0])
     assert (np.isnan(found.value[1]), found.prompts, found.order) == (True, 10, [0, 1])
-    assert agreement(ratings, np.full(40, nan), prompt).prompts == 0
+    assert held_against(np.full(40, nan), ratings, prompt).prompts == 0
+
+
+def test_an_answer_without_a_rating_agrees_with_nothing() -> None:
+    ratings, truth, prompt = judges(40, 1, [0.5])
+    ratings[0, ::4] = nan
+    known = ~np.isnan(ratings[0])
+    a, b = ratings[0, known] - ratings[0, known].mean(), truth - truth.mean()
+    expected = a @ b[known] / np.sqrt((a @ a) * (b @ b))
+    assert held_against(truth, ratings, prompt).value[0] == pytest.approx(expected)
 
 
 def test_the_consensus_is_of_other_families_each_counting_once() -> None:
     ratings = np.array([[1.0, 3.0], [2.0, 4.0], [5.0, 1.0], [1.0, 9.0]])
     prompt = np.zeros(2, dtype=int)
     found = consensus_of_others(ratings, ["a", "a", "b", "c"], prompt)
-    # each row is ±1 once centred and scaled: a: -1, 1; b: 1, -1; c: -1, 1
-    np.testing.assert_allclose(found, [[0, 0], [0, 0], [-1, 1], [0, 0]], atol=1e-12)
-    assert np.isnan(consensus_of_others(ratings[:2], ["a", "a"], prompt)).all()
-
-
-def test_share_right_counts_ties_in_part_and_leaves_out_prompts_that_people_rate_alike() -> None:
-    truth = np.array([1.0, 0, 0, 5, 5, nan, 2, 1])
-    prompt = np.array([0, 0, 0, 1, 1, 1, 2, 2])
-    ratings = np.array(
-        [
-            [4.0, 4, 1, 0, 9, 9, 3, 1],  # tied with one other; right
-            [nan, nan, nan, 0, 9, 9, 1, 3],  # did not rate the first prompt; wrong
-        ]
+    # each row is ±√½ once centred and scaled: a: −, +; b: +, −; c: −, +
+    np.testing.assert_allclose(
+        found, np.sqrt(0.5) * np.array([[0, 0], [0, 0], [-1, 1], [0, 0]]), atol=1e-12
     )
-    np.testing.assert_allclose(share_right(ratings, truth, prompt), [0.75, 0.0])
-    assert np.isnan(share_right(ratings, np.full(8, nan), prompt)).all()
+
+
+def test_the_consensus_of_prompts_of_one_response_is_centred_over_all() -> None:
+    ratings = np.array([[1.0, 3.0, 2.0], [5.0, 1.0, 3.0]])
+    found = consensus_of_others(ratings, ["a", "b"], np.arange(3))
+    np.testing.assert_allclose(found, [[1, -1, 0], [-1, 1, 0]], atol=1e-12)
 
 
 def test_noise_is_the_standard_deviation_of_one_rating() -> None:
