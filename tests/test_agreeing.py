@@ -132,6 +132,8 @@ def test_groups_are_labelled_by_all_their_responses_or_by_the_name_of_the_best(
         csv.writer(file).writerows([["group", "best"], *rows])
     with pytest.raises(InputError, match=r"--labels: changes no score; --agree SHARE beside it"):
         run.scores(labels=str(every))
+    with pytest.raises(InputError, match="no such file"):
+        run.scores(labels="nowhere.csv")
     by_rating, by_name = (run.scores(agree=0.6, labels=str(each)) for each in (every, best))
     assert by_rating["agreed"].sum() >= by_name["agreed"].sum() > 0, (
         "a tie for the best agrees with either"

@@ -41,9 +41,11 @@ def export(call: Invocation) -> None:
     CSV on standard output is the default.
     """
     from robin_cli.data.logs import WRITERS
+    from robin_cli.goals.checks import check_shown
     from robin_cli.goals.registry import table_of
     from robin_cli.model.plugins import plugins
     from robin_cli.run.manifest import files_read_by
+    from robin_cli.run.pair_files import read_column_names
     from robin_cli.show.files import write_to
     from robin_cli.show.messages import messages_for
     from robin_cli.show.methods import methods_page
@@ -57,6 +59,7 @@ def export(call: Invocation) -> None:
     (run,) = call.scored_runs()
     formats = None if what in TABLES else _FORMATS.get(what, ("jsonl", "json"))
     output = output_of(call, [*files_read_by(run), *filter(None, [flags.labels])], formats)
+    check_shown(output.show, lambda: read_column_names(run))
     options = {name: call.settings.get(name, getattr(flags, name, None)) for name in _FOR}
     for name, value in options.items():
         if value is not None and value is not False and what not in _FOR[name]:

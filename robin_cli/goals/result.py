@@ -275,7 +275,7 @@ class Result(ABC):
             labels = read_labels(view.labels, self.run)
             agreed = self._agreed(labels, view.agree, view.confidence)
         except InputError as error:
-            if view.agree is not None:
+            if view.agree is not None or view.labels is not None:
                 raise
             view.notify(str(error))  # the run asked for it once, and its scores are still there
             return None

@@ -99,6 +99,8 @@ def test_shows_beside_hashes_how_texts_begin_and_beside_any_row_what_was_asked_f
         in refused
     )
     assert not (tmp_path / "new").exists()
+    refused = robin("export", "r", "--show", "topics", cwd=tmp_path, exits=2).stderr
+    assert 'did you mean "topic"?' in refused
 
 
 def test_scores_as_by_hand_and_leaves_empty_what_is_undefined(tmp_path: Path) -> None:

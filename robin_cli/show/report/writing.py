@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from robin_cli.data.local import check_whole_file, whole_file
-from robin_cli.data.outputs import check_output_file, output_file
+from robin_cli.data.outputs import output_file
 from robin_cli.goals.checks import check_shown
 from robin_cli.goals.result import View
 from robin_cli.model.errors import InputError, StorageError, shown, typed, writing
@@ -17,7 +17,7 @@ from robin_cli.run.manifest import files_read_by, name_of
 from robin_cli.run.reader import read_run
 from robin_cli.show.charts import Chart
 from robin_cli.show.drawing import drawn, letters_without_font
-from robin_cli.show.outputs import check_not_read
+from robin_cli.show.outputs import check_not_read, check_writable
 from robin_cli.show.report.page import html
 from robin_cli.show.status import READ
 
@@ -96,16 +96,18 @@ def _place(runs: Sequence[Path]) -> Path:
 
 
 def _check(path: str, runs: Sequence[Path], *, is_default: bool) -> None:
-    """Raise StorageError if ``path`` cannot be written, before the minutes a report may take."""
+    """Raise InputError, or StorageError, if ``path`` cannot be written, before the minutes a report may take."""
     for run in runs:
         check_not_read("-o", path, files_read_by(run))  # no run is the first thing to say
+    if not is_default:
+        check_writable("-o", path)
+        return
     try:
-        check_whole_file(Path(path)) if is_default else check_output_file(path)
+        check_whole_file(Path(path))
     except OSError as error:
-        step = "name another file with -o"
-        if is_default:
-            names = [name_of(run) for run in runs]
-            output = typed(f"{Path(names[0]).absolute().name}.html")
-            command = " ".join(["robin report", *map(typed, names), "-o", output])
-            step = f"name another place: {command}"
-        raise StorageError(f"{path}: cannot be written ({error.strerror}); {step}") from error
+        names = [name_of(run) for run in runs]
+        output = typed(f"{Path(names[0]).absolute().name}.html")
+        command = " ".join(["robin report", *map(typed, names), "-o", output])
+        raise StorageError(
+            f"{path}: cannot be written ({error.strerror}); name another place: {command}"
+        ) from error
