@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-OWN = "robin-judge"
-"""robin's own package; some of its parts are found in the same way as plug-ins."""
-
-
 class Plugin(NamedTuple):
     """The entry points with one name; using it is an error if there are two."""
 

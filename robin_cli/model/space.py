@@ -116,10 +116,6 @@ class ArmSpace:
         arms = self.arms_of_pair(arm // self.arms_per_pair)
         return arms[arm % self.raters :: self.raters]
 
-    def within_pair(self, arm: int) -> int:
-        """Return an arm's place in :meth:`arms_of_pair`."""
-        return arm % self.arms_per_pair
-
     def by_rater(self, values: ArrayLike) -> NDArray[Any]:
         """Return values of all arms, shape (K,), with a row per pair and attribute, a column per rater of the score."""
         return np.asarray(values).reshape(-1, self.raters)
