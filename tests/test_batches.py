@@ -10,7 +10,8 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -517,6 +518,31 @@ def test_splits_what_is_too_much_for_a_batch(
     assert run.status()["spent"] == BUDGET
     assert sorted(len(batch.custom_ids) for batch in server.batches.values()) == [10, 25, 25]
     check_books(server, tmp_path)
+
+
+def test_sends_a_batch_again_that_had_no_room_beside_one_that_has_ended_since(
+    server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_service, "MOST_REQUESTS", 1)
+    pairs = robin_cli.load_pairs(write_pairs(tmp_path / "pairs.jsonl", 2))
+    server.fates = [Fate(refused="token_limit_exceeded")]
+    with ThreadPoolExecutor() as threads:
+
+        def wait_until_so(met: Callable[[], bool]) -> None:
+            while not met() and not judging.done():
+                time.sleep(0.002)
+
+        with server.pause():
+            asked: dict[str, Any] = {"base_url": server.url, "model": "m", "batch": True}
+            asked |= {"budget": 2, "rounds": 1, "run": str(tmp_path / "run")}
+            judging = threads.submit(robin_cli.judge, pairs, attribute="helpfulness", **asked)
+            wait_until_so(lambda: len(server.batches) == 2)
+            (refused,) = (each.id for each in server.batches.values() if each.fate.refused)
+            server.fail("GET", f"/batches/{refused}", "hold after")
+        wait_until_so(lambda: "done" in {batch["state"] for batch in batches(tmp_path)})
+        server.release()
+        assert judging.result().status()["spent"] == 2
+    check_books(server, tmp_path, 2)
 
 
 def test_does_not_make_a_run_anew_whose_batch_is_under_way(

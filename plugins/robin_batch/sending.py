@@ -59,6 +59,7 @@ class Sender:
         self.most_requests = MOST_REQUESTS
         self._services, self._run_id, self._notify = services, run_id, notify
         self._freed = asyncio.Event()  # set when a batch is over
+        self._ended = Counter[str]()  # batches that the service has answered, by judge
         self._missing = Counter[int]()  # how often a batch that may have been created was not found
         self._seen: dict[int, Batch] = {}  # batches as their services reported them last
         self._refusals = 0  # for want of room, in a row
@@ -162,10 +163,13 @@ class Sender:
             "answered": self._read,
         }
         while batch.is_open:
+            ended = self._ended[batch.judge]
             try:
                 batch = await steps[batch.state](batch)
             except BatchRefused as refused:
-                batch = await self._refuse(self.rounds.batches.by_number[batch.number], refused)
+                batch = self.rounds.batches.by_number[batch.number]
+                has_room = self._ended[batch.judge] > ended  # that it had not before
+                batch = await self._refuse(batch, refused, has_room=has_room)
 
     def _set(self, batch: Submission, state: State, **changed: Any) -> Submission:
         batch = batch.now(state, **changed)
@@ -236,6 +240,7 @@ class Sender:
                 kept = "; the answers are at the service still: make room, then robin resume"
                 with writing(path, kept):
                     await self._services[batch.judge].download(file_id, path)
+        self._ended[batch.judge] += 1
         if seen.status != "completed":
             self._notify(f"batch {seen.id}: {seen.status}; its answers so far are taken in")
         return self._set(batch, "answered")
@@ -267,8 +272,13 @@ class Sender:
             await service.delete(batch.file_id)
         return batch
 
-    async def _refuse(self, batch: Submission, refused: BatchRefused) -> Submission:
+    async def _refuse(
+        self, batch: Submission, refused: BatchRefused, *, has_room: bool
+    ) -> Submission:
         """Let a refused batch wait for another to end, or return its calls, which may go out in smaller ones.
+
+        Args:
+            has_room: whether another batch has ended since this one was sent.
 
         Raises:
             EndpointError: it is refused for another reason than want of room, or has one request.
@@ -278,11 +288,12 @@ class Sender:
         is_at_work = any(
             (other.judge, other.state) == (batch.judge, "submitted") for other in others
         )
-        if refused.is_full and is_at_work:
+        if refused.is_full and (is_at_work or has_room):
             batch = self._set(batch, "written", batch_id=None)
-            self._freed.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._freed.wait(), _LONGEST_PAUSE_S)
+            if not has_room:
+                self._freed.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._freed.wait(), _LONGEST_PAUSE_S)
             return batch
         batch = self.rounds.withdraw(batch)
         self._freed.set()
