@@ -529,19 +529,19 @@ def test_sends_a_batch_again_that_had_no_room_beside_one_that_has_ended_since(
     with ThreadPoolExecutor() as threads:
 
         def wait_until_so(met: Callable[[], bool]) -> None:
-            while not met() and not judging.done():
+            while not met() and not work.done():
                 time.sleep(0.002)
 
         with server.pause():
             asked: dict[str, Any] = {"base_url": server.url, "model": "m", "batch": True}
             asked |= {"budget": 2, "rounds": 1, "run": str(tmp_path / "run")}
-            judging = threads.submit(robin_cli.judge, pairs, attribute="helpfulness", **asked)
+            work = threads.submit(robin_cli.judge, pairs, attribute="helpfulness", **asked)
             wait_until_so(lambda: len(server.batches) == 2)
             (refused,) = (each.id for each in server.batches.values() if each.fate.refused)
             server.fail("GET", f"/batches/{refused}", "hold after")
         wait_until_so(lambda: "done" in {batch["state"] for batch in batches(tmp_path)})
         server.release()
-        assert judging.result().status()["spent"] == 2
+        assert work.result().status()["spent"] == 2
     check_books(server, tmp_path, 2)
 
 

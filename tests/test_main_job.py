@@ -248,6 +248,9 @@ def test_goes_on_with_a_run_of_the_same_settings_and_names_what_differs(
     more = (*run, "--temperature", "0.5", "--scheduler", "uniform")
     other = robin(*judging(replay_url, data, 60, *more), cwd=tmp_path, exits=2)
     has(other.stderr, "temperature: the run has 1.0, now 0.5", "scheduler")
+    columns = (*run, "--columns", "id=-")
+    other = robin(*judging(replay_url, data, 60, *columns), cwd=tmp_path, exits=2)
+    has(other.stderr, "columns: the run has {}, now {'id': '-'}")
     write_pairs(data, 6)
     assert "data (SHA-256)" in robin(*judging(replay_url, data, 60, *run), cwd=tmp_path).stderr
 
@@ -325,7 +328,7 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path, replay_url: str) -> N
     has(
         done.stderr,
         "not answered a single call",
-        "nothing was answered, and no run is kept; correct the command",
+        "nothing was answered; correct the command",
     )
     assert "bill" not in done.stderr
     unknown = (
@@ -334,7 +337,7 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path, replay_url: str) -> N
     )
     has(
         robin(*unknown, cwd=tmp_path, exits=3).stderr,
-        "nothing was answered, and no run is kept",
+        "nothing was answered; ",
         "check --model",
     )
     assert not list((tmp_path / "runs").iterdir())

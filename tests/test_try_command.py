@@ -7,6 +7,7 @@ import io
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from robin_cli.goals.trial import Configuration
 from tests.conftest import has, robin
-from tests.judges.wire import KEY, Answer, Wire, completion, serving
+from tests.judges.wire import KEY, Answer, Wire, completion, error, serving
 
 ERRORS = {"gpt-good": 0.4, "gpt-bad": 3.0, "claude-good": 0.7, "llama-constant": 0.0}
 """The judges, and the standard deviations of their errors."""
@@ -88,7 +89,7 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
     done = robin(*asked, cwd=tmp_path, exits=0)
     rows = rows_of(done.stdout)
     good, bad = (rows[name, ""] for name in ("gpt-good", "gpt-bad"))
-    assert (good["n_pairs"], bad["n_pairs"]) == ("150", "90")
+    assert (good["n_pairs"], bad["n_pairs"]) == ("135", "90")  # those with labels
     assert float(good["agreement"]) > 0.9 > float(bad["agreement"]) + 0.3
     low, difference, high = (float(bad[f"difference{end}"]) for end in ("_low", "", "_high"))
     assert low < difference < high < 0 == float(good["difference"])
@@ -101,9 +102,9 @@ def test_drops_what_is_worse_by_people_and_suggests_a_judge_and_two_families(
         "gpt-good and claude-good",
     )
     has(done.stderr, "--model gpt-good --model claude-good")
-    # 30 labelled prompts come first: 90 pairs and 40 of them twice, by three judges; then 60 by those that are left
+    # 30 prompts come first: 90 pairs and 40 of them twice, by three judges; then 45 by those that are left
     ratings = len(wire.bodies) - before
-    assert ratings in {3 * 130 + 60, 3 * 130 + 2 * 60}
+    assert ratings in {3 * 130 + 45, 3 * 130 + 2 * 45}
     again = robin(*asked, cwd=tmp_path, exits=0)
     assert again.stdout == done.stdout
     assert len(wire.bodies) - before == ratings  # nothing is asked again
@@ -116,9 +117,85 @@ def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, w
     rows = rows_of(done.stdout)
     assert list(rows)[-1] == ("gpt-bad", "")
     assert {row["n_pairs"] for row in rows.values()} == {"75"}
-    to = f"robin judge pairs.jsonl --attribute helpfulness --base-url {wire.url} --model "
-    has(done.stderr, "with the judges of other families", "for a second opinion take", to)
-    has(done.stderr, f"--model claude-good@{wire.url}", "--decide best --budget N")
+    has(done.stderr, "to choose between the two, give people's --labels", "a third family")
+    pair = {"--model gpt-good", f"--model claude-good@{wire.url}"}
+    has(done.stderr, "for a second opinion take", *pair, "--decide best")
+
+
+def test_three_families_rank_one_another(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 60, 0)
+    asked = command(wire, "gpt-good", "claude-good", "llama-constant")
+    done = robin(*asked, cwd=tmp_path, exits=0)
+    has(done.stderr, "agrees most with the judges of other families", "more prompts would tell it")
+
+
+def test_a_failed_call_is_asked_again_and_its_pair_counts(tmp_path: Path) -> None:
+    write_data(tmp_path, 12, 12)
+    failed = set[str]()
+
+    def answer(_: int, body: Mapping[str, Any]) -> Answer:
+        call = json.dumps(body)
+        if "p1-" in call and call not in failed:
+            failed.add(call)
+            return error(500, "Try again.")
+        quality = re.search(r"quality (\d)", json.dumps(body["messages"]))
+        assert quality is not None
+        return completion(f"Rating: {quality[1]}")
+
+    with serving(answer) as wire:
+        asked = (*command(wire, "gpt", "claude"), "--labels", "labels.csv", "--max-retries", "0")
+        rows = rows_of(robin(*asked, cwd=tmp_path, exits=0).stdout)
+    for row in rows.values():
+        assert row["n_pairs"] == "36"
+        assert float(row["agreement"]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl", "labels.csv"])
+def test_replaces_none_of_the_files_that_it_reads(tmp_path: Path, wire: Wire, name: str) -> None:
+    write_data(tmp_path, 4, 4)
+    asked = (*command(wire, "gpt-good", "gpt-bad"), "--labels", "labels.csv")
+    has(robin(*asked, "-o", name, cwd=tmp_path, exits=2).stderr, "would be lost")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (("--columns", "response=other"), "columns: the run has"),
+        (("--labels", "others.csv"), "data (SHA-256): the run has"),
+    ],
+)
+def test_goes_on_with_no_run_of_other_pairs(
+    tmp_path: Path, wire: Wire, changed: tuple[str, ...], message: str
+) -> None:
+    write_data(tmp_path, 8, 8)
+    labels = (tmp_path / "labels.csv").read_text().splitlines()
+    (tmp_path / "others.csv").write_text("\n".join(labels[:13]) + "\n")
+    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    lines = [
+        json.dumps({**row, "other": f"other of quality {at % 5}"}) for at, row in enumerate(rows)
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    asked = (*command(wire, "gpt-good", "gpt-bad"), "--labels", "labels.csv", "--run", "t")
+    robin(*asked, "--limit", "12", cwd=tmp_path, exits=0)
+    if changed[0] == "--labels":
+        (tmp_path / "others.csv").write_text("\n".join([labels[0], *labels[-15:]]) + "\n")
+    before = len(wire.bodies)
+    other = robin(*asked, "--limit", "12", *changed, cwd=tmp_path, exits=2)
+    has(other.stderr, message)
+    assert len(wire.bodies) == before
+
+
+def test_refuses_settings_about_money_that_it_cannot_keep(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 4, 4)
+    asked = (*command(wire, "gpt-good", "gpt-bad"), "--labels", "labels.csv")
+    has(
+        robin(*asked, cwd=tmp_path, exits=2, ROBIN_MAX_COST="0.01").stderr,
+        "--max-cost: is not for robin try",
+    )
+    empty = tmp_path / "empty.csv"
+    empty.write_text("pair_id,label\np0-0,\n")
+    refused = robin(*asked, "--labels", "empty.csv", cwd=tmp_path, exits=2)
+    has(refused.stderr, "empty.csv: has no label")
 
 
 def test_each_judge_has_its_own_key_and_price(tmp_path: Path, wire: Wire) -> None:
@@ -147,14 +224,10 @@ def test_each_judge_has_its_own_key_and_price(tmp_path: Path, wire: Wire) -> Non
 
 
 def test_without_labels_two_judges_cannot_be_ranked(tmp_path: Path, wire: Wire) -> None:
-    write_data(tmp_path, 55, 0)
+    write_data(tmp_path, 70, 0)
     done = robin(*command(wire, "gpt-bad", "claude-good"), cwd=tmp_path, exits=0)
-    assert {row["n_pairs"] for row in rows_of(done.stdout).values()} == {"150"}  # of 50 prompts
-    has(
-        done.stderr,
-        "gpt-bad and claude-good agree with each other (",
-        "or a judge of a third family",
-    )
+    assert {row["n_pairs"] for row in rows_of(done.stdout).values()} == {"200"}
+    has(done.stderr, "agrees most with the other family (", "or a judge of a third family")
     assert "take gpt-bad:" not in done.stderr
     assert "take claude-good:" not in done.stderr
 
@@ -195,8 +268,60 @@ def test_drops_a_judge_whose_ratings_do_not_vary(tmp_path: Path, wire: Wire) -> 
     write_data(tmp_path, 31, 31)
     asked = (*command(wire, "llama-constant", "gpt-good"), "--labels", "labels.csv")
     done = robin(*asked, cwd=tmp_path, exits=0)
-    has(done.stderr, "dropped: llama-constant has ratings that do not vary as people's do")
+    has(done.stderr, "dropped: llama-constant agrees less with people than gpt-good so far")
     has(done.stderr, "take gpt-good: it agrees best with people")
+
+
+def test_a_second_opinion_has_one_wording_for_both_judges(tmp_path: Path) -> None:
+    """The second best judge of another family is best with the other wording."""
+    write_data(tmp_path, 40, 40)
+    rng = random.Random(3)
+
+    def answer(_: int, body: Mapping[str, Any]) -> Answer:
+        is_criteria = "###Criteria" in json.dumps(body["messages"])
+        quality = re.search(r"quality (\d)", json.dumps(body["messages"]))
+        assert quality is not None
+        error = 0.3 if is_criteria == (body["model"] == "gpt") else 1.0
+        return completion(f"Rating: {min(4, max(0, round(int(quality[1]) + rng.gauss(0, error))))}")
+
+    with serving(answer) as wire:
+        templates = ("--template", "absolute-judge", "--template", "criteria")
+        asked = (*command(wire, "gpt", "claude"), "--labels", "labels.csv", *templates)
+        suggested = robin(*asked, cwd=tmp_path, exits=0).stderr
+    pair = re.search(r"second opinion take (\w+) with (\S+) and (\w+) with (\S+): (.*)", suggested)
+    assert pair is not None
+    assert pair[2] == pair[4]
+    assert f"--template {pair[2]} --model {pair[1]} --model {pair[3]} --decide best" in pair[5]
+
+
+def test_spends_a_small_budget_whole(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 40, 40)
+    before = len(wire.bodies)
+    asked = (*command(wire, "gpt-good", "claude-good"), "--labels", "labels.csv", "--budget", "61")
+    done = robin(*asked, cwd=tmp_path, exits=0)
+    assert len(wire.bodies) - before == 60
+    has(done.stderr, "may be as good: about 20 more labelled prompts")  # 15 pairs are 5 prompts
+
+
+def test_goes_on_where_it_stopped_with_the_same_command(tmp_path: Path) -> None:
+    write_data(tmp_path, 10, 10)
+    is_open, answers = False, list[str]()
+
+    def answer(_: int, body: Mapping[str, Any]) -> Answer:
+        if body["model"] == "claude" and not is_open:
+            return error(401, "The key is gone.")
+        answers.append(json.dumps(body["messages"]) + body["model"])
+        return completion(f"Rating: {len(answers) % 5}")
+
+    with serving(answer) as wire:
+        asked = (*command(wire, "gpt", "claude"), "--labels", "labels.csv", "--run", "t")
+        stopped = robin(*asked, cwd=tmp_path, exits=3)
+        has(stopped.stderr, "runs: t", "it wants a key")
+        is_open = True
+        robin(*asked, cwd=tmp_path, exits=0)
+        other = robin(*asked, "--limit", "12", cwd=tmp_path, exits=2)
+    assert set(Counter(answers).values()) == {2}  # nothing is asked again
+    has(other.stderr, "limit: the run has 30, now 12")
 
 
 def test_people_may_name_the_best_response_of_each_prompt(tmp_path: Path, wire: Wire) -> None:
@@ -228,9 +353,12 @@ def test_says_how_many_answers_have_no_rating(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--model", "gpt-good"), "there is nothing to choose"),
+        (("--model", "gpt-good"), "nothing to choose; add a --model, --template or --rubric"),
         (("--model", "gpt-good", "--model", "gpt-bad"), "all judges are of one family (gpt)"),
-        (("--model", "gpt-good", "--model", "claude-good", "-b", "3"), "is too small for 2 judges"),
+        (
+            ("--model", "gpt-good", "--model", "claude-good", "-b", "1"),
+            "--budget 1: give 2 or more",
+        ),
         (("--model", "gpt-good", "--model", "x", "-a", "helpfulness,verbosity"), "name the one"),
     ],
 )

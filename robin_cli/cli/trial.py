@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robin_cli.cli.checks import check_first
+from robin_cli.cli.checks import check_first, inputs_of
 from robin_cli.cli.options import Invocation, command
 from robin_cli.cli.output import output_of, show
 from robin_cli.model.errors import InputError, Unrated, typed
@@ -20,27 +22,26 @@ if TYPE_CHECKING:
     from robin_cli.settings.table import Settings
     from robin_cli.show.messages import Messages
 
-_TAKES = (
-    "data attribute rubric base_url model api_key_env columns group labels skip_bad_rows encoding "
-    "strip_thinking limit budget price_in price_out price_cached concurrency answers rpm tpm "
-    "temperature top_p max_tokens reasoning_effort timeout max_retries extra_body seed run format "
-    "output raw quiet"
+_OF_RUNS = (
+    "data attribute rubric base_url model api_key_env columns group skip_bad_rows encoding answers "
+    "strip_thinking price_in price_out price_cached concurrency rpm tpm temperature top_p seed "
+    "max_tokens reasoning_effort timeout max_retries extra_body"
 )
-"""The settings of robin judge that count; others are for single runs."""
-
 _BY_JUDGE = ("model", "answers", "price_in", "price_out", "price_cached")
 
 
 @command(
     "try pairs.jsonl -a helpfulness --model A --model B --limit 50 --labels people.csv",
     "config template",
-    _TAKES.split(),
+    f"{_OF_RUNS} labels limit budget run format output raw quiet".split(),
     name="try",
     words={
         "attribute": "What to rate.",
         "rubric": "A rubric to try, .toml or .yaml; repeat the flag for several.",
         "model": "A judge to try, NAME or NAME@URL; repeat the flag for several.",
-        "budget": "Judge calls to spend, in all. (default: what 50 prompts, or --limit, take)",
+        "limit": "Pairs to rate. (default: 200, or what --budget pays for)",
+        "budget": "Judge calls to spend, in all.",
+        "run": "A folder for the runs, new or of the same command. (default: runs/TIME-try)",
     },
 )
 def trial(call: Invocation) -> None:
@@ -52,15 +53,17 @@ def trial(call: Invocation) -> None:
     """
     from robin_cli.show.messages import messages_for
 
-    settings, output = call.load_settings(), output_of(call)
-    messages = messages_for(quiet=settings.quiet)
-    chosen = _configurations(settings, call.flags.template or ("",))
-    results = _run_trial(chosen, settings, messages)
+    settings, templates = call.load_settings(), call.flags.template or ()
+    for name in ("max_cost", "pairwise", "batch"):
+        if getattr(settings, name) or f"ROBIN_{name.upper()}" in os.environ:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag}: is not for robin try; unset it in robin.toml and ROBIN_*")
+    reads = [*inputs_of(settings), *templates, *filter(None, [settings.labels])]
+    output, messages = output_of(call, reads), messages_for(quiet=settings.quiet)
+    chosen = _configurations(settings, templates or (settings.template or "",))
+    results = _ask(chosen, settings, messages)
     show(results.table(), output, messages.note)
-    words = ["robin judge", *map(typed, settings.data)]
-    words += [f"--attribute {typed(each)}" for each in settings.attribute]
-    words += [f"--base-url {typed(each)}" for each in settings.base_url]
-    for line in results.suggestion(" ".join(words)):
+    for line in results.suggestion():
         messages.note(line)
 
 
@@ -71,13 +74,10 @@ def _configurations(settings: Settings, templates: Sequence[str]) -> dict[Config
     from robin_cli.settings.table import Settings
 
     rubrics: list[dict[str, Any]] = [{"rubric": (each,)} for each in dict.fromkeys(settings.rubric)]
-    if rubrics and settings.attribute:
-        raise InputError("--attribute: the rubric names it; leave it out, or leave --rubric out")
-    if not rubrics and len(settings.attribute) != 1:
+    if len(settings.attribute) + bool(rubrics) != 1:
         raise InputError("--attribute: name the one that the judges rate, or give --rubric FILE")
-    values: dict[str, Any] = {name: getattr(settings, name) for name in _TAKES.split()}
+    values: dict[str, Any] = {name: getattr(settings, name) for name in _OF_RUNS.split()}
     values |= {"repeat_anyway": True, "scheduler": "uniform", "source": settings.source}
-    values |= {"limit": None, "labels": None, "output": None}
     chosen = {}
     for template, rubric in product(dict.fromkeys(templates), rubrics or [{}]):
         panel = replace(Settings(**values), template=template or None, **rubric)
@@ -86,19 +86,14 @@ def _configurations(settings: Settings, templates: Sequence[str]) -> dict[Config
             own = {name: values[name][at : at + 1] for name in _BY_JUDGE if len(values[name]) > 1}
             # alone, too, a judge at an address of its own gets no key that the user did not name for it
             own["api_key_env"] = (judge.api_key_env,)
-            alone = replace(panel, **own)
-            configuration = Configuration(judge.name, template, "".join(alone.rubric), *alone.model)
-            chosen[configuration] = alone
+            names = judge.name, template, "".join(panel.rubric), panel.model[at]
+            chosen[Configuration(*names)] = replace(panel, **own)
     if len(chosen) < 2:
-        raise InputError(
-            "--model: there is nothing to choose; give a second --model, --template or --rubric"
-        )
+        raise InputError("--model: nothing to choose; add a --model, --template or --rubric")
     return chosen
 
 
-def _run_trial(
-    chosen: Mapping[Configuration, Settings], settings: Settings, messages: Messages
-) -> Trial:
+def _ask(chosen: dict[Configuration, Settings], settings: Settings, messages: Messages) -> Trial:
     """Ask every judge with every wording about the same pairs. InputError if nothing says which judge is right."""
     import numpy as np
 
@@ -115,19 +110,22 @@ def _run_trial(
     dataset = pairs_of(alone[0], prompts, messages.note)
     dataset = checked_data(dataset, alone[0], prompts, messages.note)
     truth = truth_of(dataset.pairs, settings.labels, prompts)
-    trial = Trial(list(chosen), dataset.pairs, truth)
+    trial = Trial(list(chosen), dataset.pairs, truth, messages.note)
     folder = Path(settings.run or f"runs/{datetime.now(UTC):%Y%m%dT%H%M%SZ}-try")
-    for stage, (places, twice) in enumerate(trial.stages(settings.limit, settings.budget), 1):
-        pairs = PairTable.from_pairs(dataset.pairs[place] for place in places)
-        for number in np.flatnonzero(trial.is_kept).tolist():
-            run, budget = folder / f"{stage}-{number + 1}", len(places) + twice
-            own = replace(alone[number], budget=budget, run=str(run))
-            resolved = resolve(own)
-            store = open_run(own, resolved, messages.note, replace(dataset, pairs=pairs))
-            with store, suppress(Unrated):  # the table shows it
-                spend(store, own, resolved, messages)
-            trial.add(run, number)
-        for line in trial.look():
-            messages.note(line)
+    step = f"repeat the command with --run {typed(folder)}"
     messages.note(f"runs: {folder}")
+    for stage, (places, twice) in enumerate(trial.stages(settings.limit, settings.budget), 1):
+        pairs = [dataset.pairs[place] for place in places]
+        texts = repr([(pair.pair_id, pair.prompt, pair.response) for pair in pairs])
+        of_stage = replace(
+            dataset, pairs=PairTable.from_pairs(pairs), sha256=sha256(texts.encode()).hexdigest()
+        )
+        for number in np.flatnonzero(trial.is_kept).tolist():
+            run, count = folder / f"{stage}-{number + 1}", len(places)
+            own = replace(alone[number], budget=count + twice, limit=count, run=str(run))
+            resolved = resolve(own)
+            store = open_run(own, resolved, messages.note, of_stage)
+            with store, suppress(Unrated):  # the table shows it
+                spend(store, own, resolved, messages, step)
+            trial.add(run, number)
     return trial

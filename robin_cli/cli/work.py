@@ -35,16 +35,19 @@ INTERRUPTED = 130
 
 
 def spend(
-    store: RunWriter, settings: Settings, resolved: Resolved, messages: Messages
+    store: RunWriter, settings: Settings, resolved: Resolved, messages: Messages, step: str = ""
 ) -> list[str]:
     """Work on the open run until its budget is spent; return the cost, in lines.
+
+    Args:
+        step: how to go on after an interruption; "" to resume the run.
 
     Raises:
         RobinError: as the errors of the judge and of the disk; a line saying what is kept was printed.
         typer.Exit: it was interrupted.
     """
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
-    session, stop = None, Stop()
+    session, stop, step = None, Stop(), step or again(store, settings)
     try:
         session = asyncio.run(
             work(
@@ -56,7 +59,7 @@ def spend(
             )
         )
     except RobinError as error:
-        _note_what_is_kept(error, store, settings, messages)
+        _note_what_is_kept(error, store, messages, step)
         raise
     finally:
         # after an interrupt, another one must not disturb the last writes
@@ -73,7 +76,7 @@ def spend(
     if session.interrupted:
         lost = _not_waited_for(session.stats.dropped)
         print(
-            f"robin: interrupted; everything received is kept{lost}. To go on: {again(store, settings)}",
+            f"robin: interrupted; everything received is kept{lost}. To go on: {step}",
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
@@ -81,23 +84,21 @@ def spend(
     return []
 
 
-def _note_what_is_kept(
-    error: RobinError, store: RunWriter, settings: Settings, messages: Messages
-) -> None:
+def _note_what_is_kept(error: RobinError, store: RunWriter, messages: Messages, step: str) -> None:
     if isinstance(error, EndpointError) and store.never_reached:
         messages.note(
-            "nothing was answered, and no run is kept; correct the command, or wait for the server, and run it again"
+            "nothing was answered; correct the command, or wait for the server, and run it again"
         )
     elif not store.has_answers or isinstance(error, StorageError | RunError | LimitReached):
         pass  # the message names the place, or the scores and the next step follow
     elif count_answers(store.path)[0]:
         lost = _not_waited_for(store.manifest.sessions[-1].get("in_flight", 0))
-        messages.note(
-            f"everything received is kept in {store.path}{lost}; to go on: {again(store, settings)}"
-        )
+        messages.note(f"everything received is kept in {store.path}{lost}; to go on: {step}")
     else:
-        elsewhere = " (--base-url for another address)" if settings.at_endpoints else ""
-        messages.note(f"nothing was answered; once it can be: {again(store, settings)}{elsewhere}")
+        elsewhere = ""
+        if store.manifest.settings["base_url"]:
+            elsewhere = " (--base-url for another address)"
+        messages.note(f"nothing was answered; once it can be: {step}{elsewhere}")
 
 
 @contextmanager

@@ -413,6 +413,7 @@ def _identity(manifest: Manifest) -> dict[str, Any]:
         "attributes": ", ".join(manifest.attributes),
         "scale": ", ".join(map(str, dict.fromkeys(manifest.scales))),
         "seed": manifest.seed,
+        "columns": manifest.data.get("columns", {}),
         "data (SHA-256)": manifest.data["sha256"],
         "prompt (SHA-256)": manifest.prompt["sha256"],
     }

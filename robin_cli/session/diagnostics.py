@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from robin_cli.judges.bodies import one_line
-from robin_cli.model.errors import EndpointError, typed
+from robin_cli.model.errors import EndpointError, Unrated, typed
 from robin_cli.model.records import UNREADABLE, Judgment, counted
 
 ANSWERS = 50
@@ -105,7 +105,7 @@ class Diagnostics:
         looks = f"None has any text, after up to {self._tokens:,} tokens"
         if self._example:
             looks = f'One of them: "{self._example}"'
-        raise EndpointError(
+        raise Unrated(
             f"{self._name}the first {self._reasons.total()} answers have no {self._noun}: "
             f"{counted(self._reasons, self._noun)}. {looks}; {self._cure}, in a new run. robin check shows a raw reply. If the "
             "server was at fault, mend it and go on with robin resume"

@@ -262,8 +262,8 @@ class Engine(Carrier):
         if health.blames_the_arm(outcome, ledger.desk.pair_of(call.ticket.arm)):
             return outcome
         stats.failed[outcome.reason] += 1
-        if len(self._judges) > 1 and not self._is_over:
-            # No other judge runs ahead: without this wait the planner would choose more of this judge's arms.
+        if not self._is_over:
+            # A server that fails is not asked at full speed, and no other judge runs ahead of this one meanwhile.
             with suppress(TimeoutError):
                 await asyncio.wait_for(ledger.stop.requested.wait(), health.pause_s())
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -92,6 +93,23 @@ def test_waits_for_a_judge_that_is_away_for_a_while(monkeypatch: pytest.MonkeyPa
         room.arms.columns.n_failed.sum() <= 8
     )  # a first failure after an answer may be the arm's own fault
     assert room.stats.failed["connection"] >= 90
+
+
+def test_asks_a_judge_that_is_away_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "LONGEST_PAUSE_S", 0.05)
+    back: list[float] = []
+
+    def away(_arm: int, number: int) -> Outcome:
+        if number < 20:
+            return reply()
+        back[:] = back or [time.monotonic() + 0.5]
+        return Failure("http_500", "oops", 0.0) if time.monotonic() < back[0] else reply()
+
+    room = Room([MemoryJudge(away)])
+    room.run()
+
+    assert room.budget.spent == 400
+    assert room.stats.failed["http_500"] < 8 * 0.5 / 0.05 * 2  # eight at a time
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
