@@ -126,7 +126,13 @@ class Engine(Carrier):
                 return
             else:
                 changed.clear()
-                await changed.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), self._pause_s or None)
+
+    @property
+    def _pause_s(self) -> float:
+        """How long no judge may be asked, because each failed and has answered nothing since."""
+        return min(health.left_s for health in self._ledger.health)
 
     def _must_wait(self) -> bool:
         unwritten = self._ledger.unwritten
@@ -134,6 +140,7 @@ class Engine(Carrier):
             not self._ledger.planner.budget.available
             or unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
+            or self._pause_s > 0.0
             or len({*self._held}) == len(self._judges)
             or (self._is_in_turn and bool(self._calls or unwritten or self._thinking))
         )
@@ -262,10 +269,11 @@ class Engine(Carrier):
         if health.blames_the_arm(outcome, ledger.desk.pair_of(call.ticket.arm)):
             return outcome
         stats.failed[outcome.reason] += 1
-        if not self._is_over:
-            # A server that fails is not asked at full speed, and no other judge runs ahead of this one meanwhile.
+        pause_s = health.pause_s()
+        if len(self._judges) > 1 and not self._is_over:
+            # No other judge runs ahead: without this wait the planner would choose more of this judge's arms.
             with suppress(TimeoutError):
-                await asyncio.wait_for(ledger.stop.requested.wait(), health.pause_s())
+                await asyncio.wait_for(ledger.stop.requested.wait(), pause_s)
         return None
 
     def _go_on(self, call: Call, came: int) -> None:

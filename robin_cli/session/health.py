@@ -82,6 +82,11 @@ class Health:
             self._pause_until = now + min(LONGEST_PAUSE_S, float(self._rounds))
         return self._pause_until - now
 
+    @property
+    def left_s(self) -> float:
+        """The rest of the pause, if nothing was answered since the failure; else 0."""
+        return max(0.0, self._pause_until - self._clock()) if self._failures_in_a_row else 0.0
+
     def blames_the_arm(self, failure: Failure, pair: int = 0) -> bool:
         """Return whether a failure is to blame on its arm, rather than on an endpoint that is down.
 

@@ -23,6 +23,7 @@ from robin_cli.model.outcome import outcome_of
 from robin_cli.model.records import RETIRE_AFTER, Judgment, Usage
 from robin_cli.policies.base import Columns, Policy
 from robin_cli.policies.uniform import Uniform
+from robin_cli.session import health
 from robin_cli.session import stop as stopping
 from robin_cli.session.budget import MoneyBudget
 from robin_cli.session.desk import RunDesk
@@ -188,7 +189,9 @@ def test_gives_one_bad_arm_a_few_calls_and_the_others_the_rest() -> None:
     assert not any(desk.arms.retired(arm) for arm in (0, 1, 3, 4))
 
 
-def test_retires_nobody_in_an_outage_for_everyone() -> None:
+def test_retires_nobody_in_an_outage_for_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "LONGEST_PAUSE_S", 0.002)
+
     def away(arm: int, number: int) -> Outcome:
         return Failure("connection", "away", 0.0) if 60 <= number < 160 else GOOD
 
