@@ -18,7 +18,13 @@ from robin_cli.goals.trial import Configuration
 from tests.conftest import has, robin
 from tests.judges.wire import KEY, Answer, Wire, completion, error, serving
 
-ERRORS = {"gpt-good": 0.4, "gpt-bad": 3.0, "claude-good": 0.7, "llama-constant": 0.0}
+ERRORS = {
+    "gpt-good": 0.4,
+    "gpt-bad": 3.0,
+    "claude-good": 0.7,
+    "llama-constant": 0.0,
+    "mistral-good": 0.7,
+}
 """The judges, and the standard deviations of their errors."""
 
 
@@ -124,9 +130,35 @@ def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, w
 
 def test_three_families_rank_one_another(tmp_path: Path, wire: Wire) -> None:
     write_data(tmp_path, 60, 0)
-    asked = command(wire, "gpt-good", "claude-good", "llama-constant")
+    asked = command(wire, "gpt-bad", "claude-good", "mistral-good")
     done = robin(*asked, cwd=tmp_path, exits=0)
-    has(done.stderr, "agrees most with the judges of other families", "more prompts would tell it")
+    has(done.stderr, "-good agrees most with the judges of other families", "prompts would tell it")
+    assert "gpt-bad" not in done.stderr.splitlines()[-1]
+
+
+def test_a_judge_that_rates_all_alike_is_no_third_family(tmp_path: Path, wire: Wire) -> None:
+    write_data(tmp_path, 40, 0)
+    asked = command(wire, "gpt-good", "gpt-bad", "claude-good", "llama-constant")
+    done = robin(*asked, cwd=tmp_path, exits=0)
+    has(done.stderr, "to choose between the two, give people's --labels")
+
+
+def test_pairs_that_a_judge_refuses_agree_with_nothing(tmp_path: Path, wire: Wire) -> None:
+    """Else a judge that answers only what is easy would agree best."""
+    write_data(tmp_path, 20, 20)
+
+    def answer(_: int, body: Mapping[str, Any]) -> Answer:
+        quality = re.search(r"quality (\d)", json.dumps(body["messages"]))
+        assert quality is not None
+        if body["model"] == "claude" and quality[1] in "123":
+            return error(400, "Refused.", code="content_filter")
+        return completion(f"Rating: {quality[1]}")
+
+    with serving(answer) as refusing:
+        asked = (*command(refusing, "gpt", "claude"), "--labels", "labels.csv")
+        rows = rows_of(robin(*asked, cwd=tmp_path, exits=0).stdout)
+    assert float(rows["gpt", ""]["agreement"]) == pytest.approx(1.0)
+    assert float(rows["claude", ""]["agreement"]) < 0.95
 
 
 def test_a_failed_call_is_asked_again_and_its_pair_counts(tmp_path: Path) -> None:
@@ -316,7 +348,7 @@ def test_goes_on_where_it_stopped_with_the_same_command(tmp_path: Path) -> None:
     with serving(answer) as wire:
         asked = (*command(wire, "gpt", "claude"), "--labels", "labels.csv", "--run", "t")
         stopped = robin(*asked, cwd=tmp_path, exits=3)
-        has(stopped.stderr, "runs: t", "it wants a key")
+        has(stopped.stderr, "runs: t", "and repeat the command with --run t", "it wants a key")
         is_open = True
         robin(*asked, cwd=tmp_path, exits=0)
         other = robin(*asked, "--limit", "12", cwd=tmp_path, exits=2)
@@ -357,7 +389,7 @@ def test_says_how_many_answers_have_no_rating(tmp_path: Path) -> None:
         (("--model", "gpt-good", "--model", "gpt-bad"), "all judges are of one family (gpt)"),
         (
             ("--model", "gpt-good", "--model", "claude-good", "-b", "1"),
-            "--budget 1: give 2 or more",
+            "--budget 1: is too small; give 2 or more",
         ),
         (("--model", "gpt-good", "--model", "x", "-a", "helpfulness,verbosity"), "name the one"),
     ],

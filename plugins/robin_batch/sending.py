@@ -288,7 +288,8 @@ class Sender:
         is_at_work = any(
             (other.judge, other.state) == (batch.judge, "submitted") for other in others
         )
-        if refused.is_full and (is_at_work or has_room):
+        is_stopping = self.rounds.stop.requested.is_set()
+        if refused.is_full and (is_at_work or has_room) and not is_stopping:
             batch = self._set(batch, "written", batch_id=None)
             if not has_room:
                 self._freed.clear()
@@ -297,6 +298,8 @@ class Sender:
             return batch
         batch = self.rounds.withdraw(batch)
         self._freed.set()
+        if is_stopping:
+            return batch
         requests = number_of(batch.requests, "request")
         if not refused.is_full or batch.requests == 1:
             raise EndpointError(

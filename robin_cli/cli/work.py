@@ -35,19 +35,19 @@ INTERRUPTED = 130
 
 
 def spend(
-    store: RunWriter, settings: Settings, resolved: Resolved, messages: Messages, step: str = ""
+    store: RunWriter, settings: Settings, resolved: Resolved, messages: Messages, repeat: str = ""
 ) -> list[str]:
     """Work on the open run until its budget is spent; return the cost, in lines.
 
     Args:
-        step: how to go on after an interruption; "" to resume the run.
+        repeat: what to do after an interruption; "" to resume the run.
 
     Raises:
         RobinError: as the errors of the judge and of the disk; a line saying what is kept was printed.
         typer.Exit: it was interrupted.
     """
     before = {number: signal.getsignal(number) for number in _stopping_signals()}
-    session, stop, step = None, Stop(), step or again(store, settings)
+    session, stop, step = None, Stop(), repeat or again(store, settings)
     try:
         session = asyncio.run(
             work(
@@ -59,7 +59,7 @@ def spend(
             )
         )
     except RobinError as error:
-        _note_what_is_kept(error, store, messages, step)
+        _note_what_is_kept(error, store, messages, repeat, step)
         raise
     finally:
         # after an interrupt, another one must not disturb the last writes
@@ -84,10 +84,12 @@ def spend(
     return []
 
 
-def _note_what_is_kept(error: RobinError, store: RunWriter, messages: Messages, step: str) -> None:
+def _note_what_is_kept(
+    error: RobinError, store: RunWriter, messages: Messages, repeat: str, step: str
+) -> None:
     if isinstance(error, EndpointError) and store.never_reached:
         messages.note(
-            "nothing was answered; correct the command, or wait for the server, and run it again"
+            f"nothing was answered; correct it, or wait for the server, and {repeat or 'run it again'}"
         )
     elif not store.has_answers or isinstance(error, StorageError | RunError | LimitReached):
         pass  # the message names the place, or the scores and the next step follow

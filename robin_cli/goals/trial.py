@@ -78,6 +78,7 @@ class Trial:
         self._ids, self._prompt = pd.Index(list(self.pairs.ids)), self.pairs.groups
         self._answers = pd.DataFrame()
         self.is_kept = np.ones(len(self.configurations), dtype=np.bool_)
+        self._is_asked = np.zeros((len(self.configurations), len(self._ids)), dtype=np.bool_)
 
     def stages(self, limit: int | None, budget: int | None) -> Iterator[tuple[IntArray, int]]:
         """Yield the places of pairs to rate, of the first prompts and then of others, and how many are rated twice.
@@ -90,9 +91,7 @@ class Trial:
         order = order[: limit or (_PAIRS if budget is None else len(order))]
         calls = len(order) + _TWICE if budget is None else budget // number
         if not calls:
-            raise InputError(
-                f"--budget {budget}: give {number} or more, for {number} configurations"
-            )
+            raise InputError(f"--budget {budget}: is too small; give {number} or more")
         twice = min(_TWICE, len(order), calls // 2)
         order = order[: calls - twice]
         is_first = np.cumsum(np.diff(prompt[order], prepend=-1) != 0) <= FEWEST_PROMPTS
@@ -100,8 +99,8 @@ class Trial:
         self._look()
         if is_first.all():
             return
-        if self.truth is not None:
-            now, chosen = self.agreement, self.configurations
+        now, chosen = self.agreement, self.configurations
+        if self.truth is not None and not isnan(now.value[now.best]):
             self.is_kept = ~now.is_worse
             for place in np.flatnonzero(now.is_worse).tolist():
                 worse = f"{chosen[place]} agrees less with people than {chosen[now.best]} so far"
@@ -115,7 +114,11 @@ class Trial:
         answers: pd.DataFrame = run.judgments.to_pandas()
         answers["rating"] = answers["expected_rating"].fillna(answers["rating"])
         answers["judge"], answers["unparsed"] = configuration, answers["status"] == "unparsed"
-        answers["pair"] = self._ids.get_indexer(pd.Index(run.pair_ids))[run.space.pair[run.arm]]
+        places = self._ids.get_indexer(pd.Index(run.pair_ids))
+        answers["pair"], self._is_asked[configuration, places] = (
+            places[run.space.pair[run.arm]],
+            True,
+        )
         answers = answers[answers["status"] != "failed"].sort_values("draw")
         self._answers = pd.concat([self._answers, answers])
 
@@ -130,9 +133,7 @@ class Trial:
         ratings, truth = self._first_ratings(), self.truth
         if truth is None:
             truth = choosing.consensus_of_others(ratings, self._families)
-        asked = self._answers["judge"], self._answers["pair"]
-        known = np.full(ratings.shape, nan)
-        known[asked] = np.broadcast_to(truth, ratings.shape)[asked]
+        known = np.where(self._is_asked, truth, nan)
         self.agreement = choosing.agreement(ratings, known, self._prompt, self.is_kept)
 
     def table(self) -> Table:
@@ -167,7 +168,8 @@ class Trial:
         best, rest = chosen[now.best], [at for at in now.order[1:] if not isnan(now.value[at])]
         close = [at for at in rest if now.more_prompts(at)]
         over = f"({now.value[now.best]:.2f} over {number_of(int(now.prompts[now.best]), 'prompt')})"
-        if self.truth is None and len(set(self._families)) == 2:  # each is the measure of the other
+        rated = {chosen[at].family for at in (now.best, *rest)}
+        if self.truth is None and len(rated) == 2:  # each is the measure of the other
             yield (
                 f"{best} agrees most with the other family {over}; to choose between the two, give people's --labels, "
                 "or a judge of a third family"

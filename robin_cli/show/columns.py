@@ -300,7 +300,7 @@ TRIAL = declared("try", "Judges and wordings: `robin try`", "judge, template and
            "agrees with nothing.", "number"),
     *_interval("agreement", "95 % interval, over prompts.", "number"),
     Column("difference", "Its difference from the best, on the same prompts.", "signed", rank=1),
-    *_interval("difference", "95 % intervals, of all rows together.", "signed", rank=1),
+    *_interval("difference", "95 % interval of the difference.", "signed", rank=1),
     Column("noise", "Standard deviation of its ratings of one pair.", "number", rank=4),
     Column("unparsed", "Share of its answers without a rating.", "number", rank=3),
     Column("usd_per_1000", "US dollars for 1,000 pairs, one call each.", "number", "$ / 1,000", rank=2, hide="empty"),

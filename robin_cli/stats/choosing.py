@@ -31,8 +31,7 @@ class JudgeAgreement:
 
     Attributes:
         value: correlations; their 95 % intervals reach ``margin`` to both sides.
-        difference: from the judge ``best`` on the same prompts; all intervals of ``difference_margin``
-            hold together in 95 % of cases (Bonferroni).
+        difference: from the judge ``best`` on the same pairs, likewise with ``difference_margin``.
         is_worse: whether the difference is below 0 by WORSE standard errors, or there is no value.
         prompts: those that each judge rated.
     """
@@ -73,16 +72,15 @@ def agreement(
     best = int(np.argmax(np.where(np.isnan(value) | ~may_be_best, -inf, value)))
     truth_of_best = np.where(np.isnan(truth), np.nan, truth[best])
     of_best = _correlations(np.broadcast_to(ratings[best], truth.shape), truth_of_best, prompt)
-    difference = np.round(value - of_best[0], 9)  # rounding errors would tell equal judges apart
+    difference = np.round(value - of_best[0], 9) + 0.0  # else rounding tells equal judges apart
     influences = (influence, influence - of_best[1])
     prompts = np.array([len(np.unique(prompt[row])) for row in ~np.isnan(truth)])
     with np.errstate(divide="ignore", invalid="ignore"):  # there may be one prompt
         scale = prompts / (prompts - 1)
         error, apart = (np.sqrt((each**2).sum(axis=1) * scale) for each in influences)
-    alphas = (ALPHA, ALPHA / max(1, np.isfinite(value).sum() - 1))
-    t, t_all = (np.array([student_factor(n, alpha) for n in prompts]) for alpha in alphas)
+    t = np.array([student_factor(n, ALPHA) for n in prompts])
     is_worse = np.isnan(value) | (difference < -WORSE * apart)
-    return JudgeAgreement(value, t * error, difference, t_all * apart, best, is_worse, prompts)
+    return JudgeAgreement(value, t * error, difference, t * apart, best, is_worse, prompts)
 
 
 def _correlations(
