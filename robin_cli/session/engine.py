@@ -127,12 +127,14 @@ class Engine(Carrier):
             else:
                 changed.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), self._pause_s or None)
+                    pauses = [health.left_s for health in self._ledger.health if health.left_s]
+                    await asyncio.wait_for(changed.wait(), min(pauses, default=None))
 
     @property
-    def _pause_s(self) -> float:
-        """How long no judge may be asked, because each failed and has answered nothing since."""
-        return min(health.left_s for health in self._ledger.health)
+    def _closed(self) -> set[int]:
+        """The judges that take no more calls now: a call waits for its permit, or they failed and pause."""
+        health = enumerate(self._ledger.health)
+        return {*self._held, *(judge for judge, each in health if each.left_s)}
 
     def _must_wait(self) -> bool:
         unwritten = self._ledger.unwritten
@@ -140,8 +142,7 @@ class Engine(Carrier):
             not self._ledger.planner.budget.available
             or unwritten > self._most_unwritten
             or self._prompts > _MOST_ASKED
-            or self._pause_s > 0.0
-            or len({*self._held}) == len(self._judges)
+            or len(self._closed) == len(self._judges)
             or (self._is_in_turn and bool(self._calls or unwritten or self._thinking))
         )
 
@@ -152,7 +153,7 @@ class Engine(Carrier):
             # With one call a request, permits limit the calls under way; the rest of a visit waits for its first.
             takes_several = any(judge.most_samples > 1 for judge in self._judges)
             ledger.planner.enough = self._enough if takes_several else NO_END
-            call = ledger.choose(ledger.longest, self._held)
+            call = ledger.choose(ledger.longest, self._closed)
             if isinstance(call, Call):
                 call.permit, permit = permit or self._take(call.judge), None
                 self._line_up(call)
@@ -269,11 +270,7 @@ class Engine(Carrier):
         if health.blames_the_arm(outcome, ledger.desk.pair_of(call.ticket.arm)):
             return outcome
         stats.failed[outcome.reason] += 1
-        pause_s = health.pause_s()
-        if len(self._judges) > 1 and not self._is_over:
-            # No other judge runs ahead: without this wait the planner would choose more of this judge's arms.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(ledger.stop.requested.wait(), pause_s)
+        health.pause()
         return None
 
     def _go_on(self, call: Call, came: int) -> None:

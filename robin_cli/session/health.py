@@ -74,17 +74,16 @@ class Health:
         self._quiet_since = self._clock()
         self._refused.clear()
 
-    def pause_s(self) -> float:
-        """Return how long to wait after an endpoint's failure: 1 s, then 2, up to LONGEST_PAUSE_S, the same for all calls."""
+    def pause(self) -> None:
+        """Begin a pause after an endpoint's failure, unless there is one: 1 s, then 2, up to LONGEST_PAUSE_S."""
         now = self._clock()
         if now >= self._pause_until:
             self._rounds += 1
             self._pause_until = now + min(LONGEST_PAUSE_S, float(self._rounds))
-        return self._pause_until - now
 
     @property
     def left_s(self) -> float:
-        """The rest of the pause, if nothing was answered since the failure; else 0."""
+        """The rest of the pause, in which the judge is not asked; 0 once it has answered."""
         return max(0.0, self._pause_until - self._clock()) if self._failures_in_a_row else 0.0
 
     def blames_the_arm(self, failure: Failure, pair: int = 0) -> bool:

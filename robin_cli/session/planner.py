@@ -176,13 +176,13 @@ class Planner:
         if self.budget.spent >= self._looks_at:  # answers of earlier sessions
             self._look()
         ticket = self._next(longest, held)
-        if ticket is None and not self.budget.reserved and self.budget.available:
+        if ticket is None and not held and not self.budget.reserved and self.budget.available:
             if self._has_news:
                 self._look()  # arms given up since may leave more calls to the others
             if not self._is_thinking:
                 self._readmit()  # no other arm is left
             ticket = self._next(longest, held)
-        self._is_idle = ticket is None
+        self._is_idle = ticket is None and not held
         return ticket
 
     def along(self, ticket: Ticket, arms: Iterable[int]) -> list[Ticket]:

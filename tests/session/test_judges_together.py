@@ -95,7 +95,10 @@ def test_waits_for_a_judge_that_is_away_for_a_while(monkeypatch: pytest.MonkeyPa
     assert room.stats.failed["connection"] >= 90
 
 
-def test_asks_a_judge_that_is_away_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("others", [0, 1])
+def test_asks_a_judge_that_is_away_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
     monkeypatch.setattr(health, "LONGEST_PAUSE_S", 0.05)
     back: list[float] = []
 
@@ -105,7 +108,7 @@ def test_asks_a_judge_that_is_away_now_and_then(monkeypatch: pytest.MonkeyPatch)
         back[:] = back or [time.monotonic() + 0.5]
         return Failure("http_500", "oops", 0.0) if time.monotonic() < back[0] else reply()
 
-    room = Room([MemoryJudge(away)])
+    room = Room([MemoryJudge(away), *[MemoryJudge(good)] * others])
     room.run()
 
     assert room.budget.spent == 400
