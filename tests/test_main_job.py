@@ -328,7 +328,7 @@ def test_leaves_with_3_when_nobody_answers(tmp_path: Path, replay_url: str) -> N
     has(
         done.stderr,
         "not answered a single call",
-        "nothing was answered; correct it",
+        "nothing was answered; correct the command",
     )
     assert "bill" not in done.stderr
     unknown = (

@@ -89,7 +89,7 @@ def _note_what_is_kept(
 ) -> None:
     if isinstance(error, EndpointError) and store.never_reached:
         messages.note(
-            f"nothing was answered; correct it, or wait for the server, and {repeat or 'run it again'}"
+            f"nothing was answered; correct the command, or wait for the server, and {repeat or 'run it again'}"
         )
     elif not store.has_answers or isinstance(error, StorageError | RunError | LimitReached):
         pass  # the message names the place, or the scores and the next step follow
