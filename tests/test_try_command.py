@@ -332,7 +332,7 @@ def test_spends_a_small_budget_whole(tmp_path: Path, wire: Wire) -> None:
     asked = (*command(wire, "gpt-good", "claude-good"), "--labels", "labels.csv", "--budget", "61")
     done = robin(*asked, cwd=tmp_path, exits=0)
     assert len(wire.bodies) - before == 60
-    has(done.stderr, "may be as good: about 20 more labelled prompts")  # 15 pairs are 5 prompts
+    has(done.stderr, "over 5 prompts), but 1 other may be as good")  # 15 pairs
 
 
 def test_goes_on_where_it_stopped_with_the_same_command(tmp_path: Path) -> None:
