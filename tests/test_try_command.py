@@ -380,6 +380,9 @@ def test_says_how_many_answers_have_no_rating(tmp_path: Path) -> None:
         )
     rows = rows_of(done.stdout)
     assert [float(rows[judge, ""]["unparsed"]) for judge in ("gpt", "claude")] == [1, 0]
+    with serving(lambda _, body: completion("I cannot say.")) as wire:
+        asked = (*command(wire, "gpt", "claude"), "--labels", "labels.csv")
+        has(robin(*asked, cwd=tmp_path, exits=3).stderr, "no judge gave a rating")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from robin_cli.ask.prompts import PromptSet
 from robin_cli.data.labels import load_labels
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray, IntArray
-from robin_cli.model.errors import InputError, typed
+from robin_cli.model.errors import InputError, Unrated, typed
 from robin_cli.model.records import MODEL_PREFIX, number_of
 from robin_cli.run.reader import read_run
 from robin_cli.show.columns import TRIAL
@@ -58,7 +58,6 @@ class Trial:
 
     Attributes:
         truth: people's rating of each pair, nan for none; None to hold judges against those of other families.
-        agreement: of each configuration, after a stage.
         is_kept: whether each is still asked.
     """
 
@@ -158,10 +157,12 @@ class Trial:
         return TRIAL.with_values(dict(pd.DataFrame(values).iloc[now.order]))
 
     def suggestion(self) -> Iterator[str]:
-        """Yield which judge to take, and which two for a second opinion."""
+        """Yield which judge to take, and which two for a second opinion. Unrated if there is no rating."""
         now, chosen, whom, more = self.agreement, self.configurations, "people", "labelled prompts"
         if self.truth is None:
             whom, more = "the judges of other families", "prompts"
+        if self._answers["rating"].isna().all():
+            raise Unrated("no judge gave a rating; robin check shows a raw reply")
         if isnan(now.value[now.best]):
             yield f"no judge can be suggested: none has ratings that vary as those of {whom} do"
             return
