@@ -123,7 +123,7 @@ def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, w
     rows = rows_of(done.stdout)
     assert list(rows)[-1] == ("gpt-bad", "")
     assert {row["n_pairs"] for row in rows.values()} == {"75"}
-    has(done.stderr, "to choose between the two, give people's --labels", "a third family")
+    has(done.stderr, "cannot be ranked by each other (", "give people's --labels")
     pair = {"--model gpt-good", f"--model claude-good@{wire.url}"}
     has(done.stderr, "for a second opinion take", *pair, "--decide best")
 
@@ -140,7 +140,7 @@ def test_a_judge_that_rates_all_alike_is_no_third_family(tmp_path: Path, wire: W
     write_data(tmp_path, 40, 0)
     asked = command(wire, "gpt-good", "gpt-bad", "claude-good", "llama-constant")
     done = robin(*asked, cwd=tmp_path, exits=0)
-    has(done.stderr, "to choose between the two, give people's --labels")
+    has(done.stderr, "cannot be ranked by each other (")
 
 
 def test_pairs_that_a_judge_refuses_agree_with_nothing(tmp_path: Path, wire: Wire) -> None:
@@ -259,7 +259,7 @@ def test_without_labels_two_judges_cannot_be_ranked(tmp_path: Path, wire: Wire) 
     write_data(tmp_path, 70, 0)
     done = robin(*command(wire, "gpt-bad", "claude-good"), cwd=tmp_path, exits=0)
     assert {row["n_pairs"] for row in rows_of(done.stdout).values()} == {"200"}
-    has(done.stderr, "agrees most with the other family (", "or a judge of a third family")
+    has(done.stderr, "cannot be ranked by each other (", "or a judge of a third")
     assert "take gpt-bad:" not in done.stderr
     assert "take claude-good:" not in done.stderr
 
@@ -301,7 +301,8 @@ def test_drops_a_judge_whose_ratings_do_not_vary(tmp_path: Path, wire: Wire) -> 
     asked = (*command(wire, "llama-constant", "gpt-good"), "--labels", "labels.csv")
     done = robin(*asked, cwd=tmp_path, exits=0)
     has(done.stderr, "dropped: llama-constant agrees less with people than gpt-good so far")
-    has(done.stderr, "take gpt-good: it agrees best with people")
+    has(done.stderr, "take gpt-good: it agrees best with people (")
+    has(done.stderr, "prompts), of those that were not dropped")
 
 
 def test_a_second_opinion_has_one_wording_for_both_judges(tmp_path: Path) -> None:
@@ -381,7 +382,7 @@ def test_says_how_many_answers_have_no_rating(tmp_path: Path) -> None:
     rows = rows_of(done.stdout)
     assert [float(rows[judge, ""]["unparsed"]) for judge in ("gpt", "claude")] == [1, 0]
     with serving(lambda _, body: completion("I cannot say.")) as wire:
-        asked = (*command(wire, "gpt", "claude"), "--labels", "labels.csv")
+        asked = (*command(wire, "gpt", "claude"), "--labels", "labels.csv", "--run", "other")
         has(robin(*asked, cwd=tmp_path, exits=3).stderr, "no judge gave a rating")
 
 
@@ -394,7 +395,7 @@ def test_says_how_many_answers_have_no_rating(tmp_path: Path) -> None:
             ("--model", "gpt-good", "--model", "claude-good", "-b", "1"),
             "--budget 1: is too small; give 2 or more",
         ),
-        (("--model", "gpt-good", "--model", "x", "-a", "helpfulness,verbosity"), "name the one"),
+        (("--model", "gpt-good", "--model", "x", "-a", "helpfulness,verbosity"), "name one, or"),
     ],
 )
 def test_refuses_what_it_cannot_choose_between_before_a_call(
@@ -416,6 +417,7 @@ def test_refuses_what_it_cannot_choose_between_before_a_call(
         ("meta-llama/Llama-3.3-70B", "llama"),
         ("google/gemma-3-27b", "gemini"),
         ("my-judge", "my"),
+        ("accounts/fireworks/models/kimi-k2", "kimi"),
     ],
 )
 def test_a_model_belongs_to_the_family_of_its_name(model: str, family: str) -> None:

@@ -195,7 +195,7 @@ class _Command(TyperCommand):
     def is_shown(self, name: str) -> bool:
         """Return whether the short help has an option."""
         names = {setting.name for setting in self.settings}
-        return len(names) <= _MANY or name not in names or name in _DAILY
+        return len(names) <= _MANY or name not in names or name in {*_DAILY, *self.other_words}
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, in the order of the help."""

@@ -39,6 +39,7 @@ _BY_JUDGE = ("model", "answers", "price_in", "price_out", "price_cached")
         "attribute": "What to rate.",
         "rubric": "A rubric to try, .toml or .yaml; repeat the flag for several.",
         "model": "A judge to try, NAME or NAME@URL; repeat the flag for several.",
+        "labels": "People's ratings of the pairs; without any, judges of other families count.",
         "limit": "Pairs to rate. (default: 200, or what --budget pays for)",
         "budget": "Judge calls to spend, in all.",
         "run": "A folder for the runs, new or of the same command. (default: runs/TIME-try)",
@@ -75,7 +76,7 @@ def _configurations(settings: Settings, templates: Sequence[str]) -> dict[Config
 
     rubrics: list[dict[str, Any]] = [{"rubric": (each,)} for each in dict.fromkeys(settings.rubric)]
     if len(settings.attribute) + bool(rubrics) != 1:
-        raise InputError("--attribute: name the one that the judges rate, or give --rubric FILE")
+        raise InputError("--attribute: name one, or give --rubric FILE in place of it")
     values: dict[str, Any] = {name: getattr(settings, name) for name in _OF_RUNS.split()}
     values |= {"repeat_anyway": True, "scheduler": "uniform", "source": settings.source}
     chosen = {}
@@ -115,13 +116,13 @@ def _ask(chosen: dict[Configuration, Settings], settings: Settings, messages: Me
     step = f"repeat the command with --run {typed(folder)}"
     messages.note(f"runs: {folder}")
     for stage, (places, twice) in enumerate(trial.stages(settings.limit, settings.budget), 1):
-        pairs = [dataset.pairs[place] for place in places]
+        pairs, count = [dataset.pairs[place] for place in places], len(places)
         texts = repr([(pair.pair_id, pair.prompt, pair.response) for pair in pairs])
         of_stage = replace(
             dataset, pairs=PairTable.from_pairs(pairs), sha256=sha256(texts.encode()).hexdigest()
         )
         for number in np.flatnonzero(trial.is_kept).tolist():
-            run, count = folder / f"{stage}-{number + 1}", len(places)
+            run = folder / f"{stage}-{number + 1}"
             own = replace(alone[number], budget=count + twice, limit=count, run=str(run))
             resolved = resolve(own)
             store = open_run(own, resolved, messages.note, of_stage)

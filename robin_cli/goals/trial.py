@@ -17,18 +17,16 @@ from robin_cli.data.labels import load_labels
 from robin_cli.data.pair_table import PairTable
 from robin_cli.model.arms import FloatArray, IntArray
 from robin_cli.model.errors import InputError, Unrated, typed
-from robin_cli.model.records import MODEL_PREFIX, number_of
+from robin_cli.model.records import number_of
 from robin_cli.run.reader import read_run
 from robin_cli.show.columns import TRIAL
 from robin_cli.show.tables import Table
 from robin_cli.stats import choosing
 from robin_cli.stats.choosing import FEWEST_PROMPTS, JudgeAgreement
 
-_PAIRS = 200
-"""Pairs without a limit or a budget."""
-_TWICE = 40
-"""Pairs that each judge rates twice, to show its noise."""
-_MANY = 10_000
+_PAIRS = 200  # without a limit or a budget
+_TWICE = 40  # pairs that each judge rates twice, to show its noise
+_MANY = 10_000  # prompts; more are not worth counting
 _FAMILIES = "gpt chatgpt o, claude haiku sonnet opus, gemini gemma, mistral mixtral ministral magistral codestral, qwen, llama"
 _FAMILY_OF = {word: words.split()[0] for words in _FAMILIES.split(", ") for word in words.split()}
 
@@ -48,8 +46,9 @@ class Configuration(NamedTuple):
     @property
     def family(self) -> str:
         """The model's family by its name: gpt for openai/gpt-5.4-mini, claude for claude-haiku-4-5."""
-        words = re.findall("[a-z]+", self.judge.lower().removeprefix(MODEL_PREFIX))
-        return next(filter(None, map(_FAMILY_OF.get, words)), "".join(words[:1]))
+        name = self.judge.lower()
+        known = filter(None, map(_FAMILY_OF.get, re.findall("[a-z]+", name)))
+        return next(known, "".join(re.findall("[a-z]+", name.rpartition("/")[2])[:1]))
 
 
 @dataclass
@@ -114,10 +113,8 @@ class Trial:
         answers["rating"] = answers["expected_rating"].fillna(answers["rating"])
         answers["judge"], answers["unparsed"] = configuration, answers["status"] == "unparsed"
         places = self._ids.get_indexer(pd.Index(run.pair_ids))
-        answers["pair"], self._is_asked[configuration, places] = (
-            places[run.space.pair[run.arm]],
-            True,
-        )
+        answers["pair"] = places[run.space.pair[run.arm]]
+        self._is_asked[configuration, places] = True
         answers = answers[answers["status"] != "failed"].sort_values("draw")
         self._answers = pd.concat([self._answers, answers])
 
@@ -144,7 +141,7 @@ class Trial:
             **pd.DataFrame(self.configurations).drop(columns="model"),
             "n_pairs": (~np.isnan(self._first_ratings())).sum(axis=1),
             "agreement": now.value,
-            "agreement_low": now.value - now.margin,
+            "agreement_low": np.maximum(-1.0, now.value - now.margin),
             "agreement_high": np.minimum(1.0, now.value + now.margin),
             "difference": now.difference,
             "difference_low": now.difference - now.difference_margin,
@@ -167,13 +164,12 @@ class Trial:
             yield f"no judge can be suggested: none has ratings that vary as those of {whom} do"
             return
         best, rest = chosen[now.best], [at for at in now.order[1:] if not isnan(now.value[at])]
-        close = [at for at in rest if now.more_prompts(at)]
+        close = [at for at in rest if now.more_prompts(at) and self.is_kept[at]]
         over = f"({now.value[now.best]:.2f} over {number_of(int(now.prompts[now.best]), 'prompt')})"
-        rated = {chosen[at].family for at in (now.best, *rest)}
-        if self.truth is None and len(rated) == 2:  # each is the measure of the other
+        families = {chosen[at].family for at in (now.best, *rest)}
+        if self.truth is None and len(families) == 2:
             yield (
-                f"{best} agrees most with the other family {over}; to choose between the two, give people's --labels, "
-                "or a judge of a third family"
+                f"judges of two families cannot be ranked by each other {over}; give people's --labels, or a judge of a third"
             )
         elif close:
             needed = now.more_prompts(close[0])
@@ -183,7 +179,8 @@ class Trial:
                 f"{about if needed < _MANY else f'more than {_MANY:,}'} more {more} would tell it from {chosen[close[0]]}"
             )
         else:
-            yield f"take {best}: it agrees best with {whom} {over}"
+            dropped = "" if self.is_kept.all() else ", of those that were not dropped"
+            yield f"take {best}: it agrees best with {whom} {over}{dropped}"
         others = [chosen[at] for at in rest if now.value[at] > now.margin[at]]
         others = [each for each in others if each[1:3] == best[1:3]]  # one wording for both
         second = next((each for each in others if each.family != best.family), None)

@@ -71,11 +71,11 @@ class Health:
         """Record that a call was answered."""
         self._answered = True
         self._rounds = self._failures_in_a_row = 0
-        self._quiet_since = self._clock()
+        self._quiet_since, self._pause_until = self._clock(), float("-inf")
         self._refused.clear()
 
     def pause(self) -> None:
-        """Begin a pause after an endpoint's failure, unless there is one: 1 s, then 2, up to LONGEST_PAUSE_S."""
+        """Begin a pause after an endpoint's failure, unless there is one: 1 s, 2 s, 3 s, … LONGEST_PAUSE_S."""
         now = self._clock()
         if now >= self._pause_until:
             self._rounds += 1
@@ -84,7 +84,7 @@ class Health:
     @property
     def left_s(self) -> float:
         """The rest of the pause, in which the judge is not asked; 0 once it has answered."""
-        return max(0.0, self._pause_until - self._clock()) if self._failures_in_a_row else 0.0
+        return max(0.0, self._pause_until - self._clock())
 
     def blames_the_arm(self, failure: Failure, pair: int = 0) -> bool:
         """Return whether a failure is to blame on its arm, rather than on an endpoint that is down.

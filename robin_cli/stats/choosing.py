@@ -53,8 +53,8 @@ class JudgeAgreement:
     def more_prompts(self, judge: int) -> float:
         """Return how many more prompts would separate ``judge`` from the best; 0: it is worse."""
         gap, prompts = -self.difference[judge], int(self.prompts[judge])
-        odds = (self.difference_margin[judge] / gap) ** 2 if gap > 0 else inf
-        return max(0.0, FEWEST_PROMPTS - prompts, prompts * (odds - 1.0))
+        times = (self.difference_margin[judge] / gap) ** 2 if gap > 0 else inf
+        return max(0.0, FEWEST_PROMPTS - prompts, prompts * (times - 1.0))
 
 
 def agreement(
@@ -113,6 +113,6 @@ def consensus_of_others(ratings: FloatArray, families: Sequence[str]) -> FloatAr
 
 
 def _deviations(values: FloatArray) -> FloatArray:
-    """Return what each of ``values`` differs from the mean of its row; 0 in place of nan."""
+    """Return what each of ``values`` differs from the mean of its row: 0 for nan, and 0 if all are the same."""
     known = np.ma.masked_invalid(values)
     return np.asarray(np.round((known - known.mean(axis=1, keepdims=True)).filled(0.0), 12))
