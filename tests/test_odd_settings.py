@@ -67,3 +67,11 @@ def test_says_in_one_line_that_a_name_is_too_long(tmp_path: Path) -> None:
     assert "File name too long" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert len(done.stderr) < 300
+
+
+def test_names_by_commas_may_be_given_again(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.jsonl", 5)
+    asked = ("judge", data, "--budget", "5", "--base-url", "http://127.0.0.1:1/v1", "--model", "m")
+    for names in (("-a", "helpfulness,verbosity"), ("-a", "helpfulness", "-a", "verbosity")):
+        refused = robin(*asked, *names, cwd=tmp_path, exits=2).stderr
+        assert "reaches 5 of 10 pairs × attributes" in refused

@@ -207,8 +207,8 @@ class _Command(TyperCommand):
 
         values = [(each, ctx.params.pop(each.name)) for each in (*self.own_flags, *self.settings)]
         typed = {
-            setting.name: parsed(setting, value, setting.flag)
-            for setting, value in values
+            each.name: parsed(each, ",".join(value) if each.by_commas else value, each.flag)
+            for each, value in values
             if value is not None and value != ()
         }
         names = typed.keys() & {flag.name for flag in self.own_flags}
@@ -238,8 +238,8 @@ def help_all(words: str) -> Any:
 
 def _declaration(setting: Setting) -> Any:
     """Return a setting as Typer takes it; its value is a text, several texts, or a switch."""
-    is_repeated, is_switch = setting.several and not setting.by_commas, setting.kind is bool
-    kind: Any = bool if is_switch else list[str] if is_repeated else str
+    is_switch = setting.kind is bool
+    kind: Any = bool if is_switch else list[str] if setting.several else str
     metavar = setting.metavar or {int: "N", float: "X"}.get(setting.kind, "TEXT")
     about: dict[str, Any] = {
         "help": help_of_flag(setting),
