@@ -135,6 +135,7 @@ def killed(folder: Path, url: str, shape: str, calls: int) -> tuple[int, int, in
         "m",
     ]
     words += ["--concurrency", str(calls), "--run", "run", "--quiet", "-o", "s.csv", *more]
+    words += ["--repeat-anyway"]  # the choices of a reply have one rating
     returned = folder / "returned"
     until = random.randint(1, 10 + 8 * calls)
     child = os.fork()
