@@ -123,7 +123,7 @@ def test_without_labels_judges_are_held_against_other_families(tmp_path: Path, w
     rows = rows_of(done.stdout)
     assert list(rows)[-1] == ("gpt-bad", "")
     assert {row["n_pairs"] for row in rows.values()} == {"75"}
-    has(done.stderr, "cannot be ranked by each other (", "give people's --labels")
+    has(done.stderr, "families of judges cannot be ranked", "give people's --labels")
     pair = {"--model gpt-good", f"--model claude-good@{wire.url}"}
     has(done.stderr, "for a second opinion take", *pair, "--decide best")
 
@@ -140,7 +140,7 @@ def test_a_judge_that_rates_all_alike_is_no_third_family(tmp_path: Path, wire: W
     write_data(tmp_path, 40, 0)
     asked = command(wire, "gpt-good", "gpt-bad", "claude-good", "llama-constant")
     done = robin(*asked, cwd=tmp_path, exits=0)
-    has(done.stderr, "cannot be ranked by each other (")
+    has(done.stderr, "families of judges cannot be ranked")
 
 
 def test_pairs_that_a_judge_refuses_agree_with_nothing(tmp_path: Path, wire: Wire) -> None:
@@ -259,7 +259,7 @@ def test_without_labels_two_judges_cannot_be_ranked(tmp_path: Path, wire: Wire) 
     write_data(tmp_path, 70, 0)
     done = robin(*command(wire, "gpt-bad", "claude-good"), cwd=tmp_path, exits=0)
     assert {row["n_pairs"] for row in rows_of(done.stdout).values()} == {"200"}
-    has(done.stderr, "cannot be ranked by each other (", "or a judge of a third")
+    has(done.stderr, "families of judges cannot be ranked", "or add a third family")
     assert "take gpt-bad:" not in done.stderr
     assert "take claude-good:" not in done.stderr
 
@@ -275,7 +275,7 @@ def test_wordings_are_tried_with_every_judge(tmp_path: Path, wire: Wire) -> None
     first, second = rows_of(done.stdout)
     assert (first, second) == (("gpt-bad", "criteria"), ("gpt-bad", "absolute-judge"))
     has(
-        done.stderr, "take gpt-bad with criteria: it agrees best with people (1.00 over 30 prompts)"
+        done.stderr, "take gpt-bad with criteria: it agrees most with people (1.00 over 30 prompts)"
     )
     has(done.stderr, "for a second opinion, add a judge of another family")
 
@@ -301,7 +301,7 @@ def test_drops_a_judge_whose_ratings_do_not_vary(tmp_path: Path, wire: Wire) -> 
     asked = (*command(wire, "llama-constant", "gpt-good"), "--labels", "labels.csv")
     done = robin(*asked, cwd=tmp_path, exits=0)
     has(done.stderr, "dropped: llama-constant agrees less with people than gpt-good so far")
-    has(done.stderr, "take gpt-good: it agrees best with people (")
+    has(done.stderr, "take gpt-good: it agrees most with people (")
     has(done.stderr, "prompts), of those that were not dropped")
 
 
@@ -390,7 +390,7 @@ def test_says_how_many_answers_have_no_rating(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (("--model", "gpt-good"), "nothing to choose; add a --model, --template or --rubric"),
-        (("--model", "gpt-good", "--model", "gpt-bad"), "all judges are of one family (gpt)"),
+        (("--model", "gpt-good", "--model", "gpt-bad"), "all of these are gpt"),
         (
             ("--model", "gpt-good", "--model", "claude-good", "-b", "1"),
             "--budget 1: is too small; give 2 or more",

@@ -48,9 +48,9 @@ _BY_JUDGE = ("model", "answers", "price_in", "price_out", "price_cached")
 def trial(call: Invocation) -> None:
     """Find which judge and which wording to take.
 
-    Every --model rates the same pairs once with every --template and every --rubric. People say who is right, by --labels
-    or by the human ratings of the data; without any, judges are held against those of other families. What is clearly
-    worse after 30 labelled prompts is dropped. To go on after an interruption, repeat the command with the same --run.
+    Every --model rates the same pairs with every --template and every --rubric, some of them twice. robin compares each
+    with people's ratings: --labels, or those in the data. Without any, it compares judges of different families. It drops
+    what is clearly worse after 30 labelled prompts. To go on after an interruption, repeat the command with the same --run.
     """
     from robin_cli.show.messages import messages_for
 

@@ -41,7 +41,7 @@ def in_lines(facts: Iterable[Fact]) -> dict[str, str]:
 
 
 def in_answer(facts: Iterable[Fact], last: Iterable[Fact]) -> list[str]:
-    """Return the sentences of an answer, at most three; those of ``last`` are never left out."""
+    """Return the sentences of an answer, at most three. It keeps all of ``last``."""
     ending = in_sentences(last)
     return [*in_sentences(facts)[: MOST_LINES - len(ending)], *ending]
 

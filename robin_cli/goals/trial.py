@@ -56,7 +56,7 @@ class Trial:
     """The answers of configurations so far.
 
     Attributes:
-        truth: people's rating of each pair, nan for none; None to hold judges against those of other families.
+        truth: people's rating of each pair, nan for none; None to compare judges with other families.
         is_kept: whether each is still asked.
     """
 
@@ -70,8 +70,8 @@ class Trial:
         self._families = [each.family for each in self.configurations]
         if self.truth is None and len(set(self._families)) < 2:
             raise InputError(
-                f"--labels: there are none, and all judges are of one family ({self._families[0]}), so nothing says "
-                "which of them is right; give people's labels, or a judge of another family"
+                f"--labels: without them, robin compares families of judges, and all of these are {self._families[0]}; "
+                "give people's labels, or add a judge of another family"
             )
         self._ids, self._prompt = pd.Index(list(self.pairs.ids)), self.pairs.groups
         self._answers = pd.DataFrame()
@@ -161,16 +161,14 @@ class Trial:
         if self._answers["rating"].isna().all():
             raise Unrated("no judge gave a rating; robin check shows a raw reply")
         if isnan(now.value[now.best]):
-            yield f"no judge can be suggested: none has ratings that vary as those of {whom} do"
+            yield f"no judge can be suggested: each gives all pairs the same rating, or {whom} do"
             return
         best, rest = chosen[now.best], [at for at in now.order[1:] if not isnan(now.value[at])]
         close = [at for at in rest if now.more_prompts(at) and self.is_kept[at]]
         over = f"({now.value[now.best]:.2f} over {number_of(int(now.prompts[now.best]), 'prompt')})"
         families = {chosen[at].family for at in (now.best, *rest)}
         if self.truth is None and len(families) == 2:
-            yield (
-                f"judges of two families cannot be ranked by each other {over}; give people's --labels, or a judge of a third"
-            )
+            yield "two families of judges cannot be ranked; give people's --labels, or add a third family"
         elif close:
             needed = now.more_prompts(close[0])
             about = f"about {max(1, float(f'{needed:.1g}')):,.0f}"
@@ -180,7 +178,7 @@ class Trial:
             )
         else:
             dropped = "" if self.is_kept.all() else ", of those that were not dropped"
-            yield f"take {best}: it agrees best with {whom} {over}{dropped}"
+            yield f"take {best}: it agrees most with {whom} {over}{dropped}"
         others = [chosen[at] for at in rest if now.value[at] > now.margin[at]]
         others = [each for each in others if each[1:3] == best[1:3]]  # one wording for both
         second = next((each for each in others if each.family != best.family), None)

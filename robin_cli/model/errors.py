@@ -6,7 +6,7 @@ RobinError            1
 │   └── StorageError  1  the disk refuses to write or read
 ├── EndpointError     3  the endpoint cannot be used: key refused, model unknown, every call failing
 │   ├── ClusterLost   3  the machines that make the calls are out of reach
-│   └── Unrated       3  the judge answers, without a rating
+│   └── Unrated       3  no answer has a rating
 └── LimitReached      4  a limit other than the budget stopped the run
 """
 

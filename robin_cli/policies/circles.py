@@ -10,7 +10,7 @@ whatever was asked and whenever you look. So it reaches 1/ALARM in at most a sha
 Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference", Statistical Science 38, 2023).
 As p and φ are estimated, this holds approximately: benchmarks/tournaments.py --circles measures it.
 
-φ is the scatter of preferences within matchups over that of single votes. It contains no effects of matchups.
+φ is the variance of preferences within matchups, divided by that of single votes. It has no effects of matchups.
 """
 
 from __future__ import annotations

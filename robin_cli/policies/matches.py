@@ -68,7 +68,7 @@ class Matches:
 
     @cached_property
     def place(self) -> IntArray:
-        """Place of each comparison among those of its matchup, in random order, shape (comparisons,)."""
+        """Position of each comparison in the random order of its matchup, shape (comparisons,)."""
         order, starts = self.by_opponents
         place = np.empty(len(self), dtype=np.int64)
         place[order] = np.arange(len(self)) - starts[self.opponents[1][order]]

@@ -274,7 +274,7 @@ class Planner:
         """Return the next arm of the judge with the fewest calls.
 
         A judge that is held, or waits for answers, keeps its share of the budget: others may lead it by at most one call per
-        arm or a quarter, whichever is more. A quick judge must not spend the calls of a slow one.
+        arm or a quarter, whichever is more. So a fast judge does not spend the calls of a slow one.
         """
         queues, most = len(self._ahead), self.budget.total
         for turn in (0,) if queues == 1 else sorted(range(queues), key=self._calls.__getitem__):
@@ -496,7 +496,7 @@ class Planner:
         self._urgency[some] = np.where(may_ask, worth, NEVER)
 
     def _by_policy(self, policy: Policy, members: IntArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return the urgency and the nearness of ``members``; any number for arms in their warm-up, and where there is none."""
+        """Return the urgency and the nearness of ``members``; they mean nothing in a warm-up, and where there is no arm."""
         columns = (self.arms.n, self.arms.pending, self.arms.total, self.arms.total_sq)
         values = [column[members].astype(np.float64, copy=False) for column in columns]
         arm = members

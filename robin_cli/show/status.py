@@ -271,7 +271,7 @@ def _costs(run: RunReader) -> list[Fact]:
     guesses = pc.sum(run.judgments["usage_estimated"]).as_py() or 0
     estimated = f" (of {number_of(guesses, 'request')} estimated)" if guesses else ""
     variances, data = manifest.settings.get("variances"), manifest.data["source"]
-    taken = f"those of {variances}, taken for the true ones" if variances else ""
+    taken = f"from {variances}, which robin takes as exact" if variances else ""
     sessions, by = len(manifest.sessions), judged_by(manifest)
     made = f"{data}; made {manifest.created_at}, {number_of(sessions, 'session')}"
     per_prompt, saved = _per_prompt(run)

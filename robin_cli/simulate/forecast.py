@@ -63,7 +63,7 @@ class Known:
 
     @classmethod
     def nothing(cls, pairs: int, scale: Scale, attribute: str) -> Known:
-        """Return a prior: the pairs vary as those of the paper did at this attribute."""
+        """Return a prior from the paper's pairs at this attribute."""
         return cls(np.zeros((pairs, scale.levels), dtype=np.int64), assumed_mixture(attribute))
 
 
